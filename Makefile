@@ -1,0 +1,38 @@
+# Every target sets itself up: PYTHON makes .venv once, and again when pyproject.toml changes.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SOURCES := ir rules eqsat codegen tests bench
+
+.PHONY: demo test check format bench clean
+.DEFAULT_GOAL := demo
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/ready          ## optimize, compile and run ResNet-50 and three small programs
+	$(BIN)/python -m eqsat.demo
+
+check: $(VENV)/ready         ## format, lint, types, architecture, fast tests
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test: $(VENV)/ready          ## the whole suite, what CI runs
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not gpu"
+
+format: $(VENV)/ready
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+bench: $(VENV)/ready         ## side by side with onnxruntime and torch
+	$(BIN)/python -m bench.peers
+
+clean:
+	rm -rf $(VENV) build dist

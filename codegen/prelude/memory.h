@@ -1,0 +1,252 @@
+/* Loads and stores of every storage type D: f16 bf16 f32 f64 i8 u8 i16 i32 i64 bool (one byte, 0 or 1).
+
+     eq_load_D(p)              EQ_VL elements          eq_store_D(p, v)
+     eq_load_n_D(p, n)         the first n, rest 0     eq_store_n_D(p, v, n)     0 <= n <= EQ_VL
+     eq_splat_D(p)             one element, all lanes  eq_stream_D(p, v)         past the caches; p aligned
+     eq_strided_D(p, s, n)     p[0], p[s], … n of them eq_store_strided_D(p, s, v, n)
+     eq_gather_D(p, i, m)      p[i] where m, else 0
+
+   No lane that is switched off touches memory, and no pointer need be aligned unless said. Strides and
+   indices count elements. Moves are written once per width (8, 16, 32, 64 bits); types only decode. */
+
+#define EQ_LOOSE(V) V __attribute__((aligned(1), may_alias))
+typedef EQ_LOOSE(eq_i8) eq_loose_8;
+typedef EQ_LOOSE(eq_i16) eq_loose_16;
+typedef EQ_LOOSE(eq_i32) eq_loose_32;
+typedef EQ_LOOSE(eq_i64h) eq_loose_64h;
+typedef int8_t __attribute__((may_alias)) eq_cell_8;
+typedef int16_t __attribute__((may_alias)) eq_cell_16;
+typedef int32_t __attribute__((may_alias)) eq_cell_32;
+typedef int64_t __attribute__((may_alias)) eq_cell_64;
+
+EQ_FN eq_i8 eq_move_load_8(const void *p) { return *(const eq_loose_8 *)p; }
+EQ_FN eq_i16 eq_move_load_16(const void *p) { return *(const eq_loose_16 *)p; }
+EQ_FN eq_i32 eq_move_load_32(const void *p) { return *(const eq_loose_32 *)p; }
+EQ_FN eq_i64 eq_move_load_64(const void *p) {
+  return (eq_i64){((const eq_loose_64h *)p)[0], ((const eq_loose_64h *)p)[1]};
+}
+EQ_FN void eq_move_store_8(void *p, eq_i8 v) { *(eq_loose_8 *)p = v; }
+EQ_FN void eq_move_store_16(void *p, eq_i16 v) { *(eq_loose_16 *)p = v; }
+EQ_FN void eq_move_store_32(void *p, eq_i32 v) { *(eq_loose_32 *)p = v; }
+EQ_FN void eq_move_store_64(void *p, eq_i64 v) { ((eq_loose_64h *)p)[0] = v.lo, ((eq_loose_64h *)p)[1] = v.hi; }
+
+EQ_FN eq_i8 eq_move_splat_8(const void *p) { return eq_imm_i8(*(const eq_cell_8 *)p); }
+EQ_FN eq_i16 eq_move_splat_16(const void *p) { return eq_imm_i16(*(const eq_cell_16 *)p); }
+EQ_FN eq_i32 eq_move_splat_32(const void *p) { return eq_imm_i32(*(const eq_cell_32 *)p); }
+EQ_FN eq_i64 eq_move_splat_64(const void *p) { return eq_imm_i64(*(const eq_cell_64 *)p); }
+
+/* Lane by lane, for what the machine has no instruction for. */
+#define EQ_MOVE_LANES(W)                                                                       \
+  EQ_FN eq_i##W eq_move_strided_##W(const void *p, ptrdiff_t stride, int n) {                  \
+    int##W##_t lane[EQ_VL] = {0};                                                              \
+    for (int i = 0; i < n; i++) lane[i] = ((const eq_cell_##W *)p)[i * stride];                \
+    return eq_move_load_##W(lane);                                                             \
+  }                                                                                            \
+  EQ_FN void eq_move_store_strided_##W(void *p, ptrdiff_t stride, eq_i##W v, int n) {          \
+    int##W##_t lane[EQ_VL];                                                                    \
+    eq_move_store_##W(lane, v);                                                                \
+    for (int i = 0; i < n; i++) ((eq_cell_##W *)p)[i * stride] = lane[i];                      \
+  }                                                                                            \
+  EQ_FN eq_i##W eq_lanes_gather_##W(const void *p, eq_i64 index, eq_mask m) {                  \
+    int##W##_t lane[EQ_VL] = {0};                                                              \
+    int64_t at[EQ_VL];                                                                         \
+    int32_t on[EQ_VL];                                                                         \
+    eq_move_store_64(at, index), eq_move_store_32(on, m);                                      \
+    for (int i = 0; i < EQ_VL; i++)                                                            \
+      if (on[i]) lane[i] = ((const eq_cell_##W *)p)[at[i]];                                    \
+    return eq_move_load_##W(lane);                                                             \
+  }
+EQ_MOVE_LANES(8)
+EQ_MOVE_LANES(16)
+EQ_MOVE_LANES(32)
+EQ_MOVE_LANES(64)
+
+#define EQ_TAIL_LANES(W)                                                                               \
+  EQ_FN eq_i##W eq_move_load_n_##W(const void *p, int n) { return eq_move_strided_##W(p, 1, n); }      \
+  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) { eq_move_store_strided_##W(p, 1, v, n); }
+#define EQ_GATHER_LANES(W)                                                                             \
+  EQ_FN eq_i##W eq_move_gather_##W(const void *p, eq_i64 index, eq_mask m) {                           \
+    return eq_lanes_gather_##W(p, index, m);                                                           \
+  }
+EQ_GATHER_LANES(8)
+EQ_GATHER_LANES(16)
+
+/* Masked moves are volatile asm on a bare pointer: as memory operands of a full register they would claim
+   to read lanes that may lie outside of the object. */
+#if EQ_X86 == 512
+EQ_FN uint32_t eq_bits_first(int n) { return (1u << n) - 1; }
+EQ_FN uint32_t eq_bits_mask(eq_mask m) {
+  uint32_t k;
+  __asm__("vpmovd2m %1, %%k1\n\tkmovw %%k1, %0" : "=r"(k) : "v"(m) : "k1");
+  return k;
+}
+#define EQ_TAIL_MASKED(W, V, insn)                                                                            \
+  EQ_FN V eq_masked_load_##W(const void *p, uint32_t bits) {                                                  \
+    V r;                                                                                                      \
+    __asm__ volatile(insn " (%1), %0%{%2%}%{z%}" : "=v"(r) : "r"(p), "Yk"((uint16_t)bits) : "memory");        \
+    return r;                                                                                                 \
+  }                                                                                                           \
+  EQ_FN void eq_masked_store_##W(void *p, V v, uint32_t bits) {                                               \
+    __asm__ volatile(insn " %1, (%0)%{%2%}" : : "r"(p), "v"(v), "Yk"((uint16_t)bits) : "memory");             \
+  }
+#define EQ_TAIL(W)                                                                                            \
+  EQ_FN eq_i##W eq_move_load_n_##W(const void *p, int n) { return eq_masked_load_##W(p, eq_bits_first(n)); }  \
+  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) { eq_masked_store_##W(p, v, eq_bits_first(n)); }
+EQ_TAIL_MASKED(8, eq_i8, "vmovdqu8")
+EQ_TAIL_MASKED(16, eq_i16, "vmovdqu16")
+EQ_TAIL_MASKED(32, eq_i32, "vmovdqu32")
+EQ_TAIL_MASKED(64, eq_i64h, "vmovdqu64")
+EQ_TAIL(8)
+EQ_TAIL(16)
+EQ_TAIL(32)
+EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) {
+  uint32_t bits = eq_bits_first(n);
+  return (eq_i64){eq_masked_load_64(p, bits & 255), eq_masked_load_64((const char *)p + 64, bits >> 8)};
+}
+EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
+  uint32_t bits = eq_bits_first(n);
+  eq_masked_store_64(p, v.lo, bits & 255), eq_masked_store_64((char *)p + 64, v.hi, bits >> 8);
+}
+#define EQ_GATHER_MASKED(W, V, insn)                                                                          \
+  EQ_FN V eq_masked_gather_##W(const void *p, eq_i64h index, uint32_t bits) {                                 \
+    V r = {0};                                                                                                \
+    uint16_t k = (uint16_t)bits;                                                                              \
+    __asm__ volatile(insn " (%2,%3,%c4), %0%{%1%}"                                                            \
+                     : "+&v"(r), "+&Yk"(k) : "r"(p), "v"(index), "i"(W / 8) : "memory");                      \
+    return r;                                                                                                 \
+  }
+EQ_GATHER_MASKED(32, eq_i32h, "vpgatherqd")
+EQ_GATHER_MASKED(64, eq_i64h, "vpgatherqq")
+EQ_FN eq_i32 eq_move_gather_32(const void *p, eq_i64 index, eq_mask m) {
+  uint32_t bits = eq_bits_mask(m);
+  return eq_join_i32(eq_masked_gather_32(p, index.lo, bits & 255), eq_masked_gather_32(p, index.hi, bits >> 8));
+}
+EQ_FN eq_i64 eq_move_gather_64(const void *p, eq_i64 index, eq_mask m) {
+  uint32_t bits = eq_bits_mask(m);
+  return (eq_i64){eq_masked_gather_64(p, index.lo, bits & 255), eq_masked_gather_64(p, index.hi, bits >> 8)};
+}
+
+#elif EQ_X86 == 256
+#define EQ_TAIL_MASKED(W, V, insn)                                                                            \
+  EQ_FN V eq_masked_load_##W(const void *p, V m) {                                                            \
+    V r;                                                                                                      \
+    __asm__ volatile(insn " (%1), %2, %0" : "=x"(r) : "r"(p), "x"(m) : "memory");                             \
+    return r;                                                                                                 \
+  }                                                                                                           \
+  EQ_FN void eq_masked_store_##W(void *p, V v, V m) {                                                         \
+    __asm__ volatile(insn " %1, %2, (%0)" : : "r"(p), "x"(v), "x"(m) : "memory");                             \
+  }
+EQ_TAIL_MASKED(32, eq_i32, "vpmaskmovd")
+EQ_TAIL_MASKED(64, eq_i64h, "vpmaskmovq")
+EQ_TAIL_LANES(8)
+EQ_TAIL_LANES(16)
+EQ_FN eq_i32 eq_move_load_n_32(const void *p, int n) { return eq_masked_load_32(p, eq_first(n)); }
+EQ_FN void eq_move_store_n_32(void *p, eq_i32 v, int n) { eq_masked_store_32(p, v, eq_first(n)); }
+EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) {
+  eq_i64 m = eq_widen(eq_first(n));
+  return (eq_i64){eq_masked_load_64(p, m.lo), eq_masked_load_64((const char *)p + 32, m.hi)};
+}
+EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
+  eq_i64 m = eq_widen(eq_first(n));
+  eq_masked_store_64(p, v.lo, m.lo), eq_masked_store_64((char *)p + 32, v.hi, m.hi);
+}
+EQ_GATHER_LANES(32)
+EQ_GATHER_LANES(64)
+
+#else
+EQ_TAIL_LANES(8)
+EQ_TAIL_LANES(16)
+EQ_TAIL_LANES(32)
+EQ_TAIL_LANES(64)
+EQ_GATHER_LANES(32)
+EQ_GATHER_LANES(64)
+#endif
+
+/* Streaming stores: for outputs that will not be read soon. p is aligned to the register part it stores. */
+#if EQ_X86
+#define EQ_STREAM(p, v) __asm__("vmovntdq %1, %0" : "=m"(*(p)) : "v"(v))
+#define EQ_STREAM_FENCE() __asm__ volatile("sfence" : : : "memory")
+#else
+#define EQ_STREAM(p, v) (*(p) = (v))
+#define EQ_STREAM_FENCE() ((void)0)
+#endif
+EQ_FN void eq_move_stream_8(void *p, eq_i8 v) { eq_move_store_8(p, v); }
+EQ_FN void eq_move_stream_16(void *p, eq_i16 v) { EQ_STREAM((eq_loose_16 *)p, v); }
+EQ_FN void eq_move_stream_32(void *p, eq_i32 v) { EQ_STREAM((eq_loose_32 *)p, v); }
+EQ_FN void eq_move_stream_64(void *p, eq_i64 v) {
+  EQ_STREAM((eq_loose_64h *)p, v.lo);
+  EQ_STREAM((eq_loose_64h *)p + 1, v.hi);
+}
+
+/* fp16 and bf16 live in f32 lanes; these are their storage forms. */
+EQ_FN eq_f32 eq_decode_bf16(eq_i16 h) { return EQ_FLOAT(EQ_TO(eq_i32, (eq_u16)h) << 16); }
+EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* round to nearest even on the upper half; a NaN is made quiet */
+  eq_i32 b = EQ_BITS(x), even = b + 0x7fff + ((b >> 16) & 1);
+  return eq_where_i32(x != x, b | 0x400000, even) & (int32_t)0xffff0000;
+}
+EQ_FN eq_f32 eq_round_bf16(eq_f32 x) { return EQ_FLOAT(eq_bf16_bits(x)); }
+EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return EQ_TO(eq_i16, eq_bf16_bits(x) >> 16); }
+
+#if EQ_X86
+EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
+  eq_f32 r;
+  __asm__("vcvtph2ps %1, %0" : "=v"(r) : "vm"(h));
+  return r;
+}
+EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
+  eq_i16 r;
+  __asm__("vcvtps2ph $0, %1, %0" : "=v"(r) : "v"(x));
+  return r;
+}
+#else
+/* After F. Giesen, "half to float done quick" and float_to_half_fast3_rtne (public domain), without relying
+   on float denormals, which may be flushed. */
+EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
+  eq_i32 bits = EQ_TO(eq_i32, (eq_u16)h), sign = (bits & 0x8000) << 16, rest = bits & 0x7fff;
+  eq_i32 normal = (rest << 13) + (112 << 23) + ((rest >= 0x7c00) & (112 << 23));
+  eq_f32 denormal = EQ_TO(eq_f32, rest) * 0x1p-24f;
+  return EQ_FLOAT(eq_where_i32(rest < 0x400, EQ_BITS(denormal), normal) | sign);
+}
+EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
+  eq_i32 bits = EQ_BITS(x), rest = bits & 0x7fffffff, sign = (bits >> 16) & 0x8000;
+  eq_i32 normal = (rest - (112 << 23) + 0xfff + ((rest >> 13) & 1)) >> 13;
+  eq_i32 denormal = EQ_BITS(EQ_FLOAT(rest) + 0.5f) - (126 << 23); /* the adder shifts and rounds */
+  eq_i32 large = eq_where_i32(rest > 0x7f800000, eq_imm_i32(0x7e00), eq_imm_i32(0x7c00));
+  eq_i32 finite = eq_where_i32(rest < 0x38800000, denormal, normal);
+  return EQ_TO(eq_i16, eq_where_i32(rest >= 0x47800000, large, finite) | sign);
+}
+#endif
+EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
+
+#define EQ_SAME(v) (v)
+#define EQ_DECODE_F32(v) ((eq_f32)(v))
+#define EQ_ENCODE_F32(v) ((eq_i32)(v))
+#define EQ_DECODE_U8(v) ((eq_u8)(v))
+#define EQ_ENCODE_U8(v) ((eq_i8)(v))
+EQ_FN eq_f64 eq_decode_f64(eq_i64 v) { return (eq_f64){(eq_f64h)v.lo, (eq_f64h)v.hi}; }
+EQ_FN eq_i64 eq_encode_f64(eq_f64 v) { return (eq_i64){(eq_i64h)v.lo, (eq_i64h)v.hi}; }
+EQ_FN eq_mask eq_decode_bool(eq_i8 v) { return EQ_TO(eq_i32, v != 0); }
+EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return EQ_TO(eq_i8, m) & 1; }
+
+#define EQ_STORAGE(D, V, W, decode, encode)                                                                  \
+  EQ_FN V eq_load_##D(const void *p) { return decode(eq_move_load_##W(p)); }                                 \
+  EQ_FN V eq_load_n_##D(const void *p, int n) { return decode(eq_move_load_n_##W(p, n)); }                   \
+  EQ_FN V eq_splat_##D(const void *p) { return decode(eq_move_splat_##W(p)); }                               \
+  EQ_FN V eq_strided_##D(const void *p, ptrdiff_t s, int n) { return decode(eq_move_strided_##W(p, s, n)); } \
+  EQ_FN V eq_gather_##D(const void *p, eq_i64 i, eq_mask m) { return decode(eq_move_gather_##W(p, i, m)); }  \
+  EQ_FN void eq_store_##D(void *p, V v) { eq_move_store_##W(p, encode(v)); }                                 \
+  EQ_FN void eq_store_n_##D(void *p, V v, int n) { eq_move_store_n_##W(p, encode(v), n); }                   \
+  EQ_FN void eq_stream_##D(void *p, V v) { eq_move_stream_##W(p, encode(v)); }                               \
+  EQ_FN void eq_store_strided_##D(void *p, ptrdiff_t s, V v, int n) {                                        \
+    eq_move_store_strided_##W(p, s, encode(v), n);                                                           \
+  }
+EQ_STORAGE(f16, eq_f32, 16, eq_decode_f16, eq_encode_f16)
+EQ_STORAGE(bf16, eq_f32, 16, eq_decode_bf16, eq_encode_bf16)
+EQ_STORAGE(f32, eq_f32, 32, EQ_DECODE_F32, EQ_ENCODE_F32)
+EQ_STORAGE(f64, eq_f64, 64, eq_decode_f64, eq_encode_f64)
+EQ_STORAGE(i8, eq_i8, 8, EQ_SAME, EQ_SAME)
+EQ_STORAGE(u8, eq_u8, 8, EQ_DECODE_U8, EQ_ENCODE_U8)
+EQ_STORAGE(i16, eq_i16, 16, EQ_SAME, EQ_SAME)
+EQ_STORAGE(i32, eq_i32, 32, EQ_SAME, EQ_SAME)
+EQ_STORAGE(i64, eq_i64, 64, EQ_SAME, EQ_SAME)
+EQ_STORAGE(bool, eq_mask, 8, eq_decode_bool, eq_encode_bool)

@@ -1,0 +1,169 @@
+"""Element types and the type of a tensor value: dtype, shape, axis names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import ml_dtypes
+import msgspec
+import numpy as np
+
+from ir.diagnostics import Kind, fail
+
+
+class DType(msgspec.Struct, frozen=True):
+    """An element type. `name` is its one spelling in every dump."""
+
+    name: str
+    bits: int
+    is_float: bool
+    is_signed: bool
+    aliases: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory (bool takes one)."""
+        return self.bits // 8
+
+    @property
+    def is_bool(self) -> bool:
+        return self.name == "bool"
+
+    @property
+    def is_int(self) -> bool:
+        """An integer that is not bool."""
+        return not self.is_float and not self.is_bool
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype of one element; bf16 is ml_dtypes.bfloat16."""
+        return _NUMPY[self.name]
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype in which values of this one are computed and summed: fp32 for fp16 and bf16."""
+        return DTYPES["fp32"] if self.name in ("fp16", "bf16") else self
+
+    @property
+    def lowest(self) -> float | int:
+        """The identity of a maximum: -inf, the least integer, or False."""
+        return -math.inf if self.is_float else self._bounds[0]
+
+    @property
+    def highest(self) -> float | int:
+        """The identity of a minimum: inf, the greatest integer, or True."""
+        return math.inf if self.is_float else self._bounds[1]
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        if self.is_bool:
+            return 0, 1
+        info = np.iinfo(self.numpy)
+        return int(info.min), int(info.max)
+
+
+DTYPES: Mapping[str, DType] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            DType("fp16", 16, True, True, ("f16", "float16", "half")),
+            DType("bf16", 16, True, True, ("bfloat16",)),
+            DType("fp32", 32, True, True, ("f32", "float32", "float")),
+            DType("fp64", 64, True, True, ("f64", "float64", "double")),
+            DType("i8", 8, False, True, ("int8",)),
+            DType("u8", 8, False, False, ("uint8",)),
+            DType("i16", 16, False, True, ("int16",)),
+            DType("i32", 32, False, True, ("int32", "int")),
+            DType("i64", 64, False, True, ("int64", "long")),
+            DType("bool", 8, False, False, ("bool_", "boolean")),
+        )
+    }
+)
+_NUMPY: Mapping[str, np.dtype] = MappingProxyType(
+    {
+        "fp16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "fp32": np.dtype(np.float32),
+        "fp64": np.dtype(np.float64),
+        "i8": np.dtype(np.int8),
+        "u8": np.dtype(np.uint8),
+        "i16": np.dtype(np.int16),
+        "i32": np.dtype(np.int32),
+        "i64": np.dtype(np.int64),
+        "bool": np.dtype(np.bool_),
+    }
+)
+_BY_NAME: Mapping[str, DType] = MappingProxyType(
+    {name: each for each in DTYPES.values() for name in (each.name, *each.aliases)}
+)
+_BY_NUMPY: Mapping[np.dtype, DType] = MappingProxyType(
+    {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
+)
+
+fp16, bf16, fp32, fp64 = DTYPES["fp16"], DTYPES["bf16"], DTYPES["fp32"], DTYPES["fp64"]
+i8, u8, i16, i32, i64 = DTYPES["i8"], DTYPES["u8"], DTYPES["i16"], DTYPES["i32"], DTYPES["i64"]
+bool_ = DTYPES["bool"]
+
+
+def dtype(spec: str | DType | np.dtype) -> DType:
+    """The DType of a name ("fp32", "float32", "f32"), of a NumPy dtype, or of itself."""
+    if isinstance(spec, DType):
+        return spec
+    found = _BY_NUMPY.get(spec) if isinstance(spec, np.dtype) else _BY_NAME.get(spec)
+    if found is None:
+        fail(
+            Kind.DTYPE_MISMATCH,
+            "dtype",
+            f"{str(spec)!r} is not an element type",
+            hint="one of " + ", ".join(DTYPES),
+        )
+    return found
+
+
+def promote(a: DType, b: DType) -> DType | None:
+    """The float type that holds both: the wider of two floats, fp32 for fp16 with bf16; None if either is no float."""
+    if not (a.is_float and b.is_float):
+        return None
+    if a == b:
+        return a
+    return fp32 if a.bits == b.bits else max(a, b, key=lambda each: each.bits)
+
+
+class TensorType(msgspec.Struct, frozen=True):
+    """The type of a value: element type, sizes in elements, and a name (a symbol of the source) or None per axis."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    names: tuple[str | None, ...]
+
+    @staticmethod
+    def of(
+        element: DType | str, shape: tuple[int, ...], names: tuple[str | None, ...] | None = None
+    ) -> TensorType:
+        """A type whose axes are unnamed unless `names` says otherwise."""
+        return TensorType(dtype(element), shape, names if names is not None else (None,) * len(shape))
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements; 1 for a scalar, 0 when any axis is empty."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.bytes
+
+    def __str__(self) -> str:
+        axes = (f"{name}={size}" if name else str(size) for name, size in zip(self.names, self.shape))
+        return f"{self.dtype}[{', '.join(axes)}]"

@@ -1,0 +1,57 @@
+"""Schedule Plan (seed 000 §8): how one region runs. Every field is read by the lowering, none is derived twice."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """A tensor kept close: packed panels on a CPU, shared memory on a GPU; refilled at each step of `at`."""
+
+    tensor: str
+    where: Literal["packed", "const_pool", "smem", "reg"]
+    at: str
+    pingpong: bool = False
+
+
+class Vectorize(msgspec.Struct, frozen=True):
+    """The axis whose neighbours share a vector register, and how many."""
+
+    axis: str
+    width: int
+
+
+class LocalEdge(msgspec.Struct, frozen=True):
+    """A value handed on inside the kernel, without memory."""
+
+    src: str = msgspec.field(name="from")
+    dst: str = msgspec.field(name="to")
+    buffer: Literal["reg", "smem_ring", "stack"] = "reg"
+    depth: int = 1
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One way to run one region.
+
+    tile: block sizes (elements) [BM, BN, BK] of a contraction, else of the output axes in order.
+    stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}.
+    warp_tile: the register tile, "14x32". predicate_tail: axes whose last tile is cut by a predicate;
+    an axis left out promises that its tile divides it. epilogue: the ops applied to the accumulator.
+    notes: degradations and choices, for people.
+    """
+
+    arch: str
+    algo_choice: dict[str, str]
+    tile: tuple[int, ...]
+    bind: dict[str, str]
+    vectorize: Vectorize | None = None
+    stages: int = 1
+    warp_tile: str = ""
+    cache: tuple[Cached, ...] = ()
+    predicate_tail: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    layout_hints: dict[str, str | bool | int] = {}
+    local_edges: tuple[LocalEdge, ...] = ()
+    notes: tuple[str, ...] = ()

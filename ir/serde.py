@@ -1,0 +1,40 @@
+"""JSON for every noun: msgspec structs, with an `AxisMap` written as its canonical text."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from ir.axis_map import AxisMap, parse_map
+
+T = TypeVar("T")
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, AxisMap):
+        return str(value)
+    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is AxisMap:
+        return parse_map(value)
+    raise NotImplementedError(f"no JSON form for {kind.__name__}")
+
+
+def to_builtins(noun: Any) -> Any:
+    """The noun as dicts, lists, strings and numbers: what `json.dumps` accepts."""
+    return msgspec.to_builtins(noun, enc_hook=_encode)
+
+
+def to_json(noun: Any) -> str:
+    """The noun as indented JSON text."""
+    return msgspec.json.format(msgspec.json.encode(noun, enc_hook=_encode), indent=2).decode()
+
+
+def from_json(text: str | bytes, kind: type[T]) -> T:
+    """The noun of type `kind` written in `text`.
+
+    Raises:
+        msgspec.ValidationError: where the text does not have the type's fields.
+    """
+    return msgspec.json.decode(text, type=kind, dec_hook=_decode)

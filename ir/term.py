@@ -1,0 +1,149 @@
+"""The e-graph language: what a kernel may be, said by sorts.
+
+    Buf   a tensor in memory
+    Pro   a value that can be computed at any index inside a kernel
+    Acc   the accumulator of one reduction
+    Epi   a value at the output index of a kernel
+
+Every extractable term of sort Buf is one legal kernel, so that fusion is a rewrite and not a check.
+Index maps are the canonical texts of `ir.axis_map.AxisMap`; types are texts such as `fp32[4,8]`;
+the sizes of reduced axes are texts such as `[3,3]`, and reduced axes are the last axes of a Pro's domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Sort(Enum):
+    """A sort of the language. STR and I64 are egglog's own."""
+
+    BUF = "Buf"
+    PRO = "Pro"
+    ACC = "Acc"
+    EPI = "Epi"
+    STR = "String"
+    I64 = "i64"
+
+
+@dataclass(frozen=True)
+class Ctor:
+    """A constructor: `args` sorts to `result` sort, `fields` their names, `doc` its meaning."""
+
+    name: str
+    fields: tuple[tuple[str, Sort], ...]
+    result: Sort
+    doc: str
+
+    @property
+    def args(self) -> tuple[Sort, ...]:
+        return tuple(sort for _, sort in self.fields)
+
+    def __call__(self, *args: Term) -> App:
+        return App(self, args)
+
+
+@dataclass(frozen=True)
+class Var:
+    """A pattern variable of a rule."""
+
+    name: str
+    sort: Sort
+
+
+@dataclass(frozen=True)
+class Prim:
+    """A call of a function on texts (index algebra, op properties); the empty text means: does not apply."""
+
+    fn: str
+    args: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class App:
+    """A constructor applied to terms; a wrong sort is a TypeError where the term is written."""
+
+    ctor: Ctor
+    args: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.args) != len(self.ctor.args):
+            raise TypeError(f"{self.ctor.name} takes {len(self.ctor.args)} arguments, got {len(self.args)}")
+        for (field, wanted), arg in zip(self.ctor.fields, self.args, strict=True):
+            found = sort_of(arg)
+            if found is not wanted:
+                raise TypeError(f"{self.ctor.name}.{field} is a {wanted.value}, got a {found.value}: {arg}")
+
+    def __str__(self) -> str:
+        return f"{self.ctor.name}({', '.join(map(str, self.args))})"
+
+
+Term = App | Var | Prim | str | int
+
+
+def sort_of(term: Term) -> Sort:
+    """The sort of a term; plain texts and integers are egglog's own."""
+    match term:
+        case App():
+            return term.ctor.result
+        case Var():
+            return term.sort
+        case Prim() | str():
+            return Sort.STR
+        case int():
+            return Sort.I64
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """The term and all below it, parents first."""
+    yield term
+    if isinstance(term, App | Prim):
+        for arg in term.args:
+            yield from subterms(arg)
+
+
+_S, _I, _B, _P, _A, _E = Sort.STR, Sort.I64, Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI
+
+Input = Ctor("Input", (("name", _S), ("type", _S)), _B, "an input or a constant of the program")
+Store = Ctor("Store", (("value", _E), ("type", _S)), _B, "the tensor one kernel writes")
+
+Load = Ctor("Load", (("buffer", _B), ("map", _S)), _P, "a read: the buffer at map(index)")
+Imm = Ctor("Imm", (("dtype", _S), ("value", _S)), _P, "a number, the same at every index")
+Index = Ctor("Index", (("dtype", _S), ("map", _S)), _P, "the index itself: the one coordinate of map(index)")
+Gather = Ctor(
+    "Gather",
+    (("buffer", _B), ("map", _S), ("axis", _I), ("index", _P)),
+    _P,
+    "a read whose coordinate `axis` is the value of `index`, clamped into the buffer",
+)
+PUn = Ctor("PUn", (("op", _S), ("dtype", _S), ("x", _P)), _P, "a unary op; dtype is the result's")
+PBin = Ctor("PBin", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P)), _P, "a binary op")
+PTern = Ctor("PTern", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P), ("z", _P)), _P, "a ternary op")
+PView = Ctor("PView", (("x", _P), ("map", _S)), _P, "x at map(index)")
+
+Reduce = Ctor(
+    "Reduce", (("op", _S), ("dtype", _S), ("sizes", _S), ("x", _P)), _A, "x reduced over its last axes"
+)
+Contract = Ctor(
+    "Contract", (("dtype", _S), ("sizes", _S), ("x", _P), ("y", _P)), _A, "the sum of x·y over the last axes"
+)
+Scan = Ctor("Scan", (("op", _S), ("dtype", _S), ("axis", _I), ("x", _P)), _A, "x accumulated along an axis")
+
+Pure = Ctor("Pure", (("x", _P),), _E, "a value without an accumulator")
+Fin = Ctor("Fin", (("acc", _A),), _E, "a finished accumulator")
+EUn = Ctor("EUn", (("op", _S), ("dtype", _S), ("x", _E)), _E, "a unary op")
+EBin = Ctor("EBin", (("op", _S), ("dtype", _S), ("x", _E), ("y", _E)), _E, "a binary op")
+ETern = Ctor("ETern", (("op", _S), ("dtype", _S), ("x", _E), ("y", _E), ("z", _E)), _E, "a ternary op")
+EView = Ctor("EView", (("x", _E), ("map", _S)), _E, "x at map(index)")
+
+CTORS: Mapping[str, Ctor] = {
+    ctor.name: ctor
+    for ctor in (
+        *(Input, Store),
+        *(Load, Imm, Index, Gather, PUn, PBin, PTern, PView),
+        *(Reduce, Contract, Scan),
+        *(Pure, Fin, EUn, EBin, ETern, EView),
+    )
+}

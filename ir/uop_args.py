@@ -1,0 +1,176 @@
+"""The attributes of a uop: their kinds, their one canonical form, and an immutable mapping to hold them."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from ir.diagnostics import EqsatError
+from ir.dtype import dtype
+
+NON_FINITE: Mapping[str, float] = MappingProxyType(
+    {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+)
+"""How JSON text spells the numbers that JSON has not."""
+
+_SYMBOL = re.compile(r"[^\W\d]\w*'*\Z")
+_INT64 = 2**63
+
+
+class ArgKind(enum.StrEnum):
+    """What an attribute holds; the value is how messages call it."""
+
+    DIMS = "a list of sizes (integers or symbols)"
+    PAIRS = "a list of [low, high] pairs (integers or symbols)"
+    AXIS = "an axis (a position or a symbol)"
+    AXES = "a list of axes (positions or symbols)"
+    NUMBER = "a number"
+    DTYPE = "the name of a dtype"
+    TEXT = "a string"
+    REDUCTION = "one of SUM, MAX, MIN, PROD"
+    NAMES = "a list of axis names (strings or null)"
+    INDEX_MAP = "one index expression per source axis"
+
+
+class ArgSpec(msgspec.Struct, frozen=True):
+    kind: ArgKind
+    required: bool = True
+
+
+class Arg(Mapping[str, Any]):
+    """An immutable, hashable mapping from attribute names to values (numbers, strings and tuples of them)."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> None:
+        self._items: dict[str, Any] = dict(sorted({**items, **more}.items()))
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Arg) and self._items == other._items
+
+    def __repr__(self) -> str:
+        return f"Arg({self._items!r})"
+
+    def with_(self, **changes: Any) -> Arg:
+        """A copy with these attributes set; None removes one."""
+        return Arg({key: value for key, value in {**self._items, **changes}.items() if value is not None})
+
+
+def is_symbol(value: object) -> bool:
+    """Whether `value` is a name of a size: letters, digits and underscores, with trailing primes allowed."""
+    return isinstance(value, str) and _SYMBOL.match(value) is not None
+
+
+def number(value: object) -> float | int | bool | None:
+    """A number of JSON, or a non-finite one by its name; None when `value` is neither."""
+    if isinstance(value, str):
+        return NON_FINITE.get(value)
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan  # one object, so that equal graphs compare equal
+    return value if isinstance(value, (bool, int, float)) else None
+
+
+def canonical(kind: ArgKind, value: object) -> Any:
+    """`value` in the one form that later stages see; ValueError (with no message) when it is not of `kind`."""
+    return _CANONICAL[kind](value)
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _size(value: object) -> int | str:
+    if isinstance(value, str):
+        _require(is_symbol(value))
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError
+    size = int(value.__index__())
+    _require(-_INT64 <= size < _INT64)
+    return size
+
+
+def _sequence(value: object, item: Callable[[object], Any]) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError
+    return tuple(item(each) for each in value)
+
+
+def _pair(value: object) -> tuple[int | str, int | str]:
+    low, high = _sequence(value, _size)
+    return low, high
+
+
+def _number(value: object) -> float | int | bool:
+    found = number(value)
+    if found is None:
+        raise ValueError
+    return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _dtype(value: object) -> str:
+    try:
+        return dtype(_text(getattr(value, "name", value))).name
+    except EqsatError:
+        raise ValueError from None
+
+
+def _reduction(value: object) -> str:
+    op = _text(value).upper()
+    _require(op in ("SUM", "MAX", "MIN", "PROD"))
+    return op
+
+
+def _name(value: object) -> str | None:
+    if value is None:
+        return None
+    _require(is_symbol(value))
+    return _text(value)
+
+
+def _index_map(value: object) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        _require(set(value) == {f"x{axis}" for axis in range(len(value))})
+        value = [value[f"x{axis}"] for axis in range(len(value))]
+    return _sequence(value, lambda each: str(each) if type(each) is int else _text(each))
+
+
+_CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
+    {
+        ArgKind.DIMS: lambda value: _sequence(value, _size),
+        ArgKind.PAIRS: lambda value: _sequence(value, _pair),
+        ArgKind.AXIS: _size,
+        ArgKind.AXES: lambda value: _sequence(value, _size),
+        ArgKind.NUMBER: _number,
+        ArgKind.DTYPE: _dtype,
+        ArgKind.TEXT: _text,
+        ArgKind.REDUCTION: _reduction,
+        ArgKind.NAMES: lambda value: _sequence(value, _name),
+        ArgKind.INDEX_MAP: _index_map,
+    }
+)

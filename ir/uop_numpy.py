@@ -1,0 +1,206 @@
+"""The meaning of the uops on NumPy arrays.
+
+A meaning is `(operands, arg, result type, wide) -> array`. The result is rounded once, to its dtype: fp16 and bf16 are
+computed in fp32. With `wide`, every float array is fp64 and nothing is rounded. Integers wrap. NumPy's floating
+point warnings are the caller's to silence (`np.errstate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ir.dtype import DType, TensorType, dtype, fp64, promote
+
+Array = NDArray[Any]
+Meaning = Callable[[Sequence[Array], Mapping[str, Any], TensorType, bool], Array]
+
+
+def storage(element: DType, wide: bool) -> np.dtype[Any]:
+    """The NumPy dtype that holds values of `element`: fp64 for every float when `wide`."""
+    return fp64.numpy if wide and element.is_float else element.numpy
+
+
+def convert(x: Array, element: DType, wide: bool) -> Array:
+    """CAST: to bool is != 0; floats to integers truncate, saturate, and NaN gives 0; integers wrap; floats round
+    to nearest even (bf16 by way of fp32)."""
+    to = storage(element, wide)
+    if x.dtype == to:
+        return x
+    if element.is_bool:
+        return np.asarray(x != 0)
+    from_float = x.dtype.kind not in "biu"
+    if element.is_int and from_float:
+        return _saturate(x.astype(np.float64), element)
+    if element.name == "bf16" and not wide:
+        x = x.astype(np.float32)
+    return x.astype(to)
+
+
+def elementwise(fn: Callable[..., Array]) -> Meaning:
+    """`fn` in the computing precision of the result, then rounded to it."""
+
+    def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+        compute = storage(out.dtype.accumulator, wide)
+        operands = [x.astype(compute, copy=False) if out.dtype.is_float else x for x in xs]
+        return np.asarray(fn(*operands)).astype(storage(out.dtype, wide), copy=False)
+
+    return meaning
+
+
+def comparison(fn: Callable[..., Array]) -> Meaning:
+    def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+        return np.asarray(fn(*xs)).astype(np.bool_, copy=False)
+
+    return meaning
+
+
+def where(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return np.where(*xs)
+
+
+def cast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return convert(xs[0], out.dtype, wide)
+
+
+def reduction(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """REDUCE: floats accumulate in the wider of the source and the result's accumulator, integers in the result's
+    dtype; no element gives the identity; `init` is one more element."""
+    accumulator = _accumulator(xs[0], out.dtype, wide)
+    values = convert(xs[0], accumulator, wide)
+    op = arg["op"]
+    ufunc = _REDUCERS[op]
+    start = np.asarray(arg.get("init", identity(op, accumulator)), values.dtype)[()]
+    total = ufunc.reduce(values, axis=tuple(arg["axes"]), dtype=values.dtype, initial=start)
+    return convert(np.asarray(total), out.dtype, wide)
+
+
+def identity(op: str, element: DType) -> float | int:
+    """What an empty reduction gives: 0, 1, the lowest or the highest value."""
+    return {"SUM": 0, "PROD": 1, "MAX": element.lowest, "MIN": element.highest}[op]
+
+
+def scan(op: str) -> Meaning:
+    """The running reduction along `axis`, its own element included."""
+
+    def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+        values = convert(xs[0], _accumulator(xs[0], out.dtype, wide), wide)
+        running = _REDUCERS[op].accumulate(values, axis=arg["axis"], dtype=values.dtype)
+        return convert(running, out.dtype, wide)
+
+    return meaning
+
+
+def iota(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    axis = arg["axis"]
+    column = [1] * out.rank
+    column[axis] = out.shape[axis]
+    steps = convert(np.arange(out.shape[axis], dtype=np.int64), out.dtype, wide)
+    return np.broadcast_to(steps.reshape(column), out.shape)
+
+
+def gather(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """out[i,j,k] = src[i, index[i,j,k], k] for axis 1; an index outside the axis is clamped to its nearest end."""
+    src, index = xs
+    axis = arg["axis"]
+    if out.size == 0:
+        return np.empty(out.shape, src.dtype)
+    inside = np.clip(index.astype(np.int64), 0, src.shape[axis] - 1)
+    box = tuple(
+        slice(None) if each == axis else slice(size) for each, size in enumerate(out.shape)
+    )
+    return np.take_along_axis(src[box], inside, axis=axis)
+
+
+def reshape(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return xs[0].reshape(out.shape)
+
+
+def permute(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return xs[0].transpose(arg["perm"])
+
+
+def expand(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return np.broadcast_to(xs[0], out.shape)
+
+
+def pad(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    value = np.asarray(arg.get("value", 0)).astype(np.float64 if out.dtype.is_float else out.dtype.numpy)
+    padded = np.full(out.shape, convert(value, out.dtype, wide)[()], storage(out.dtype, wide))
+    inner = tuple(slice(low, low + size) for (low, _), size in zip(arg["pad"], xs[0].shape, strict=True))
+    padded[inner] = xs[0]
+    return padded
+
+
+def shrink(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    steps = arg.get("step", (1,) * out.rank)
+    return xs[0][tuple(slice(*each) for each in zip(arg["lo"], arg["hi"], steps, strict=True))]
+
+
+def flip(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return np.flip(xs[0], axis=tuple(arg["axes"]))
+
+
+def pool(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """out[…, o…, k…] = src[…, o·stride + k·dilation…]"""
+    kernel = arg["kernel"]
+    n = len(kernel)
+    stride, dilation = arg.get("stride", (1,) * n), arg.get("dilation", (1,) * n)
+    windows = out.shape[-2 * n : -n]
+    at: list[Array] = []
+    for axis in range(n):
+        positions = np.arange(windows[axis]) * stride[axis]
+        offsets = np.arange(kernel[axis]) * dilation[axis]
+        column = [1] * (2 * n)
+        column[axis], column[n + axis] = windows[axis], kernel[axis]
+        at.append((positions[:, None] + offsets).reshape(column))
+    return xs[0][(..., *at)]
+
+
+def integer_division(x: Array, y: Array) -> Array:
+    """Floor division; by zero it is 0."""
+    zero = y == 0
+    return np.where(zero, 0, np.floor_divide(x, np.where(zero, 1, y)))
+
+
+def integer_remainder(x: Array, y: Array) -> Array:
+    """x − y·⌊x/y⌋, with the sign of y; by zero it is 0."""
+    zero = y == 0
+    return np.where(zero, 0, np.mod(x, np.where(zero, 1, y)))
+
+
+def relu(x: Array) -> Array:
+    """0 where x ≤ 0 (so −0 gives +0), else x; NaN stays."""
+    return np.where(x <= 0, np.zeros((), x.dtype), x)
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def erf(x: Array) -> Array:
+    """The error function in fp64, whatever the dtype: NumPy has none."""
+    return np.asarray(_erf(x.astype(np.float64)), np.float64)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_REDUCERS: Mapping[str, np.ufunc] = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
+
+
+def _accumulator(x: Array, result: DType, wide: bool) -> DType:
+    if not result.is_float:
+        return result
+    return fp64 if wide else promote(dtype(x.dtype).accumulator, result.accumulator) or result
+
+
+def _saturate(x: Array, element: DType) -> Array:
+    """fp64 to an integer dtype. The largest i64 is no fp64, so the upper end is compared, not clipped."""
+    whole = np.trunc(np.where(np.isnan(x), 0, x))
+    above, below = whole >= float(element.highest), whole <= float(element.lowest)
+    inside = np.where(above | below, 0, whole).astype(element.numpy)
+    top, bottom = (element.numpy.type(end) for end in (element.highest, element.lowest))
+    return np.where(above, top, np.where(below, bottom, inside))

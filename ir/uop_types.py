@@ -1,0 +1,234 @@
+"""The type rules of the uops: from the operands' types and the bound attributes to the result's type.
+
+An immediate operand has the type of the tensor beside it. Errors carry no place: whoever knows the uop adds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ir.diagnostics import Kind, fail
+from ir.dtype import DType, TensorType, bool_, dtype, promote
+
+Names = tuple[str | None, ...]
+Types = Sequence[TensorType]
+TypeRule = Callable[[Types, Mapping[str, Any]], TensorType]
+Allowed = Callable[[DType], bool]
+
+STAGE = "tiny"
+
+
+def floats(element: DType) -> bool:
+    """float dtypes"""
+    return element.is_float
+
+
+def numbers(element: DType) -> bool:
+    """float and integer dtypes"""
+    return not element.is_bool
+
+
+def integers(element: DType) -> bool:
+    """integer dtypes"""
+    return element.is_int
+
+
+def logical(element: DType) -> bool:
+    """integer dtypes and bool"""
+    return not element.is_float
+
+
+def anything(element: DType) -> bool:
+    """every dtype"""
+    return True
+
+
+def elementwise(allowed: Allowed) -> TypeRule:
+    """Operands of one allowed dtype and one shape give a result of that dtype and shape."""
+
+    def rule(src: Types, arg: Mapping[str, Any]) -> TensorType:
+        require_dtype(src[0].dtype, allowed)
+        return _agree(src)
+
+    return rule
+
+
+def comparison(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """Operands of one dtype and one shape give a bool of that shape."""
+    common = _agree(src)
+    return TensorType(bool_, common.shape, common.names)
+
+
+def where(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """A bool condition and two values of one dtype, all of one shape."""
+    condition, *values = src
+    if condition.dtype != bool_:
+        fail(Kind.DTYPE_MISMATCH, STAGE, "the condition must be bool", found=condition.dtype)
+    common = _agree(values)
+    _same_shape(condition, common)
+    return TensorType(common.dtype, common.shape, merge_names([each.names for each in src]))
+
+
+def cast(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """The same shape in the dtype `to`."""
+    return TensorType(dtype(arg["to"]), src[0].shape, src[0].names)
+
+
+def input_(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """What `dtype`, `shape` and `names` say."""
+    shape = sizes(arg["shape"])
+    return TensorType(dtype(arg["dtype"]), shape, given_names(arg, (None,) * len(shape)))
+
+
+def iota(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """A numeric tensor of `shape` along one `axis`."""
+    shape = sizes(arg["shape"])
+    axis_position(arg["axis"], len(shape))
+    element = dtype(arg["dtype"])
+    require_dtype(element, numbers)
+    return TensorType(element, shape, given_names(arg, (None,) * len(shape)))
+
+
+def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """`axes` vanish; the result has the stated `dtype` (float from floats, integer from integers and bool)."""
+    (value,) = src
+    axes = [axis_position(axis, value.rank) for axis in arg["axes"]]
+    if not axes or len(set(axes)) != len(axes):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "REDUCE needs at least one axis, each once", axes=arg["axes"])
+    element = _accumulated(value.dtype, arg, boolean=arg["op"] in ("MAX", "MIN"))
+    kept = [axis for axis in range(value.rank) if axis not in axes]
+    return TensorType(
+        element, tuple(value.shape[axis] for axis in kept), tuple(value.names[axis] for axis in kept)
+    )
+
+
+def scan(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """The source's shape in the stated `dtype`."""
+    (value,) = src
+    axis_position(arg["axis"], value.rank)
+    return TensorType(_accumulated(value.dtype, arg, boolean=False), value.shape, value.names)
+
+
+def gather(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """The index's shape; ranks agree and off the axis the index is no larger than the source."""
+    value, index = src
+    require_dtype(index.dtype, integers)
+    if value.rank != index.rank:
+        fail(
+            Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            "GATHER's index must have the source's rank",
+            src_shape=value.shape,
+            index_shape=index.shape,
+        )
+    axis = axis_position(arg["axis"], value.rank)
+    if value.shape[axis] == 0 and index.size > 0:
+        fail(Kind.AXIS_SIZE_MISMATCH, STAGE, "nothing to gather from an axis of size 0", src_shape=value.shape)
+    for other in range(value.rank):
+        if other != axis and index.shape[other] > value.shape[other]:
+            fail(
+                Kind.AXIS_SIZE_MISMATCH,
+                STAGE,
+                f"GATHER's index is larger than its source on axis {other}",
+                src_shape=value.shape,
+                index_shape=index.shape,
+            )
+    return TensorType(value.dtype, index.shape, index.names)
+
+
+def require_dtype(element: DType, allowed: Allowed) -> None:
+    """DtypeMismatch unless `element` is allowed; the predicate's docstring says what is."""
+    if not allowed(element):
+        fail(
+            Kind.DTYPE_MISMATCH,
+            STAGE,
+            f"defined for {allowed.__doc__} only",
+            hint="insert a CAST",
+            found=element,
+        )
+
+
+def sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    """`shape`, once every size is known to be an integer ≥ 0."""
+    for size in shape:
+        if not isinstance(size, int):
+            fail(Kind.UNBOUND_DIM, STAGE, f"the size {size!r} is not bound", shape=shape)
+        if size < 0:
+            fail(Kind.AXIS_SIZE_MISMATCH, STAGE, "a size is negative", shape=shape)
+    return tuple(shape)
+
+
+def axis_position(axis: int, rank: int) -> int:
+    """`axis`, once it is known to be one of `rank` positions."""
+    if not isinstance(axis, int) or not 0 <= axis < rank:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"axis {axis} is outside a value of rank {rank}", axis=axis, rank=rank)
+    return axis
+
+
+def merge_names(several: Sequence[Names]) -> Names:
+    """Per axis the name that all who have one share; two different names leave the axis unnamed."""
+    found = [{name for name in axis if name is not None} for axis in zip(*several, strict=True)]
+    return tuple(next(iter(names)) if len(names) == 1 else None for names in found)
+
+
+def given_names(arg: Mapping[str, Any], otherwise: Names) -> Names:
+    """The names that `names` gives, and elsewhere those that `otherwise` has."""
+    given = arg.get("names")
+    if given is None:
+        return otherwise
+    if len(given) != len(otherwise):
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"`names` has {len(given)} entries for {len(otherwise)} axes",
+            names=given,
+        )
+    return tuple(name or other for name, other in zip(given, otherwise, strict=True))
+
+
+def _agree(src: Types) -> TensorType:
+    first = src[0]
+    for other in src[1:]:
+        if other.dtype != first.dtype:
+            fail(
+                Kind.DTYPE_MISMATCH,
+                STAGE,
+                "operands differ in dtype",
+                hint="insert a CAST",
+                lhs_dtype=first.dtype,
+                rhs_dtype=other.dtype,
+            )
+        _same_shape(first, other)
+    return TensorType(first.dtype, first.shape, merge_names([each.names for each in src]))
+
+
+def _same_shape(a: TensorType, b: TensorType) -> None:
+    if a.shape != b.shape:
+        fail(
+            Kind.BROADCAST_MISMATCH,
+            STAGE,
+            "operands differ in shape",
+            hint="insert RESHAPE and EXPAND",
+            lhs_shape=a.shape,
+            rhs_shape=b.shape,
+        )
+
+
+def _accumulated(source: DType, arg: Mapping[str, Any], *, boolean: bool) -> DType:
+    result = dtype(arg["dtype"])
+    fits = (
+        promote(source, result) is not None
+        or (result.is_int and not source.is_float)
+        or (boolean and source.is_bool and result.is_bool)
+    )
+    if not fits:
+        fail(
+            Kind.DTYPE_MISMATCH,
+            STAGE,
+            "floats accumulate in floats, integers and bool in integers",
+            hint="insert a CAST before it",
+            src_dtype=source,
+            dtype=result,
+        )
+    return result
