@@ -103,9 +103,7 @@ class EqsatError(Exception):
 
     def located(self, *, at: str, op: str) -> EqsatError:
         """The same error with its place filled in where the reporter could not know it."""
-        return EqsatError(
-            msgspec.structs.replace(one, at=one.at or at, op=one.op or op) for one in self.diagnostics
-        )
+        return EqsatError(msgspec.structs.replace(one, at=one.at or at, op=one.op or op) for one in self.diagnostics)
 
 
 def fail(
@@ -119,9 +117,7 @@ def fail(
     **details: Any,
 ) -> NoReturn:
     """Raise an EqsatError with this one diagnostic."""
-    raise EqsatError(
-        Diagnostic(kind=kind, stage=stage, message=message, at=at, op=op, hint=hint, details=details)
-    )
+    raise EqsatError(Diagnostic(kind=kind, stage=stage, message=message, at=at, op=op, hint=hint, details=details))
 
 
 def note(
@@ -135,9 +131,7 @@ def note(
     **details: Any,
 ) -> Diagnostic:
     """A diagnostic that stops nothing."""
-    return Diagnostic(
-        kind=kind, stage=stage, message=message, severity=severity, at=at, op=op, details=details
-    )
+    return Diagnostic(kind=kind, stage=stage, message=message, severity=severity, at=at, op=op, details=details)
 
 
 def jsonable(value: Any) -> Any:

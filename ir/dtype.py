@@ -104,9 +104,7 @@ _NUMPY: Mapping[str, np.dtype] = MappingProxyType(
 _BY_NAME: Mapping[str, DType] = MappingProxyType(
     {name: each for each in DTYPES.values() for name in (each.name, *each.aliases)}
 )
-_BY_NUMPY: Mapping[np.dtype, DType] = MappingProxyType(
-    {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
-)
+_BY_NUMPY: Mapping[np.dtype, DType] = MappingProxyType({numpy: DTYPES[name] for name, numpy in _NUMPY.items()})
 
 fp16, bf16, fp32, fp64 = DTYPES["fp16"], DTYPES["bf16"], DTYPES["fp32"], DTYPES["fp64"]
 i8, u8, i16, i32, i64 = DTYPES["i8"], DTYPES["u8"], DTYPES["i16"], DTYPES["i32"], DTYPES["i64"]
@@ -145,9 +143,7 @@ class TensorType(msgspec.Struct, frozen=True):
     names: tuple[str | None, ...]
 
     @staticmethod
-    def of(
-        element: DType | str, shape: tuple[int, ...], names: tuple[str | None, ...] | None = None
-    ) -> TensorType:
+    def of(element: DType | str, shape: tuple[int, ...], names: tuple[str | None, ...] | None = None) -> TensorType:
         """A type whose axes are unnamed unless `names` says otherwise."""
         return TensorType(dtype(element), shape, names if names is not None else (None,) * len(shape))
 
@@ -165,5 +161,5 @@ class TensorType(msgspec.Struct, frozen=True):
         return self.size * self.dtype.bytes
 
     def __str__(self) -> str:
-        axes = (f"{name}={size}" if name else str(size) for name, size in zip(self.names, self.shape))
+        axes = (f"{name}={size}" if name else str(size) for name, size in zip(self.names, self.shape, strict=True))
         return f"{self.dtype}[{', '.join(axes)}]"

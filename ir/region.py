@@ -4,15 +4,30 @@ Only buffers at the edge live in memory; inside are SSA values. Every op has an 
 sizes, reduced axes last) and reads each operand through an `AxisMap` from that domain to the operand's own
 coordinates; broadcast, padding and every other movement live in those maps. A value's coordinates are its
 domain without the reduced axes, and it is defined only over the axes that it depends on.
+
+    region dot_add_relu(A: fp32[4,8], B: fp32[8,16], bias: fp32[16]) -> (C: fp32[4,16])
+      dot_0: fp32[4,16] = contraction[4,16|8](A[i0, r0], B[r0, i1])
+      add_1: fp32[4,16] = add[4,16](dot_0[i0, i1], bias[i1])
+      relu_2: fp32[4,16] = relu[4,16](add_1[i0, i1])
+      yield relu_2[i0, i1] -> C
+
+`verify` checks it, `ir.region_dump` gives the JSON of the seeds' dumps, `ir.region_playback` its meaning.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 from ir.axis_map import AxisMap
+from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.dtype import DTYPES, dtype
+
+STAGE = "region"
 
 OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"]
 
@@ -25,6 +40,13 @@ class MemRef(msgspec.Struct, frozen=True):
     alignment: int = 64
     noalias: bool = True
 
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * dtype(self.dtype).bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
 
 class Buffer(msgspec.Struct, frozen=True):
     """A tensor at the region's edge. `materialize` says where an output goes; a `constant` input is known when
@@ -34,6 +56,9 @@ class Buffer(msgspec.Struct, frozen=True):
     memref: MemRef
     materialize: Literal["gmem", "deferred"] = "gmem"
     constant: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'const ' if self.constant else ''}{self.memref}"
 
 
 class Operand(msgspec.Struct, frozen=True, tag="value"):
@@ -73,9 +98,14 @@ class Op(msgspec.Struct, frozen=True):
     axis: int | None = None
     index_map: AxisMap | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the value: the domain without the reduced axes."""
+        return self.domain[: len(self.domain) - self.reduced]
+
 
 class Let(msgspec.Struct, frozen=True):
-    """`name = op`. `uops` are the Tiny nodes it came from, for messages only."""
+    """`name = op`."""
 
     name: str
     op: Op
@@ -98,3 +128,163 @@ class Region(msgspec.Struct, frozen=True):
     outputs: tuple[Buffer, ...]
     body: tuple[Let, ...]
     yields: tuple[Yield, ...]
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.inputs + self.outputs
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all that it reads is known when the program is built."""
+        return all(each.constant for each in self.inputs)
+
+    def __str__(self) -> str:
+        inputs, outputs = (", ".join(map(str, each)) for each in (self.inputs, self.outputs))
+        lines = [f"region {self.name}({inputs}) -> ({outputs})"]
+        lines += [f"  {let.name}: {let.op.dtype}{_sizes(let.op.shape)} = {_call(let.op)}" for let in self.body]
+        for each in self.yields:
+            lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}")
+        return "\n".join(lines)
+
+
+def verify(region: Region) -> None:
+    """Check a region from nothing. Raises EqsatError (MalformedGraph) naming the value that is wrong."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for each in region.buffers:
+        _require(each.name not in shapes, region, each.name, "two buffers have this name")
+        _require(each.memref.dtype in DTYPES, region, each.name, f"no dtype {each.memref.dtype!r}")
+        shapes[each.name] = each.memref.shape
+    readable = {each.name: each.memref.shape for each in region.inputs}
+    for let in region.body:
+        _require(let.name not in shapes, region, let.name, "the name is taken")
+        _verify_op(region, let, readable)
+        readable[let.name] = shapes[let.name] = let.op.shape
+    outputs = {each.name: each.memref.shape for each in region.outputs}
+    written = [each.buffer for each in region.yields]
+    _require(sorted(written) == sorted(outputs), region, region.name, "each output is yielded once", yields=written)
+    values = {let.name for let in region.body}
+    for end in region.yields:
+        _require(end.value in values, region, end.buffer, f"yields {end.value!r}, which is no value")
+        _verify_read(region, end.buffer, Operand(end.value, end.map), outputs[end.buffer], readable)
+
+
+def canonical(region: Region) -> Region:
+    """The region with names that say only the order: equal for regions that are one kernel."""
+    buffers = {each.name: f"in{k}" for k, each in enumerate(region.inputs)}
+    buffers |= {each.name: f"out{k}" for k, each in enumerate(region.outputs)}
+    names = buffers | {let.name: f"v{k}" for k, let in enumerate(region.body)}
+    return renamed(region, "region", names)
+
+
+def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
+    """The region as `name`, its buffers and values renamed by `names` (those without an entry stay)."""
+
+    def operand(each: Operand | Number) -> Operand | Number:
+        return Operand(names.get(each.value, each.value), each.map) if isinstance(each, Operand) else each
+
+    def buffer(each: Buffer) -> Buffer:
+        return msgspec.structs.replace(each, name=names.get(each.name, each.name))
+
+    return Region(
+        name=name,
+        inputs=tuple(map(buffer, region.inputs)),
+        outputs=tuple(map(buffer, region.outputs)),
+        body=tuple(
+            Let(
+                names.get(let.name, let.name),
+                msgspec.structs.replace(let.op, inputs=tuple(map(operand, let.op.inputs))),
+            )
+            for let in region.body
+        ),
+        yields=tuple(
+            Yield(names.get(written.value, written.value), names.get(written.buffer, written.buffer), written.map)
+            for written in region.yields
+        ),
+    )
+
+
+_ARITY = {"contraction": 2, "unary": 1, "cast": 1, "copy": 1, "reduce": 1, "scan": 1, "gather": 2, "index": 0}
+
+
+def _verify_op(region: Region, let: Let, readable: dict[str, tuple[int, ...]]) -> None:
+    op = let.op
+    _require(op.dtype in DTYPES, region, let.name, f"no dtype {op.dtype!r}")
+    arity = _ARITY.get(op.kind)
+    fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
+    _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
+    accumulates = op.kind in ("contraction", "reduce")
+    _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
+    _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
+    if op.kind == "scan":
+        along = op.axis is not None and 0 <= op.axis < len(op.domain)
+        _require(along, region, let.name, "a scan runs along an axis of its domain", axis=op.axis)
+    if op.kind == "index":
+        fits = op.index_map is not None and op.index_map.sizes == op.domain and len(op.index_map.exprs) == 1
+        _require(fits, region, let.name, "an index is one coordinate over the domain")
+    if op.kind == "gather":
+        source = op.inputs[0]
+        from_memory = isinstance(source, Operand) and source.value in {each.name for each in region.inputs}
+        _require(from_memory, region, let.name, "a gather reads an input buffer")
+    for each in op.inputs:
+        if isinstance(each, Operand):
+            _verify_read(region, let.name, each, op.domain, readable)
+
+
+def _verify_read(
+    region: Region, at: str, read: Operand, domain: tuple[int, ...], readable: dict[str, tuple[int, ...]]
+) -> None:
+    _require(read.value in readable, region, at, f"reads {read.value!r}, which nothing before it defines")
+    fits = read.map.sizes == domain and len(read.map.exprs) == len(readable[read.value])
+    _require(
+        fits, region, at, f"reads {read.value!r} through a map of another shape", map=str(read.map), domain=domain
+    )
+
+
+def _require(holds: bool, region: Region, at: str, message: str, **details: object) -> None:
+    if not holds:
+        text = f"{region.name}: {message}"
+        raise EqsatError(
+            Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=text, at=at, details=details)
+        )
+
+
+def _call(op: Op) -> str:
+    head = op.kind if op.kind in ("contraction", "reduce", "scan") else op.fn
+    named = f"{head} {op.fn}" if op.kind in ("reduce", "scan") else head
+    axis = f" axis={op.axis}" if op.axis is not None else ""
+    kept, reduced = _split(op)
+    domain = f"[{kept}|{reduced}]" if op.reduced else f"[{kept}]"
+    operands = list(_operands(op))
+    return f"{named}{axis}{domain}({', '.join(operands)})"
+
+
+def _split(op: Op) -> tuple[str, str]:
+    cut = len(op.domain) - op.reduced
+    return ",".join(map(str, op.domain[:cut])), ",".join(map(str, op.domain[cut:]))
+
+
+def _operands(op: Op) -> Iterator[str]:
+    kept = len(op.domain) - op.reduced
+    for each in op.inputs:
+        yield str(each.number) if isinstance(each, Number) else _read(each.value, each.map, kept)
+    if op.index_map is not None:
+        yield _reading(op.index_map, kept)
+
+
+def _read(value: str, view: AxisMap, kept: int) -> str:
+    return f"{value}{_reading(view, kept)}"
+
+
+def _reading(view: AxisMap, kept: int) -> str:
+    """The coordinates and guards of a map, reduced axes (from `kept` on) written r0, r1, …"""
+    reading = str(view).partition(" -> ")[2]
+
+    def axis(match: re.Match[str]) -> str:
+        position = int(match[1])
+        return f"i{position}" if position < kept else f"r{position - kept}"
+
+    return re.sub(r"\bi(\d+)", axis, reading)
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"

@@ -1,16 +1,17 @@
-"""JSON for every noun: msgspec structs, with an `AxisMap` written as its canonical text."""
+"""JSON for every noun: msgspec structs, with an `AxisMap` or a `Bound` written as its canonical text."""
 
 from typing import Any, TypeVar
 
 import msgspec
 
+from ir.axis_guard import Bound, parse_bound
 from ir.axis_map import AxisMap, parse_map
 
 T = TypeVar("T")
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, AxisMap):
+    if isinstance(value, AxisMap | Bound):
         return str(value)
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
@@ -18,6 +19,8 @@ def _encode(value: Any) -> Any:
 def _decode(kind: type, value: Any) -> Any:
     if kind is AxisMap:
         return parse_map(value)
+    if kind is Bound:
+        return parse_bound(value)
     raise NotImplementedError(f"no JSON form for {kind.__name__}")
 
 

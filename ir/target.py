@@ -6,10 +6,18 @@ import msgspec
 
 
 class Target(msgspec.Struct, frozen=True):
-    """`peak_flops` (per second, whole device) by compute dtype, bandwidths in bytes per second, sizes in bytes.
+    """What §11 needs to know of a machine.
 
-    `arch` is "avx512", "avx2", "sse2", "generic" or "sm80", "sm90"; `units` are cores or SMs; `lanes` is the
-    count of fp32 numbers in a vector register (CPU); `source` says where the figures come from.
+    arch             "avx512", "avx2", "sse2", "generic", or "sm80", "sm90"
+    units            cores or SMs
+    peak_flops       per second and for the whole machine, by compute dtype; a multiply-add counts two
+    bandwidth        bytes per second to and from memory
+    cache_bandwidth  bytes per second to and from the last-level cache
+    launch_ns        what one kernel costs before it does anything
+    l1_bytes         of one unit (an SM's is its shared memory); l2_bytes: of one core, or of the whole GPU;
+                     l3_bytes: of the whole machine, 0 where there is none
+    lanes            fp32 numbers in a vector register (a warp, on a GPU)
+    source           where the figures come from
     """
 
     name: str
@@ -24,3 +32,14 @@ class Target(msgspec.Struct, frozen=True):
     l3_bytes: int
     lanes: int
     source: str
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.arch.startswith("sm")
+
+    @property
+    def last_level_bytes(self) -> int:
+        """The largest cache that all units share; the cores' own together where they share none."""
+        if self.l3_bytes:
+            return self.l3_bytes
+        return self.l2_bytes if self.is_gpu else self.l2_bytes * self.units

@@ -7,12 +7,13 @@
 
 Every extractable term of sort Buf is one legal kernel, so that fusion is a rewrite and not a check.
 Index maps are the canonical texts of `ir.axis_map.AxisMap`; types are texts such as `fp32[4,8]`;
-the sizes of reduced axes are texts such as `[3,3]`, and reduced axes are the last axes of a Pro's domain.
+sizes are texts such as `[3,3]`. Every value has a domain, a box of sizes; reduced axes are the last of a Pro's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -52,13 +53,83 @@ class Var:
     name: str
     sort: Sort
 
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A pure function on texts (index algebra, properties of ops) that rules may call.
+
+    `fn` must be importable by its module and name; integers reach it as texts. Its empty answer means: the
+    rule does not apply here.
+    """
+
+    fn: Callable[..., str]
+
+    def __post_init__(self) -> None:
+        if "<" in self.fn.__qualname__:
+            raise TypeError(f"{self.fn.__qualname__} is not importable: define it at the top of a module")
+
+    @property
+    def name(self) -> str:
+        return self.fn.__name__
+
+    @property
+    def path(self) -> str:
+        """Where to import it from: `module:name`."""
+        return f"{self.fn.__module__}:{self.fn.__name__}"
+
+    def __call__(self, *args: Term) -> Prim:
+        return Prim(self, args)
+
 
 @dataclass(frozen=True)
 class Prim:
-    """A call of a function on texts (index algebra, op properties); the empty text means: does not apply."""
+    """A call of a primitive: a text computed while a rule matches."""
 
-    fn: str
+    fn: Primitive
     args: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        inspect.signature(self.fn.fn).bind(*self.args)
+        for arg in self.args:
+            if sort_of(arg) not in (Sort.STR, Sort.I64):
+                raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
+
+    def __str__(self) -> str:
+        return f"{self.fn.name}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A property of classes, derived bottom-up: a fact that holds or not, or (`valued`) a text per class.
+
+    Two different texts for one class are a contradiction and stop the engine: unsound rules show there.
+    """
+
+    name: str
+    over: Sort
+    valued: bool
+    doc: str
+
+    def __call__(self, term: Term) -> Fact:
+        return Fact(self, term)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What an analysis knows of a term: a condition of a rule and, if valued, a text."""
+
+    analysis: Analysis
+    term: Term
+
+    def __post_init__(self) -> None:
+        if sort_of(self.term) is not self.analysis.over:
+            raise TypeError(f"{self.analysis.name} is a property of {self.analysis.over.value}: {self.term}")
+
+    def __str__(self) -> str:
+        return f"{self.analysis.name}({self.term})"
 
 
 @dataclass(frozen=True)
@@ -80,7 +151,7 @@ class App:
         return f"{self.ctor.name}({', '.join(map(str, self.args))})"
 
 
-Term = App | Var | Prim | str | int
+Term = App | Var | Prim | Fact | str | int
 
 
 def sort_of(term: Term) -> Sort:
@@ -90,7 +161,7 @@ def sort_of(term: Term) -> Sort:
             return term.ctor.result
         case Var():
             return term.sort
-        case Prim() | str():
+        case Prim() | Fact() | str():
             return Sort.STR
         case int():
             return Sort.I64
@@ -102,6 +173,32 @@ def subterms(term: Term) -> Iterator[Term]:
     if isinstance(term, App | Prim):
         for arg in term.args:
             yield from subterms(arg)
+    elif isinstance(term, Fact):
+        yield from subterms(term.term)
+
+
+def variables(term: Term) -> Mapping[str, Var]:
+    """The pattern variables of a term by name; one name with two sorts is a TypeError."""
+    found: dict[str, Var] = {}
+    for each in subterms(term):
+        if isinstance(each, Var) and found.setdefault(each.name, each) != each:
+            raise TypeError(f"the variable {each.name} has two sorts in {term}")
+    return found
+
+
+def substitute(term: Term, binding: Mapping[str, Term]) -> Term:
+    """The term with its variables replaced; those without a binding stay."""
+    match term:
+        case Var():
+            return binding.get(term.name, term)
+        case App():
+            return App(term.ctor, tuple(substitute(arg, binding) for arg in term.args))
+        case Prim():
+            return Prim(term.fn, tuple(substitute(arg, binding) for arg in term.args))
+        case Fact():
+            return Fact(term.analysis, substitute(term.term, binding))
+        case _:
+            return term
 
 
 _S, _I, _B, _P, _A, _E = Sort.STR, Sort.I64, Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI
@@ -110,7 +207,9 @@ Input = Ctor("Input", (("name", _S), ("type", _S)), _B, "an input or a constant 
 Store = Ctor("Store", (("value", _E), ("type", _S)), _B, "the tensor one kernel writes")
 
 Load = Ctor("Load", (("buffer", _B), ("map", _S)), _P, "a read: the buffer at map(index)")
-Imm = Ctor("Imm", (("dtype", _S), ("value", _S)), _P, "a number, the same at every index")
+Imm = Ctor(
+    "Imm", (("dtype", _S), ("value", _S), ("sizes", _S)), _P, "a number, the same at every index of a domain"
+)
 Index = Ctor("Index", (("dtype", _S), ("map", _S)), _P, "the index itself: the one coordinate of map(index)")
 Gather = Ctor(
     "Gather",

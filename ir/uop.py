@@ -92,10 +92,7 @@ CHEAP, ROOT, SERIES = 1, 4, 8
 def _args(**specs: ArgKind | tuple[ArgKind]) -> Mapping[str, ArgSpec]:
     """Attributes by name; a kind in a 1-tuple is optional."""
     return MappingProxyType(
-        {
-            name: ArgSpec(spec[0], False) if isinstance(spec, tuple) else ArgSpec(spec)
-            for name, spec in specs.items()
-        }
+        {name: ArgSpec(spec[0], False) if isinstance(spec, tuple) else ArgSpec(spec) for name, spec in specs.items()}
     )
 
 
@@ -104,15 +101,11 @@ def _movement(name: str, infer: TypeRule, meaning: Meaning, doc: str, **specs: A
 
 
 def _unary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
-    return UOp(
-        name, UOpKind.UNARY, 1, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc
-    )
+    return UOp(name, UOpKind.UNARY, 1, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
 
 
 def _binary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
-    return UOp(
-        name, UOpKind.BINARY, 2, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc
-    )
+    return UOp(name, UOpKind.BINARY, 2, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
 
 
 def _compare(name: str, fn: Callable[..., Array], doc: str) -> UOp:
@@ -181,7 +174,7 @@ _MOVEMENTS = (
     _movement(
         "POOL", move.pool, on_arrays.pool,
         "windows over the last len(kernel) axes: result[…, o…, k…] = source[…, o·stride + k·dilation…]",
-        kernel=_K.DIMS, stride=(_K.DIMS,), dilation=(_K.DIMS,),
+        kernel=_K.DIMS, stride=(_K.DIMS,), dilation=(_K.DIMS,), names=(_K.NAMES,),
     ),
 )  # fmt: skip
 _UNARIES = (

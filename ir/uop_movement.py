@@ -8,7 +8,7 @@ from typing import Any
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
-from ir.uop_types import STAGE, Names, Types, given_names, axis_position, sizes
+from ir.uop_types import STAGE, Names, Types, axis_position, given_names, sizes
 
 
 def reshape(src: Types, arg: Mapping[str, Any]) -> TensorType:
@@ -38,18 +38,14 @@ def permute(src: Types, arg: Mapping[str, Any]) -> TensorType:
             perm=perm,
             src_shape=value.shape,
         )
-    return TensorType(
-        value.dtype, tuple(value.shape[axis] for axis in perm), tuple(value.names[axis] for axis in perm)
-    )
+    return TensorType(value.dtype, tuple(value.shape[axis] for axis in perm), tuple(value.names[axis] for axis in perm))
 
 
 def expand(src: Types, arg: Mapping[str, Any]) -> TensorType:
     """Axes of size 1 repeat; ranks agree (the loader adds the missing axes by a RESHAPE)."""
     (value,) = src
     shape = sizes(arg["result_shape"])
-    if len(shape) != value.rank or any(
-        old not in (1, size) for old, size in zip(value.shape, shape, strict=True)
-    ):
+    if len(shape) != value.rank or any(old not in (1, size) for old, size in zip(value.shape, shape, strict=True)):
         fail(
             Kind.BROADCAST_MISMATCH,
             STAGE,
@@ -57,10 +53,7 @@ def expand(src: Types, arg: Mapping[str, Any]) -> TensorType:
             src_shape=value.shape,
             result_shape=shape,
         )
-    kept = tuple(
-        name if old == size else None
-        for name, old, size in zip(value.names, value.shape, shape, strict=True)
-    )
+    kept = tuple(name if old == size else None for name, old, size in zip(value.names, value.shape, shape, strict=True))
     return TensorType(value.dtype, shape, given_names(arg, kept))
 
 
@@ -110,7 +103,12 @@ def pool(src: Types, arg: Mapping[str, Any]) -> TensorType:
     kernel = arg["kernel"]
     n = len(kernel)
     if not 0 < n <= value.rank:
-        fail(Kind.AXIS_SIZE_MISMATCH, STAGE, f"POOL over {n} axes of a value of rank {value.rank}", kernel=kernel)
+        fail(
+            Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            f"POOL over {n} axes of a value of rank {value.rank}",
+            kernel=kernel,
+        )
     stride, dilation = arg.get("stride", (1,) * n), arg.get("dilation", (1,) * n)
     for key, each in (("stride", stride), ("dilation", dilation)):
         if len(each) != n:
@@ -128,15 +126,18 @@ def pool(src: Types, arg: Mapping[str, Any]) -> TensorType:
             src_shape=value.shape,
         )
     windows = tuple(each // s + 1 for each, s in zip(room, stride, strict=True))
-    return TensorType(
-        value.dtype, value.shape[:-n] + windows + tuple(kernel), value.names[:-n] + (None,) * (2 * n)
-    )
+    names = given_names(arg, value.names[:-n] + (None,) * (2 * n))
+    return TensorType(value.dtype, value.shape[:-n] + windows + tuple(kernel), names)
 
 
 def positive_steps(uop: str, steps: Sequence[int]) -> None:
     if any(step < 0 for step in steps):
         fail(
-            Kind.NEGATIVE_STRIDE_UNSUPPORTED, STAGE, f"{uop} steps forward only", hint="reverse by FLIP", step=steps
+            Kind.NEGATIVE_STRIDE_UNSUPPORTED,
+            STAGE,
+            f"{uop} steps forward only",
+            hint="reverse by FLIP",
+            step=steps,
         )
     if any(step == 0 for step in steps):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{uop} has a step of 0", step=steps)
@@ -153,10 +154,7 @@ def _one_each(key: str, values: Sequence[Any], value: TensorType) -> None:
 
 
 def _unchanged(value: TensorType, shape: tuple[int, ...]) -> Names:
-    return tuple(
-        name if old == size else None
-        for name, old, size in zip(value.names, value.shape, shape, strict=True)
-    )
+    return tuple(name if old == size else None for name, old, size in zip(value.names, value.shape, shape, strict=True))
 
 
 def _kept_names(value: TensorType, shape: tuple[int, ...]) -> Names:

@@ -46,7 +46,7 @@ def elementwise(fn: Callable[..., Array]) -> Meaning:
 
     def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
         compute = storage(out.dtype.accumulator, wide)
-        operands = [x.astype(compute, copy=False) if out.dtype.is_float else x for x in xs]
+        operands = [_converted(x, compute) if out.dtype.is_float else x for x in xs]
         return np.asarray(fn(*operands)).astype(storage(out.dtype, wide), copy=False)
 
     return meaning
@@ -110,9 +110,7 @@ def gather(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: b
     if out.size == 0:
         return np.empty(out.shape, src.dtype)
     inside = np.clip(index.astype(np.int64), 0, src.shape[axis] - 1)
-    box = tuple(
-        slice(None) if each == axis else slice(size) for each, size in enumerate(out.shape)
-    )
+    box = tuple(slice(None) if each == axis else slice(size) for each, size in enumerate(out.shape))
     return np.take_along_axis(src[box], inside, axis=axis)
 
 
@@ -158,7 +156,8 @@ def pool(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: boo
         column = [1] * (2 * n)
         column[axis], column[n + axis] = windows[axis], kernel[axis]
         at.append((positions[:, None] + offsets).reshape(column))
-    return xs[0][(..., *at)]
+    index: tuple[Any, ...] = (..., *at)
+    return np.asarray(xs[0][index])
 
 
 def integer_division(x: Array, y: Array) -> Array:
@@ -185,6 +184,14 @@ def sigmoid(x: Array) -> Array:
 def erf(x: Array) -> Array:
     """The error function in fp64, whatever the dtype: NumPy has none."""
     return np.asarray(_erf(x.astype(np.float64)), np.float64)
+
+
+def _converted(x: Array, to: np.dtype[Any]) -> Array:
+    """`x` in another dtype; a repeated axis (stride 0) is converted once."""
+    if x.dtype == to:
+        return x
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.strides)
+    return np.broadcast_to(x[once].astype(to), x.shape)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -98,9 +98,7 @@ def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
         fail(Kind.MALFORMED_GRAPH, STAGE, "REDUCE needs at least one axis, each once", axes=arg["axes"])
     element = _accumulated(value.dtype, arg, boolean=arg["op"] in ("MAX", "MIN"))
     kept = [axis for axis in range(value.rank) if axis not in axes]
-    return TensorType(
-        element, tuple(value.shape[axis] for axis in kept), tuple(value.names[axis] for axis in kept)
-    )
+    return TensorType(element, tuple(value.shape[axis] for axis in kept), tuple(value.names[axis] for axis in kept))
 
 
 def scan(src: Types, arg: Mapping[str, Any]) -> TensorType:
@@ -162,7 +160,13 @@ def sizes(shape: Sequence[int]) -> tuple[int, ...]:
 def axis_position(axis: int, rank: int) -> int:
     """`axis`, once it is known to be one of `rank` positions."""
     if not isinstance(axis, int) or not 0 <= axis < rank:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"axis {axis} is outside a value of rank {rank}", axis=axis, rank=rank)
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"axis {axis} is outside a value of rank {rank}",
+            axis=axis,
+            rank=rank,
+        )
     return axis
 
 

@@ -60,10 +60,13 @@ typedef struct { eq_i64h lo, hi; } eq_i64;
 
 #if EQ_VL == 16
 #define EQ_LANES(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7), F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15)
+#define EQ_HALF_LANES(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7)
 #elif EQ_VL == 8
 #define EQ_LANES(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7)
+#define EQ_HALF_LANES(F) F(0), F(1), F(2), F(3)
 #elif EQ_VL == 4
 #define EQ_LANES(F) F(0), F(1), F(2), F(3)
+#define EQ_HALF_LANES(F) F(0), F(1)
 #else
 #error "EQ_VL is 4, 8 or 16"
 #endif

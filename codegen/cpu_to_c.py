@@ -1,0 +1,340 @@
+"""CPU dialect → C text: one function per phase, and the kernel's entry.
+
+    void eq_k3(void *const *buf, int32_t threads)
+
+`buf` holds the addresses of the kernel's buffers in the order of `Kernel.params`. The text needs the vector
+prelude and the pool's declarations above it, and `SUPPORT` once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir.axis_expr import AxisExpr, FloorDiv
+from ir.cpu import (
+    Assign,
+    Bind,
+    Call,
+    Comment,
+    Const,
+    Fence,
+    For,
+    If,
+    Inside,
+    Kernel,
+    Lanes,
+    Let,
+    Load,
+    Param,
+    Phase,
+    Pick,
+    Reg,
+    Scratch,
+    Stmt,
+    Store,
+    Value,
+    Within,
+    values_of,
+    walk,
+)
+
+ENTRY = "void {name}(void *const *buf, int32_t threads)"
+
+SUPPORT = """\
+/* Lanes of an index that does not grow evenly from lane to lane: `expr` at every lane number l. */
+#define EQ_EACH_LANE(T, D, expr) \\
+  ({ T eq_at[EQ_VL]; for (int l = 0; l < EQ_VL; l++) eq_at[l] = (T)(expr); eq_load_##D(eq_at); })
+/* The lanes in which low <= start + lane * step < high. */
+EQ_FN eq_mask eq_within(int64_t start, int64_t step, int64_t low, int64_t high) {
+  eq_i64 at = eq_iota_i64(start, step);
+  return eq_and_bool(eq_cmpge_i64(at, eq_imm_i64(low)), eq_cmplt_i64(at, eq_imm_i64(high)));
+}
+EQ_FN int64_t eq_less(int64_t a, int64_t b) { return a < b ? a : b; }
+EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
+/* An index from data: the first lane, held within [low, high]. */
+EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
+  int64_t at = v.lo[0];
+  return at < low ? low : at > high ? high : at;
+}
+"""
+
+SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
+"""The prelude's names of dtypes that differ from ours."""
+CELL = {
+    "fp16": "uint16_t",
+    "bf16": "uint16_t",
+    "fp32": "float",
+    "fp64": "double",
+    "i8": "int8_t",
+    "u8": "uint8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "bool": "uint8_t",
+}
+"""The C type of one element in memory."""
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "asm typeof linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx all l main".split()
+)
+
+
+def suffix(dtype: str) -> str:
+    """The prelude's name of a dtype: f32 for fp32."""
+    return SUFFIX.get(dtype, dtype)
+
+
+def c_text(kernel: Kernel) -> str:
+    """The C functions of a kernel."""
+    return _Emitter(kernel).text()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.buffers = {each.name: each.dtype for each in (*kernel.params, *kernel.shared)}
+        for phase in kernel.phases:
+            self.buffers |= {each.name: each.dtype for each in walk(phase.body) if isinstance(each, Scratch)}
+
+    def text(self) -> str:
+        kernel = self.kernel
+        parts = [_comment(kernel.comment)] if kernel.comment else []
+        parts.append(f'_Static_assert(EQ_VL == {kernel.lanes}, "{kernel.name} is written for {kernel.lanes} lanes");')
+        parts += [self._phase(number, phase) for number, phase in enumerate(kernel.phases)]
+        parts.append(self._entry())
+        return "\n".join(parts) + "\n"
+
+    def _phase(self, number: int, phase: Phase) -> str:
+        name = self.kernel.name
+        lines = [f"static void {name}_{number}(void *ctx, int32_t task, int32_t thread) {{"]
+        lines += [f"  {each}" for each in self._pointers(phase)]
+        lines.append(f"  const int64_t {self._variable(phase.variable)} = task;")
+        lines += self._block(phase.body, 1)
+        lines.append("}")
+        return "\n".join(lines)
+
+    def _pointers(self, phase: Phase) -> list[str]:
+        used = _buffers_of(phase.body)
+        lines = ["void *const *buf = ctx;"]
+        for position, each in enumerate((*self.kernel.params, *self.kernel.shared)):
+            if each.name in used:
+                const = "const " if isinstance(each, Param) and not each.written else ""
+                lines.append(f"{const}{CELL[each.dtype]} *restrict {_name(each.name)} = buf[{position}];")
+        return lines
+
+    def _entry(self) -> str:
+        kernel = self.kernel
+        lines = [ENTRY.format(name=kernel.name) + " {"]
+        context = "(void *)buf"
+        if kernel.shared:
+            lines += [f"  {_array(each)}" for each in kernel.shared]
+            pointers = [f"buf[{position}]" for position in range(len(kernel.params))]
+            pointers += [_name(each.name) for each in kernel.shared]
+            lines.append(f"  void *all[] = {{{', '.join(pointers)}}};")
+            context = "all"
+        for number, phase in enumerate(kernel.phases):
+            task = f"{kernel.name}_{number}"
+            if phase.tasks == 1:
+                lines.append(f"  {task}({context}, 0, 0);")
+            else:
+                lines.append(f"  eq_parallel_for({task}, {context}, {phase.tasks}, threads);")
+        lines.append("}")
+        return "\n".join(lines)
+
+    # --- statements ---
+
+    def _block(self, body: Sequence[Stmt], depth: int) -> list[str]:
+        lines: list[str] = []
+        for stmt in body:
+            lines += self._stmt(stmt, depth)
+        return lines
+
+    def _stmt(self, stmt: Stmt, depth: int) -> list[str]:
+        pad = "  " * depth
+        match stmt:
+            case Comment(text):
+                return [f"{pad}/* {text.replace('*/', '* /')} */"]
+            case Let(name, value, mutable):
+                const = "" if mutable else "const "
+                return [f"{pad}{const}eq_{suffix(value.dtype)} {_name(name)} = {self._value(value)};"]
+            case Assign(name, value):
+                return [f"{pad}{_name(name)} = {self._value(value)};"]
+            case Store():
+                return [f"{pad}{self._store(stmt)};"]
+            case Bind():
+                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._held(stmt)};"]
+            case Pick(variable, value):
+                found = self.kernel.variables[variable]
+                held = f"eq_pick({self._value(value)}, {found.low}, {found.high})"
+                return [f"{pad}const int64_t {_name(found.name)} = {held};"]
+            case For():
+                return self._for(stmt, depth)
+            case If(conditions, then, orelse):
+                lines = [f"{pad}if ({' && '.join(map(self._condition, conditions)) or '1'}) {{"]
+                lines += self._block(then, depth + 1)
+                if orelse:
+                    lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
+                return [*lines, f"{pad}}}"]
+            case Fence():
+                return [f"{pad}EQ_STREAM_FENCE();"]
+            case Scratch():
+                return [f"{pad}{_array(stmt)}"]
+
+    def _for(self, loop: For, depth: int) -> list[str]:
+        pad, name = "  " * depth, self._variable(loop.variable)
+        below = [f"{name} < {self._index(loop.stop)}"]
+        if loop.limit is not None:
+            below.append(f"{name} < {loop.limit}")
+        step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+        head = f"{pad}for (int64_t {name} = {self._index(loop.start)}; {' && '.join(below)}; {step}) {{"
+        return [head, *self._block(loop.body, depth + 1), f"{pad}}}"]
+
+    def _store(self, stmt: Store) -> str:
+        kind = suffix(self.buffers[stmt.buffer])
+        at, value = self._address(stmt.buffer, stmt.offset), self._value(stmt.value)
+        if stmt.step != 1:
+            count = self._count(stmt.count)
+            return f"eq_store_strided_{kind}({at}, {stmt.step}, {value}, {count})"
+        if stmt.count is not None:
+            return f"eq_store_n_{kind}({at}, {value}, {self._count(stmt.count)})"
+        return f"eq_{'stream' if stmt.stream else 'store'}_{kind}({at}, {value})"
+
+    # --- values ---
+
+    def _value(self, value: Value) -> str:
+        match value:
+            case Const(number, dtype):
+                return f"eq_imm_{suffix(dtype)}({_literal(number, dtype)})"
+            case Reg(name):
+                return _name(name)
+            case Lanes():
+                return self._lanes(value)
+            case Inside(conditions, variable):
+                masks = [self._mask(each, variable) for each in conditions]
+                text = masks[0]
+                for mask in masks[1:]:
+                    text = f"eq_and_bool({text}, {mask})"
+                return text
+            case Call():
+                return self._call(value)
+            case Load():
+                return self._load(value)
+
+    def _call(self, call: Call) -> str:
+        args = ", ".join(map(self._value, call.args))
+        source = suffix(call.args[-1].dtype)
+        if call.fn == "cast":
+            return f"eq_cast_{source}_{suffix(call.dtype)}({args})"
+        if call.fn == "odd":
+            return f"eq_odd_f32({args})"
+        if call.fn.startswith("round_"):
+            return f"eq_{call.fn}({args})"
+        if call.fn in ("hsum", "hprod", "hmax", "hmin"):
+            return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"
+        return f"eq_{call.fn}_{source}({args})"
+
+    def _load(self, load: Load) -> str:
+        kind, at = suffix(self.buffers[load.buffer]), self._address(load.buffer, load.offset)
+        match load.mode:
+            case "splat":
+                return f"eq_splat_{kind}({at})"
+            case "strided":
+                return f"eq_strided_{kind}({at}, {load.step}, {self._count(load.count)})"
+            case "gather":
+                assert load.index is not None
+                mask = self._value(load.mask) if load.mask is not None else "eq_imm_bool(1)"
+                return f"eq_gather_{kind}({at}, {self._value(load.index)}, {mask})"
+        return f"eq_load_{kind}({at})" if load.count is None else f"eq_load_n_{kind}({at}, {self._count(load.count)})"
+
+    def _lanes(self, lanes: Lanes) -> str:
+        kind = suffix(lanes.dtype)
+        if lanes.variable is None:
+            return f"eq_imm_{kind}({self._index(lanes.expr)})"
+        step = lanes.expr.coeff(lanes.variable)
+        if step is None:
+            return f"EQ_EACH_LANE({CELL[lanes.dtype]}, {kind}, {self._index(lanes.expr, lanes.variable)})"
+        return f"eq_iota_{kind}({self._index(lanes.expr)}, {step})"
+
+    def _mask(self, within: Within, variable: int) -> str:
+        step = within.expr.coeff(variable)
+        if step is None:
+            return f"EQ_EACH_LANE(int32_t, i32, -({self._condition(within, variable)}))"
+        return f"eq_within({self._index(within.expr)}, {step}, {within.low}, {within.high})"
+
+    # --- indices ---
+
+    def _count(self, count: int | AxisExpr | None) -> str:
+        """A number of lanes."""
+        return "EQ_VL" if count is None else str(count) if isinstance(count, int) else self._index(count)
+
+    def _held(self, bind: Bind) -> str:
+        text = self._index(bind.expr)
+        for each in bind.most:
+            text = f"eq_less({text}, {self._index(each)})"
+        for each in bind.least:
+            text = f"eq_more({text}, {self._index(each)})"
+        return text
+
+    def _condition(self, within: Within, lane: int | None = None) -> str:
+        text = self._index(within.expr, lane)
+        return f"{within.low} <= {text} && {text} < {within.high}"
+
+    def _address(self, buffer: str, offset: AxisExpr) -> str:
+        name = _name(buffer)
+        return name if offset == AxisExpr() else f"{name} + {self._index(offset)}"
+
+    def _index(self, expr: AxisExpr, lane: int | None = None) -> str:
+        """The expression in C; the variable `lane` is advanced by the lane number l. A floor's numerator is never
+        negative, so that C's division is one."""
+        pieces: list[str] = []
+        for term, coefficient in expr.terms:
+            if isinstance(term, FloorDiv):
+                text = f"({self._index(term.expr, lane)}) / {term.divisor}"
+                text = text if coefficient == 1 else f"({text})"
+            else:
+                text = self._variable(term) if term != lane else f"({self._variable(term)} + l)"
+            sign = "-" if coefficient < 0 else "+"
+            pieces += [sign, text if abs(coefficient) == 1 else f"{abs(coefficient)} * {text}"]
+        if expr.const or not pieces:
+            pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
+        lead = "-" if pieces[0] == "-" else ""
+        return lead + " ".join(pieces[1:])
+
+    def _variable(self, number: int) -> str:
+        return _name(self.kernel.variables[number].name)
+
+
+def _buffers_of(body: Sequence[Stmt]) -> set[str]:
+    """The buffers that statements touch."""
+    used: set[str] = set()
+    for stmt in walk(tuple(body)):
+        if isinstance(stmt, Store):
+            used.add(stmt.buffer)
+        used |= {value.buffer for value in values_of(stmt) if isinstance(value, Load)}
+    return used
+
+
+def _array(scratch: Scratch) -> str:
+    return f"_Alignas(64) {CELL[scratch.dtype]} {_name(scratch.name)}[{max(scratch.elements, 1)}];"
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if name in _RESERVED or name.startswith(("eq_", "EQ_", "INT", "UINT")) else name
+
+
+def _comment(text: str) -> str:
+    lines = text.replace("*/", "* /").splitlines()
+    return "/* " + "\n   ".join(lines) + " */"
+
+
+def _literal(number: bool | int | float | str, dtype: str) -> str:
+    if isinstance(number, str) and number != "-0.0":
+        return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}[number]
+    if dtype in ("fp32", "fp64"):
+        return f"{float(number)!r}{'f' if dtype == 'fp32' else ''}"
+    if dtype == "bool":
+        return str(int(bool(number)))
+    if int(number) == -(2**63):
+        return "INT64_MIN"
+    return f"{int(number)}{'LL' if dtype == 'i64' else ''}"

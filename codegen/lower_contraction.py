@@ -1,0 +1,487 @@
+"""A contraction and its Plan → a CPU kernel: the one template of matrix products and convolutions.
+
+    for each task (batch, block of rows, block of columns):                  in parallel
+      for each block of k:
+        pack the broadcast side's rows                    once per block      (packed when built, if constant)
+        for each panel of columns:
+          pack the panel                                  into the first-level cache
+          for each tile of rows:
+            MR × NR sums in registers                     register_tile
+            after the last block of k: the epilogue       on the sums, vector by vector, and the store
+
+Each output element is summed by one task in one order, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+from codegen.blocks import Block, Writer
+from codegen.contraction import STAGE, Contraction, contraction_of, flat, fused_step
+from codegen.contraction_frame import (
+    DepthBlock,
+    Frame,
+    bound,
+    depth_block,
+    depth_blocks,
+    lanes_along,
+)
+from codegen.lane_values import converted
+from codegen.lower_value import Evaluator, Provider
+from codegen.pack import Panel, pack
+from codegen.plan_contraction import Blocks
+from codegen.register_tile import Accumulator, Side, dot_tile, outer_tile
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
+from ir.cpu import Comment, If, Kernel, Load, Param, Phase, Scratch, Store, Within
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+
+
+class PackedConstant(msgspec.Struct, frozen=True):
+    """A constant operand in the order in which the kernel reads it. `kernel` fills `param` from the constant buffers
+    `sources`; it runs once, when the program is built."""
+
+    param: Param
+    sources: tuple[str, ...]
+    kernel: Kernel
+
+
+class ContractionKernel(msgspec.Struct, frozen=True):
+    """`kernel.params` are the region's inputs that it still reads, the packed constants, then the outputs."""
+
+    kernel: Kernel
+    packed: tuple[PackedConstant, ...]
+
+
+def lower_contraction(region: Region, core: PolyCore, plan: Plan) -> ContractionKernel:
+    """The kernel of a region whose plan `codegen.plan_contraction` made.
+
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
+            ResourceExceeded where the plan leaves out the tail of an axis that its tile does not divide.
+    """
+    side = 1 if plan.layout_hints.get("vector", "rhs") == "rhs" else 0
+    view = contraction_of(region, core, vector=side)
+    if view is None or plan.vectorize is None:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
+    blocks = _blocks(plan)
+    _check_tails(view, plan, blocks)
+    constants = tuple(
+        _pack_constant(view, core, plan, blocks, side)
+        for side in (0, 1)
+        if _cached(view, plan, side) == "const_pool"
+    )
+    return ContractionKernel(_Template(view, core, plan, blocks, plan.vectorize.width).kernel(constants), constants)
+
+
+def _blocks(plan: Plan) -> Blocks:
+    mr, nr = (int(size) for size in plan.warp_tile.split("x"))
+    return Blocks(mr, nr, *plan.tile)
+
+
+def _check_tails(view: Contraction, plan: Plan, blocks: Blocks) -> None:
+    """An axis that is not predicated promises that its tile divides it."""
+    dot = plan.algo_choice.get("matmul") == "dot"
+    last = plan.vectorize.width if dot and plan.vectorize else blocks.bk
+    for axis, size, piece in (("m", view.m, blocks.mr), ("n", view.n, blocks.nr), ("k", view.depth, last)):
+        if axis not in plan.predicate_tail and size % piece:
+            fail(
+                Kind.RESOURCE_EXCEEDED,
+                STAGE,
+                f"the plan cuts axis {axis} ({size}) into tiles of {piece} and does not predicate the last one",
+                at=view.region.name,
+                hint=f'put "{axis}" into predicate_tail',
+            )
+
+
+def _cached(view: Contraction, plan: Plan, side: int) -> str | None:
+    name = view.operand(side).value
+    return next((each.where for each in plan.cache if each.tensor == name), None)
+
+
+def _packed_name(view: Contraction, side: int) -> str:
+    return f"{view.operand(side).value}_packed{side}"
+
+
+@dataclass
+class _Template:
+    view: Contraction
+    core: PolyCore
+    plan: Plan
+    blocks: Blocks
+    lanes: int
+
+    def kernel(self, constants: tuple[PackedConstant, ...]) -> Kernel:
+        view, region = self.view, self.view.region
+        writer = Writer(self.lanes)
+        for name in (*(each.name for each in (*region.inputs, *region.outputs)), *(c.param.name for c in constants)):
+            writer.fresh(name)
+        self.acc = writer.fresh("acc")
+        self.rows = writer.fresh("rows")
+        self.columns = writer.fresh("columns")
+        evaluator = Evaluator(region, self.core, writer, {view.name: self._accumulated})
+        frame = Frame(view, self.blocks, writer, evaluator, {})
+        tasks = view.repeats * self._row_blocks * self._column_blocks if view.m and view.n else 0
+        phases = (self._tasks(frame, tasks),) if tasks else ()
+        gone = {source for each in constants for source in each.sources} - self._still_read()
+        outputs = tuple(_param(each.name, each.memref.dtype, each.memref.shape, True) for each in region.outputs)
+        inputs = tuple(
+            _param(each.name, each.memref.dtype, each.memref.shape, False)
+            for each in region.inputs
+            if each.name not in gone
+        )
+        packed = tuple(msgspec.structs.replace(each.param, written=False) for each in constants)
+        return Kernel(
+            name=region.name,
+            lanes=self.lanes,
+            params=(*inputs, *packed, *outputs),
+            variables=tuple(writer.variables),
+            phases=phases,
+            comment=self._comment(),
+        )
+
+    # --- the loop nest ---
+
+    def _tasks(self, frame: Frame, tasks: int) -> Phase:
+        """One phase: a task per block of rows and columns, or one task that walks them all."""
+        writer = frame.writer
+        task = writer.variable("task", 0, max(tasks - 1, 0))
+        body = Block(writer, variables={task})
+        self._scratch(body)
+        if self.plan.bind or tasks <= 1:
+            self._task(frame, body, writer.axis(task))
+            return Phase(task, tasks, tuple(body.statements))
+        only = writer.variable("only", 0, 0)
+        outer = Block(writer, variables={only})
+        outer.loop(body, task, ZERO, constant(tasks))
+        self._task(frame, body, writer.axis(task))
+        outer.statements.clear()
+        outer.loop(body, task, ZERO, constant(tasks))
+        return Phase(only, 1, tuple(outer.statements))
+
+    def _task(self, frame: Frame, block: Block, task: AxisExpr) -> None:
+        view, blocks, box = self.view, self.blocks, frame.writer.box
+        n_blocks, m_blocks = self._column_blocks, self._row_blocks
+        n0 = bound(block, "n0", mod(task, n_blocks, box) * blocks.bn, (n_blocks - 1) * blocks.bn)
+        rest = floordiv(task, n_blocks, box)
+        m0 = bound(block, "m0", mod(rest, m_blocks, box) * blocks.bm, (m_blocks - 1) * blocks.bm)
+        rest = floordiv(rest, m_blocks, box)
+        outer, repeat = view.extent(view.outer), view.extent(view.batch)
+        o = bound(block, "o", mod(rest, outer, frame.writer.box), outer - 1)
+        b = bound(block, "b", floordiv(rest, outer, frame.writer.box), repeat - 1)
+        frame = frame.placed({**frame.along(view.outer, o), **frame.along(view.batch, b)})
+        count = depth_blocks(view, blocks)
+        number = frame.writer.variable("kb", 0, count - 1)
+        if count == 1:
+            self._depth(frame, block, constant(0), m0, n0)
+            return
+        body = block.inner({number})
+        self._depth(frame, body, frame.writer.axis(number), m0, n0)
+        block.loop(body, number, ZERO, constant(count))
+
+    def _depth(self, frame: Frame, block: Block, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
+        """One block of k: rows are packed, then panel by panel the columns."""
+        view, blocks = self.view, self.blocks
+        frame, depth = depth_block(frame, block, number)
+        row_panel = self._row_panel(frame, m0, depth)
+        if self._where(1 - view.vector) == "packed":
+            block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
+            self._pack_rows(frame, block, m0, depth)
+        n = frame.writer.variable("n", 0, (-(-view.n // blocks.nr) - 1) * blocks.nr)
+        panel = block.inner({n})
+        column = frame.writer.axis(n)
+        if self._where(view.vector) == "packed":
+            panel.add(Comment(f"pack a panel of {view.operand(view.vector).value}"))
+            pack(frame, panel, self._column_panel(column), depth)
+        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
+        tile = panel.inner({m})
+        row = frame.writer.axis(m)
+        tall, wide = self._tile_block
+        into = Accumulator(self.acc, (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO)
+        self._tile(frame, tile, depth, number, row, column, m0, row_panel, into)
+        panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+        block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
+
+    def _tile(
+        self,
+        frame: Frame,
+        block: Block,
+        depth: DepthBlock,
+        number: AxisExpr,
+        row: AxisExpr,
+        column: AxisExpr,
+        m0: AxisExpr,
+        rows: Side | None,
+        into: Accumulator,
+    ) -> None:
+        view, blocks = self.view, self.blocks
+        last = depth_blocks(view, blocks) - 1
+        block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
+        if self.plan.algo_choice.get("matmul") == "dot":
+            self._dot(frame, block, depth, row, column, into)
+        else:
+            columns = self._column_side(frame, column, depth)
+            again = Within(number, 1, last + 1) if last else None
+            tile_rows = self._at_row(rows, row, m0)
+            outer_tile(frame, block, depth, tile_rows, columns, row, column, into, again)
+        if not last:
+            self._epilogue(frame, block, row, column, into)
+            return
+        done = Within(number, last, last + 1)
+        finish = block.inner(barrier=True, facts=(done,))
+        self._epilogue(frame, finish, row, column, into)
+        block.guard(finish, (done,))
+
+    def _dot(
+        self, frame: Frame, block: Block, depth: DepthBlock, row: AxisExpr, column: AxisExpr, into: Accumulator
+    ) -> None:
+        """A whole tile of columns, or one column at a time where the last tile is cut."""
+        view, nr = self.view, self.blocks.nr
+        run, _ = view.run(view.vector, view.k)
+        whole = view.n // nr * nr
+        if whole == view.n:
+            dot_tile(frame, block, depth, run, row, column, nr, into)
+            return
+        full, cut = Within(column, 0, whole), block.inner(barrier=True)
+        if whole:
+            body = block.inner(barrier=True)
+            dot_tile(frame, body, depth, run, row, column, nr, into)
+            block.guard(body, (full,))
+        j = frame.writer.variable("j", whole, view.n - 1)
+        single = cut.inner({j})
+        at = frame.writer.axis(j)
+        one = Accumulator(into.buffer, into.base + at.shift(-whole))
+        dot_tile(frame, single, depth, run, row, at, 1, one)
+        cut.loop(single, j, constant(whole), constant(view.n))
+        block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)
+
+    # --- panels ---
+
+    @property
+    def _row_blocks(self) -> int:
+        return -(-self.view.m // self.blocks.bm)
+
+    @property
+    def _column_blocks(self) -> int:
+        return -(-self.view.n // self.blocks.bn)
+
+    @property
+    def _tile_block(self) -> tuple[int, bool]:
+        """Rows of a task, and whether its sums outlive a block of k, so that every tile has its own place."""
+        return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
+
+    def _where(self, side: int) -> str | None:
+        return _cached(self.view, self.plan, side)
+
+    @property
+    def _rows_along_k(self) -> int | None:
+        """The stride between rows where row panels are laid out term by term; None for column panels."""
+        view = self.view
+        side = 1 - view.vector
+        if view.run(side, view.k)[1] != 1 or not view.rows:
+            return None
+        return self.blocks.bk + self.lanes
+
+    def _scratch(self, block: Block) -> None:
+        view, blocks = self.view, self.blocks
+        _, many = self._tile_block
+        sums = blocks.bm * blocks.bn if many else blocks.mr * blocks.nr
+        block.add(Scratch(self.acc, view.accumulator, sums))
+        if self._where(view.vector) == "packed":
+            block.add(Scratch(self.columns, view.accumulator, blocks.bk * blocks.nr))
+        if self._where(1 - view.vector) == "packed":
+            each = self._rows_along_k or blocks.bk
+            block.add(Scratch(self.rows, view.accumulator, blocks.bm * each + self.lanes))
+
+    def _column_panel(self, column: AxisExpr) -> Panel:
+        view, nr = self.view, self.blocks.nr
+        return Panel(view.vector, view.columns, column, nr, view.n, self.columns, ZERO, nr, 1)
+
+    def _column_side(self, frame: Frame, column: AxisExpr, depth: DepthBlock) -> Side | None:
+        view, nr = self.view, self.blocks.nr
+        where = self._where(view.vector)
+        if where == "packed":
+            return Side(self.columns, ZERO, nr, 1)
+        if where is None:
+            return None
+        base = _constant_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
+        return Side(_packed_name(view, view.vector), base, nr, 1)
+
+    def _row_panel(self, frame: Frame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
+        """The side of the first tile of rows of the task."""
+        view, mr = self.view, self.blocks.mr
+        side = 1 - view.vector
+        where = self._where(side)
+        if where == "packed":
+            stride = self._rows_along_k
+            return Side(self.rows, ZERO, 1, stride) if stride else Side(self.rows, ZERO, mr, 1)
+        if where is None:
+            return None
+        base = _constant_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
+        return Side(_packed_name(view, side), base, mr, 1)
+
+    def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
+        if rows is None:
+            return None
+        each = self.view.depth if rows.buffer != self.rows else self._rows_along_k or self.blocks.bk
+        return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
+
+    def _pack_rows(self, frame: Frame, block: Block, m0: AxisExpr, depth: DepthBlock) -> None:
+        view, blocks = self.view, self.blocks
+        side = 1 - view.vector
+        stride = self._rows_along_k
+        if stride is not None:
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, ZERO, 1, stride), depth)
+            return
+        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
+        body = block.inner({m})
+        row = frame.writer.axis(m)
+        base = (row - m0) * blocks.bk
+        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
+        block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+
+    # --- epilogue ---
+
+    def _accumulated(self, point: object, block: Block, where: object) -> Load:
+        raise AssertionError("the sums are provided where the epilogue stands")
+
+    def _epilogue(self, frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, into: Accumulator) -> None:
+        """What follows the sum, and the store, over the rows and columns of the tile that exist."""
+        view, blocks, writer = self.view, self.blocks, frame.writer
+        block.add(Comment("epilogue: " + (", ".join(self.plan.epilogue) or "store")))
+        r = writer.variable("r", 0, view.m - 1)
+        c = writer.variable("c", 0, view.n - 1)
+        turned = self._turned(view)
+        outer_variable, inner_variable = (c, r) if turned else (r, c)
+        outer = block.inner({outer_variable})
+        body = outer.inner({inner_variable})
+        tile = {r: (row, blocks.mr, view.m), c: (column, blocks.nr, view.n)}
+        start, width, size = tile[inner_variable]
+        at = writer.axis(inner_variable)
+        left = [start.shift(width) - at, constant(size) - at]
+        even = width % self.lanes == 0
+        lanes_along(body, inner_variable, left[even:], whole=even and size % self.lanes == 0)
+        placed = frame.placed(
+            {**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))}
+        )
+        offset = into.base + (writer.axis(r) - row) * blocks.nr + (writer.axis(c) - column)
+        self._finish(placed, body, into.buffer, offset)
+        outer.loop(body, inner_variable, start, start.shift(width), self.lanes, size)
+        start, width, size = tile[outer_variable]
+        block.loop(outer, outer_variable, start, start.shift(width), 1, size)
+
+    def _turned(self, view: Contraction) -> bool:
+        """Whether the output's neighbours are rows: then lanes lie along them."""
+        shape = view.region.outputs[0].memref.shape
+        if 0 in shape or not view.rows:
+            return False
+        offset = flat(view.out.exprs, shape)
+        return fused_step(offset, view.rows, view.sizes) == 1
+
+    def _finish(self, frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
+        view = self.view
+        lane = block.lane_axis
+        assert lane is not None
+        step = offset.coeff(lane.variable)
+        assert step is not None
+        mode = "unit" if step == 1 else "strided" if step else "splat"
+        count = None if step == 0 else lane.count
+        load = Load(buffer, offset, view.accumulator, mode, count, step or 1)
+        total = converted(block.let("sum", load), view.accumulator, view.op.dtype)
+        ev = frame.evaluator
+        provide: Provider = lambda _point, _block, _where: total  # noqa: E731
+        ev.provided[view.name] = provide
+        place = frame.place(view.out.exprs)
+        for each in view.region.yields:
+            value = ev.mapped(
+                each.map, place, ev.dtype(each.value), block, (), lambda at, b, w, name=each.value: ev.value(name, at, b, w)
+            )
+            block.store(each.buffer, ev.offset(each.buffer, place), value)
+
+    def _comment(self) -> str:
+        view, blocks = self.view, self.blocks
+        sides = [view.operand(side).value for side in (1 - view.vector, view.vector)]
+        return "\n".join(
+            [
+                f"{view.region.name}: {view.repeats} products of {view.m} x {view.depth} ({sides[0]})"
+                f" and {view.depth} x {view.n} ({sides[1]})",
+                f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
+                f" {self.plan.algo_choice.get('matmul')}, cache "
+                + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
+                f" tails {', '.join(self.plan.predicate_tail) or 'none'}",
+            ]
+        )
+
+    def _still_read(self) -> set[str]:
+        """Buffers that are read other than through a packed operand."""
+        view = self.view
+        packed = {view.operand(side).value for side in (0, 1) if self._where(side) == "const_pool"}
+        open_ = [each.value for each in view.region.yields]
+        bodies = {let.name: let.op for let in view.region.body}
+        seen: set[str] = set()
+        while open_:
+            name = open_.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in bodies:
+                inputs = [each.value for each in bodies[name].inputs if hasattr(each, "value")]
+                open_ += [each for each in inputs if name != view.name or each not in packed]
+        return seen
+
+
+def _param(name: str, dtype: str, shape: tuple[int, ...], written: bool) -> Param:
+    return Param(name, dtype, math.prod(shape), written)
+
+
+def _constant_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
+    """Where the panels of this product start in a packed constant: it has those of the batch that move it."""
+    view = frame.view
+    group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    return frame.index(group) * (-(-size // width) * width * view.depth)
+
+
+def _pack_constant(view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, side: int) -> PackedConstant:
+    """[batch][panel][k][width], every panel whole."""
+    assert plan.vectorize is not None
+    columns = side == view.vector
+    width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
+    group = view.columns if columns else view.rows
+    repeats = (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    panels = -(-size // width)
+    sources = tuple(dict.fromkeys(read.buffer.name for read in view.reads[side]))
+    param = Param(
+        _packed_name(view, side), view.accumulator, view.extent(repeats) * panels * width * view.depth, True
+    )
+    writer = Writer(plan.vectorize.width)
+    for name in (*sources, param.name):
+        writer.fresh(name)
+    whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
+    frame = Frame(view, whole, writer, Evaluator(view.region, core, writer), {})
+    tasks = view.extent(repeats) * panels
+    task = writer.variable("task", 0, max(tasks - 1, 0))
+    body = Block(writer, variables={task})
+    if tasks and view.depth:
+        at = writer.axis(task)
+        start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
+        frame = frame.placed(frame.along(repeats, floordiv(at, panels, writer.box)))
+        frame, depth = depth_block(frame, body, constant(0))
+        base = _constant_base(frame, side, width, size) + start * view.depth
+        pack(frame, body, Panel(side, group, start, width, size, param.name, base, width, 1), depth)
+    buffers = {each.name: each for each in view.region.inputs}
+    params = tuple(_param(name, buffers[name].memref.dtype, buffers[name].memref.shape, False) for name in sources)
+    kernel = Kernel(
+        name=f"{view.region.name}_pack{side}",
+        lanes=plan.vectorize.width,
+        params=(*params, param),
+        variables=tuple(writer.variables),
+        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks and view.depth else (),
+        comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
+    )
+    return PackedConstant(param, sources, kernel)

@@ -1,0 +1,130 @@
+"""The CPU the kernels run on: instruction set, cores, caches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from pathlib import Path
+
+import msgspec
+
+from ir.diagnostics import Kind, fail
+
+ARCHES = ("sse2", "avx2", "avx512")
+"""Instruction sets of x86-64, each holding those before it; any other CPU is "generic"."""
+
+_NEEDS = {
+    "avx2": ("avx2", "fma", "f16c"),
+    "avx512": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+}
+_VECTOR_BYTES = {"generic": 16, "sse2": 16, "avx2": 32, "avx512": 64}
+_FEATURES = (
+    *_NEEDS["avx512"],
+    *("avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8"),
+)
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """`arch` is "avx512", "avx2", "sse2" or "generic"; `features` are the kernel's names of the instruction sets that
+    code may use, in a fixed order; `cores` are those this process may run on; cache sizes are bytes, L3 as a whole."""
+
+    arch: str
+    vector_bytes: int
+    features: tuple[str, ...]
+    cores: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    cpu: str
+
+    @property
+    def lanes(self) -> int:
+        """EQ_VL of the C prelude: lanes of a register, whatever the dtype."""
+        return self.vector_bytes // 4
+
+
+def machine() -> Machine:
+    """This machine, held to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
+    found = _detected()
+    wanted = os.environ.get("EQSAT_ISA")
+    return restricted(found, wanted) if wanted else found
+
+
+def restricted(whole: Machine, arch: str) -> Machine:
+    """`whole` as a machine of the lesser instruction set `arch`. EqsatError UnknownTarget if it has no such set."""
+    known = ARCHES[: ARCHES.index(whole.arch) + 1] if whole.arch in ARCHES else (whole.arch,)
+    if arch not in known:
+        fail(
+            Kind.UNKNOWN_TARGET,
+            "machine",
+            f"this machine has no instruction set {arch!r}",
+            hint="EQSAT_ISA is one of " + ", ".join(known),
+        )
+    if arch == whole.arch:
+        return whole
+    features = tuple(each for each in whole.features if each in _NEEDS.get(arch, ()))
+    return msgspec.structs.replace(whole, arch=arch, vector_bytes=_VECTOR_BYTES[arch], features=features)
+
+
+@functools.cache
+def _detected() -> Machine:
+    info = _cpuinfo()
+    flags = set(info.get("flags", "").split())
+    features = tuple(each for each in _FEATURES if each in flags)
+    arch = _arch(flags)
+    l1, l2, l3 = _cache_bytes()
+    return Machine(
+        arch=arch,
+        vector_bytes=_VECTOR_BYTES[arch],
+        features=features if arch in _NEEDS else (),
+        cores=_cores(),
+        l1_bytes=l1,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        cpu=" ".join(info.get(key, "") for key in ("model name", "cpu family", "model")).strip()
+        or platform.processor()
+        or platform.machine(),
+    )
+
+
+def _arch(flags: set[str]) -> str:
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return "generic"
+    return next((arch for arch in ("avx512", "avx2") if flags.issuperset(_NEEDS[arch])), "sse2")
+
+
+def _cpuinfo() -> dict[str, str]:
+    """The first processor's lines of /proc/cpuinfo, by name; empty where there is no such file."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _cores() -> int:
+    """The processors in this process's affinity mask, or all where the system has none."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cache_bytes() -> tuple[int, int, int]:
+    """Data cache sizes of levels 1, 2, 3 in bytes; common ones where the system does not tell."""
+    sizes = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level, size = ((index / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind in ("Data", "Unified") and int(level) in sizes:
+            sizes[int(level)] = _parsed_size(size)
+    return sizes[1], sizes[2], sizes[3]
+
+
+def _parsed_size(text: str) -> int:
+    """ "48K" → 49152."""
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * unit

@@ -1,0 +1,97 @@
+/* eq_cast_A_B between register types f32 f64 i8 u8 i16 i32 i64 bool.
+
+   float to integer truncates, saturates, and takes NaN to 0; integer to integer wraps; anything to bool is
+   `!= 0`; bool gives 0 or 1; the rest rounds to nearest even. */
+
+#define EQ_CAST(A, B, expr) \
+  EQ_FN eq_##B eq_cast_##A##_##B(eq_##A a) { return expr; }
+
+/* Between types of one register. */
+#define EQ_CAST_INT(A)                              \
+  EQ_CAST(A, i8, EQ_TO(eq_i8, a))                   \
+  EQ_CAST(A, u8, EQ_TO(eq_u8, a))                   \
+  EQ_CAST(A, i16, EQ_TO(eq_i16, a))                 \
+  EQ_CAST(A, i32, EQ_TO(eq_i32, a))                 \
+  EQ_CAST(A, f32, EQ_TO(eq_f32, EQ_TO(eq_i32, a)))  \
+  EQ_CAST(A, i64, eq_widen(EQ_TO(eq_i32, a)))       \
+  EQ_CAST(A, f64, eq_i32_to_f64(EQ_TO(eq_i32, a)))  \
+  EQ_CAST(A, bool, EQ_TO(eq_i32, a != 0))
+
+EQ_FN eq_f64 eq_i32_to_f64(eq_i32 v) {
+  return (eq_f64){EQ_TO(eq_f64h, eq_lo_i32(v)), EQ_TO(eq_f64h, eq_hi_i32(v))};
+}
+EQ_CAST_INT(i8)
+EQ_CAST_INT(u8)
+EQ_CAST_INT(i16)
+EQ_CAST_INT(i32)
+
+#define EQ_CAST_BOOL(B) EQ_CAST(bool, B, eq_cast_i32_##B(a & 1))
+EQ_CAST_BOOL(i8)
+EQ_CAST_BOOL(u8)
+EQ_CAST_BOOL(i16)
+EQ_CAST_BOOL(i32)
+EQ_CAST_BOOL(i64)
+EQ_CAST_BOOL(f32)
+EQ_CAST_BOOL(f64)
+EQ_CAST(bool, bool, a)
+
+#define EQ_CAST_I64(B) EQ_CAST(i64, B, eq_cast_i32_##B(eq_narrow(a.lo, a.hi)))
+EQ_CAST_I64(i8)
+EQ_CAST_I64(u8)
+EQ_CAST_I64(i16)
+EQ_CAST_I64(i32)
+EQ_CAST(i64, i64, a)
+EQ_CAST(i64, bool, eq_narrow(a.lo != 0, a.hi != 0))
+EQ_CAST(i64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
+EQ_CAST(i64, f64, ((eq_f64){EQ_TO(eq_f64h, a.lo), EQ_TO(eq_f64h, a.hi)}))
+
+EQ_CAST(f32, f32, a)
+EQ_CAST(f64, f64, a)
+EQ_CAST(f32, f64, ((eq_f64){EQ_TO(eq_f64h, eq_lo_f32(a)), EQ_TO(eq_f64h, eq_hi_f32(a))}))
+EQ_CAST(f64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
+EQ_CAST(f32, bool, a != 0)
+EQ_CAST(f64, bool, eq_narrow(a.lo != 0, a.hi != 0))
+
+/* x held within [lo, hi], NaN made 0: then converting truncates without overflow. */
+EQ_FN eq_f32 eq_held_f32(eq_f32 x, float lo, float hi) {
+  x = EQ_FLOAT(EQ_BITS(x) & (x == x));
+  x = eq_where_f32(x < lo, eq_imm_f32(lo), x);
+  return eq_where_f32(x > hi, eq_imm_f32(hi), x);
+}
+EQ_FN eq_f64h eq_held_f64h(eq_f64h x, double lo, double hi) {
+  x = (eq_f64h)((eq_i64h)x & (x == x));
+  x = EQ_PICK(eq_i64h, eq_f64h, x < lo, eq_imm_f64h(lo), x);
+  return EQ_PICK(eq_i64h, eq_f64h, x > hi, eq_imm_f64h(hi), x);
+}
+EQ_FN eq_i32 eq_trunc_f64(eq_f64 x, double lo, double hi) {
+  return eq_join_i32(EQ_TO(eq_i32h, eq_held_f64h(x.lo, lo, hi)), EQ_TO(eq_i32h, eq_held_f64h(x.hi, lo, hi)));
+}
+#define EQ_CAST_FLOAT(B, lo, hi)                                    \
+  EQ_CAST(f32, B, EQ_TO(eq_##B, EQ_TO(eq_i32, eq_held_f32(a, lo, hi)))) \
+  EQ_CAST(f64, B, EQ_TO(eq_##B, eq_trunc_f64(a, lo, hi)))
+EQ_CAST_FLOAT(i8, -128, 127)
+EQ_CAST_FLOAT(u8, 0, 255)
+EQ_CAST_FLOAT(i16, -32768, 32767)
+EQ_CAST(f64, i32, eq_trunc_f64(a, -2147483648.0, 2147483647.0))
+/* The greatest integer is no float: hold at the greatest float below it, then choose. */
+EQ_CAST(f32, i32,
+        eq_where_i32(a >= 0x1p31f, eq_imm_i32(INT32_MAX), EQ_TO(eq_i32, eq_held_f32(a, -0x1p31f, 0x1.fffffep30f))))
+EQ_FN eq_i64h eq_trunc_f64h(eq_f64h x) {
+  eq_i64h whole = EQ_TO(eq_i64h, eq_held_f64h(x, -0x1p63, 0x1.fffffffffffffp62));
+  return EQ_PICK(eq_i64h, eq_i64h, x >= 0x1p63, eq_imm_i64h(INT64_MAX), whole);
+}
+EQ_CAST(f64, i64, ((eq_i64){eq_trunc_f64h(a.lo), eq_trunc_f64h(a.hi)}))
+EQ_CAST(f32, i64, eq_cast_f64_i64(eq_cast_f32_f64(a)))
+
+/* fp64 to f32 lanes rounded to odd: a second rounding to a 16-bit type is then as good as a single one
+   (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums", 2008). */
+EQ_FN eq_f32 eq_odd_f32(eq_f64 a) {
+  eq_f32 near = eq_cast_f64_f32(a);
+  eq_f64 back = eq_cast_f32_f64(near);
+  eq_i32 bits = EQ_BITS(near), away = eq_narrow(back.lo > a.lo, back.hi > a.hi), toward = eq_narrow(back.lo < a.lo, back.hi < a.hi);
+  /* one ulp toward a: magnitudes shrink where near > a >= 0 or near < a <= 0 */
+  eq_i32 shrink = EQ_PICK(eq_i32, eq_i32, bits < 0, toward, away);
+  eq_i32 moved = bits + eq_where_i32(shrink, eq_imm_i32(-1), eq_imm_i32(1));
+  return EQ_FLOAT(eq_where_i32((away | toward) & ((bits & 1) == 0), moved, bits));
+}
+EQ_FN eq_f32 eq_cast_f64_f16(eq_f64 a) { return eq_round_f16(eq_odd_f32(a)); }

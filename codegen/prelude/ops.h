@@ -1,0 +1,235 @@
+/* Elementwise functions eq_<op>_<T> for register types T; comparisons give an eq_mask.
+
+     f32 f64   neg abs recip sqrt rsqrt relu floor ceil round(half to even) · add sub mul fdiv max min · fma
+     integers  neg abs relu not · add sub mul idiv mod pow max min and or xor · fma
+     bool      not · and or xor max min add mul
+     all       cmplt cmple cmpgt cmpge cmpeq cmpne (and `where` of base.h)
+
+   max, min and relu hand on NaN. Integers wrap; idiv and mod round to minus infinity and give 0 for a zero
+   divisor. A 64-bit function is written for half registers (types f64h, i64h) and lifted to both halves. */
+
+#define EQ_OP1(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a) { return expr; }
+#define EQ_OP2(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b) { return expr; }
+#define EQ_OP3(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b, eq_##T c) { return expr; }
+#define EQ_LIFT1(T, op) EQ_OP1(T, op, ((eq_##T){eq_##op##_##T##h(a.lo), eq_##op##_##T##h(a.hi)}))
+#define EQ_LIFT2(T, op) EQ_OP2(T, op, ((eq_##T){eq_##op##_##T##h(a.lo, b.lo), eq_##op##_##T##h(a.hi, b.hi)}))
+#define EQ_LIFT3(T, op) \
+  EQ_OP3(T, op, ((eq_##T){eq_##op##_##T##h(a.lo, b.lo, c.lo), eq_##op##_##T##h(a.hi, b.hi, c.hi)}))
+
+/* Where the machine's instruction is named: one of its registers in, one out. */
+#define EQ_ASM1(T, op, insn) \
+  EQ_FN eq_##T eq_##op##_##T(eq_##T a) { eq_##T r; __asm__(insn " %1, %0" : "=v"(r) : "vm"(a)); return r; }
+#define EQ_ASM2(T, op, insn)                                     \
+  EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b) {               \
+    eq_##T r;                                                    \
+    __asm__(insn " %2, %1, %0" : "=v"(r) : "v"(a), "vm"(b));     \
+    return r;                                                    \
+  }
+
+/* least and most are the machine's: b where either is NaN. */
+#if EQ_X86
+#define EQ_MACHINE_FLOAT(T, I, ps, big, sqrt_) \
+  EQ_ASM1(T, sqrt, "vsqrt" ps)                 \
+  EQ_ASM2(T, least, "vmin" ps)                 \
+  EQ_ASM2(T, most, "vmax" ps)                  \
+  EQ_ASM1(T, floor, EQ_ROUND_INSN(ps, 9))      \
+  EQ_ASM1(T, ceil, EQ_ROUND_INSN(ps, 10))      \
+  EQ_ASM1(T, round, EQ_ROUND_INSN(ps, 8))
+#if EQ_X86 == 512
+#define EQ_ROUND_INSN(ps, mode) "vrndscale" ps " $" #mode ","
+#else
+#define EQ_ROUND_INSN(ps, mode) "vround" ps " $" #mode ","
+#endif
+#else
+/* Adding and taking away 2^23 (2^52) with x's sign rounds to nearest even; larger numbers are whole. */
+#define EQ_MACHINE_FLOAT(T, I, ps, big, sqrt_)                                              \
+  EQ_FN eq_##T eq_sqrt_##T(eq_##T a) {                                                      \
+    for (size_t i = 0; i < sizeof a / sizeof a[0]; i++) a[i] = sqrt_(a[i]);                 \
+    return a;                                                                               \
+  }                                                                                         \
+  EQ_OP2(T, least, EQ_PICK(eq_##I, eq_##T, a < b, a, b))                                    \
+  EQ_OP2(T, most, EQ_PICK(eq_##I, eq_##T, a > b, a, b))                                     \
+  EQ_FN eq_##T eq_round_##T(eq_##T a) {                                                     \
+    eq_##I sign = (eq_##I)a & (eq_##I)eq_imm_##T(-0.0);                                     \
+    eq_##T shift = (eq_##T)((eq_##I)eq_imm_##T(big) | sign), r = (a + shift) - shift;       \
+    eq_##T size = (eq_##T)((eq_##I)a ^ sign);                                               \
+    return EQ_PICK(eq_##I, eq_##T, size < big, (eq_##T)((eq_##I)r | sign), a);              \
+  }                                                                                         \
+  EQ_FN eq_##T eq_floor_##T(eq_##T a) {                                                     \
+    eq_##T r = eq_round_##T(a), one = (eq_##T)((r > a) & (eq_##I)eq_imm_##T(1));            \
+    return (eq_##T)((eq_##I)(r - one) | ((eq_##I)r & (eq_##I)eq_imm_##T(-0.0)));            \
+  }                                                                                         \
+  EQ_FN eq_##T eq_ceil_##T(eq_##T a) {                                                      \
+    eq_##T r = eq_round_##T(a), one = (eq_##T)((r < a) & (eq_##I)eq_imm_##T(1));            \
+    return (eq_##T)((eq_##I)(r + one) | ((eq_##I)r & (eq_##I)eq_imm_##T(-0.0)));            \
+  }
+#endif
+EQ_MACHINE_FLOAT(f32, i32, "ps", 0x1p23f, sqrtf)
+EQ_MACHINE_FLOAT(f64h, i64h, "pd", 0x1p52, sqrt)
+
+/* fma is a*b + c, in one rounding where the machine fuses. */
+#if EQ_X86 && defined(__clang__)
+EQ_OP3(f32, fma, __builtin_elementwise_fma(a, b, c))
+EQ_OP3(f64h, fma, __builtin_elementwise_fma(a, b, c))
+#elif EQ_X86 == 512
+EQ_OP3(f32, fma, (eq_f32)__builtin_ia32_vfmaddps512_mask(a, b, c, 0xffff, 4))
+EQ_OP3(f64h, fma, (eq_f64h)__builtin_ia32_vfmaddpd512_mask(a, b, c, 0xff, 4))
+#elif EQ_X86 == 256
+EQ_OP3(f32, fma, (eq_f32)__builtin_ia32_vfmaddps256(a, b, c))
+EQ_OP3(f64h, fma, (eq_f64h)__builtin_ia32_vfmaddpd256(a, b, c))
+#elif defined(__FP_FAST_FMAF) && defined(__FP_FAST_FMA)
+#define EQ_FUSE_LANES(T, fma_)                                                                    \
+  EQ_FN eq_##T eq_fma_##T(eq_##T a, eq_##T b, eq_##T c) {                                         \
+    for (size_t i = 0; i < sizeof a / sizeof a[0]; i++) c[i] = fma_(a[i], b[i], c[i]);            \
+    return c;                                                                                     \
+  }
+EQ_FUSE_LANES(f32, __builtin_fmaf)
+EQ_FUSE_LANES(f64h, __builtin_fma)
+#else
+EQ_OP3(f32, fma, a *b + c)
+EQ_OP3(f64h, fma, a *b + c)
+#endif
+
+#define EQ_FLOAT_OPS(T, I)                                                                \
+  EQ_OP1(T, neg, (eq_##T)((eq_##I)a ^ (eq_##I)eq_imm_##T(-0.0)))                          \
+  EQ_OP1(T, abs, (eq_##T)((eq_##I)a & ~(eq_##I)eq_imm_##T(-0.0)))                         \
+  EQ_OP1(T, recip, 1 / a)                                                                 \
+  EQ_OP1(T, rsqrt, 1 / eq_sqrt_##T(a))                                                    \
+  EQ_OP1(T, relu, eq_most_##T((eq_##T){0}, a) + 0) /* + 0 makes -0 a 0 */                 \
+  EQ_OP2(T, add, a + b)                                                                   \
+  EQ_OP2(T, sub, a - b)                                                                   \
+  EQ_OP2(T, mul, a *b)                                                                    \
+  EQ_OP2(T, fdiv, a / b)                                                                  \
+  EQ_OP2(T, max, EQ_PICK(eq_##I, eq_##T, a != a, a, eq_most_##T(a, b)))                   \
+  EQ_OP2(T, min, EQ_PICK(eq_##I, eq_##T, a != a, a, eq_least_##T(a, b)))
+EQ_FLOAT_OPS(f32, i32)
+EQ_FLOAT_OPS(f64h, i64h)
+
+EQ_FN eq_u8 eq_abs_u8(eq_u8 a) { return a; }
+EQ_OP1(u8, relu, a)
+#define EQ_SIGNED_OPS(T)                      \
+  EQ_OP1(T, abs, EQ_PICK(eq_##T, eq_##T, a < 0, -a, a)) \
+  EQ_OP1(T, relu, a & (eq_##T)(a > 0))
+EQ_SIGNED_OPS(i8)
+EQ_SIGNED_OPS(i16)
+EQ_SIGNED_OPS(i32)
+EQ_SIGNED_OPS(i64h)
+#define EQ_INT_OPS(T)                                       \
+  EQ_OP1(T, neg, -a)                                        \
+  EQ_OP1(T, not, ~a)                                        \
+  EQ_OP2(T, add, a + b)                                     \
+  EQ_OP2(T, sub, a - b)                                     \
+  EQ_OP2(T, mul, a *b)                                      \
+  EQ_OP2(T, and, a &b)                                      \
+  EQ_OP2(T, or, a | b)                                      \
+  EQ_OP2(T, xor, a ^ b)                                     \
+  EQ_OP2(T, max, EQ_PICK(eq_##T, eq_##T, a > b, a, b))      \
+  EQ_OP2(T, min, EQ_PICK(eq_##T, eq_##T, a < b, a, b))      \
+  EQ_OP3(T, fma, a *b + c)
+EQ_INT_OPS(i8)
+EQ_INT_OPS(u8)
+EQ_INT_OPS(i16)
+EQ_INT_OPS(i32)
+EQ_INT_OPS(i64h)
+
+#define EQ_LIFT_BOTH(T)                                                                            \
+  EQ_LIFT1(T, neg) EQ_LIFT1(T, abs) EQ_LIFT1(T, relu) EQ_LIFT2(T, add) EQ_LIFT2(T, sub)            \
+  EQ_LIFT2(T, mul) EQ_LIFT2(T, max) EQ_LIFT2(T, min) EQ_LIFT3(T, fma)
+EQ_LIFT_BOTH(f64)
+EQ_LIFT_BOTH(i64)
+EQ_LIFT1(f64, recip) EQ_LIFT1(f64, sqrt) EQ_LIFT1(f64, rsqrt) EQ_LIFT1(f64, floor) EQ_LIFT1(f64, ceil)
+EQ_LIFT1(f64, round) EQ_LIFT2(f64, fdiv)
+EQ_LIFT1(i64, not) EQ_LIFT2(i64, and) EQ_LIFT2(i64, or) EQ_LIFT2(i64, xor)
+
+/* true is -1, so the order of masks is that of integers turned round. */
+EQ_OP1(bool, not, ~a)
+EQ_OP2(bool, and, a &b) EQ_OP2(bool, mul, a &b) EQ_OP2(bool, min, a &b)
+EQ_OP2(bool, or, a | b) EQ_OP2(bool, add, a | b) EQ_OP2(bool, max, a | b)
+EQ_OP2(bool, xor, a ^ b)
+
+#define EQ_CMP(T, op, expr) EQ_FN eq_mask eq_##op##_##T(eq_##T a, eq_##T b) { return expr; }
+#define EQ_CMP_ONE(T)                         \
+  EQ_CMP(T, cmplt, EQ_TO(eq_i32, a < b))      \
+  EQ_CMP(T, cmple, EQ_TO(eq_i32, a <= b))     \
+  EQ_CMP(T, cmpgt, EQ_TO(eq_i32, a > b))      \
+  EQ_CMP(T, cmpge, EQ_TO(eq_i32, a >= b))     \
+  EQ_CMP(T, cmpeq, EQ_TO(eq_i32, a == b))     \
+  EQ_CMP(T, cmpne, EQ_TO(eq_i32, a != b))
+#define EQ_CMP_TWO(T)                                           \
+  EQ_CMP(T, cmplt, eq_narrow(a.lo < b.lo, a.hi < b.hi))         \
+  EQ_CMP(T, cmple, eq_narrow(a.lo <= b.lo, a.hi <= b.hi))       \
+  EQ_CMP(T, cmpgt, eq_narrow(a.lo > b.lo, a.hi > b.hi))         \
+  EQ_CMP(T, cmpge, eq_narrow(a.lo >= b.lo, a.hi >= b.hi))       \
+  EQ_CMP(T, cmpeq, eq_narrow(a.lo == b.lo, a.hi == b.hi))       \
+  EQ_CMP(T, cmpne, eq_narrow(a.lo != b.lo, a.hi != b.hi))
+EQ_CMP_ONE(f32)
+EQ_CMP_ONE(i8)
+EQ_CMP_ONE(u8)
+EQ_CMP_ONE(i16)
+EQ_CMP_ONE(i32)
+EQ_CMP_TWO(f64)
+EQ_CMP_TWO(i64)
+EQ_CMP(bool, cmplt, ~a & b)
+EQ_CMP(bool, cmple, ~a | b)
+EQ_CMP(bool, cmpgt, a & ~b)
+EQ_CMP(bool, cmpge, a | ~b)
+EQ_CMP(bool, cmpeq, ~(a ^ b))
+EQ_CMP(bool, cmpne, a ^ b)
+
+/* Integer division in floating point. With |a|, |b| < 2^k a quotient that is not whole lies at least 2^-k of
+   itself from every whole number, so a division with more than k + 1 bits has the right floor. */
+EQ_FN eq_i32h eq_floordiv_half(eq_i32h a, eq_i32h b) {
+  eq_f64h q = eq_floor_f64h(EQ_TO(eq_f64h, a) / EQ_TO(eq_f64h, b));
+  q -= (eq_f64h)((q >= 0x1p31) & (eq_i64h)eq_imm_f64h(0x1p32)); /* INT32_MIN / -1 wraps */
+  return EQ_TO(eq_i32h, q);
+}
+EQ_FN eq_i32 eq_idiv_i32(eq_i32 a, eq_i32 b) {
+  eq_i32 zero = b == 0, d = b - zero; /* 1 in the place of 0 */
+  return ~zero & eq_join_i32(eq_floordiv_half(eq_lo_i32(a), eq_lo_i32(d)), eq_floordiv_half(eq_hi_i32(a), eq_hi_i32(d)));
+}
+EQ_FN eq_i32 eq_idiv_short(eq_i32 a, eq_i32 b) {
+  eq_i32 zero = b == 0;
+  return ~zero & EQ_TO(eq_i32, eq_floor_f32(EQ_TO(eq_f32, a) / EQ_TO(eq_f32, b - zero)));
+}
+#define EQ_SHORT_DIV(T) EQ_OP2(T, idiv, EQ_TO(eq_##T, eq_idiv_short(EQ_TO(eq_i32, a), EQ_TO(eq_i32, b))))
+EQ_SHORT_DIV(i8)
+EQ_SHORT_DIV(u8)
+EQ_SHORT_DIV(i16)
+EQ_CALL eq_i64 eq_idiv_i64(eq_i64 a, eq_i64 b) {
+  int64_t x[EQ_VL], y[EQ_VL];
+  eq_store_i64(x, a), eq_store_i64(y, b);
+  for (int i = 0; i < EQ_VL; i++)
+    x[i] = y[i] == 0    ? 0
+           : y[i] == -1 ? (int64_t)(0 - (uint64_t)x[i])
+                        : x[i] / y[i] - (x[i] % y[i] != 0 && (x[i] < 0) != (y[i] < 0));
+  return eq_load_i64(x);
+}
+#define EQ_INT_MOD(T) EQ_OP2(T, mod, (a - b * eq_idiv_##T(a, b)) & (eq_##T)(b != 0))
+EQ_INT_MOD(i8)
+EQ_INT_MOD(u8)
+EQ_INT_MOD(i16)
+EQ_INT_MOD(i32)
+EQ_FN eq_i64 eq_mod_i64(eq_i64 a, eq_i64 b) {
+  eq_i64 q = eq_idiv_i64(a, b);
+  return (eq_i64){(a.lo - b.lo * q.lo) & (b.lo != 0), (a.hi - b.hi * q.hi) & (b.hi != 0)};
+}
+
+/* a^b by squaring, wrapping; a negative exponent gives the whole part of the true value, 0 for a zero base. */
+EQ_FN int64_t eq_power(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
+  uint64_t r = 1;
+  for (uint64_t x = (uint64_t)a; b; b >>= 1, x *= x)
+    if (b & 1) r *= x;
+  return (int64_t)r;
+}
+EQ_CALL eq_i64 eq_pow_i64(eq_i64 a, eq_i64 b) {
+  int64_t x[EQ_VL], y[EQ_VL];
+  eq_store_i64(x, a), eq_store_i64(y, b);
+  for (int i = 0; i < EQ_VL; i++) x[i] = eq_power(x[i], y[i]);
+  return eq_load_i64(x);
+}
+#define EQ_SHORT_POW(T) EQ_OP2(T, pow, eq_cast_i64_##T(eq_pow_i64(eq_cast_##T##_i64(a), eq_cast_##T##_i64(b))))
+EQ_SHORT_POW(i8)
+EQ_SHORT_POW(u8)
+EQ_SHORT_POW(i16)
+EQ_SHORT_POW(i32)

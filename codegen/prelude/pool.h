@@ -1,0 +1,225 @@
+/* The thread pool: fork and join in well under a microsecond while hot, asleep between program runs.
+
+     eq_run_begin(&run, flush)  a program run starts: the default floating-point mode, denormals flushed if
+                                `flush`; sleeping workers are woken by the first parallel loop
+     eq_parallel_for(fn, ctx, n_tasks, n_threads)
+                                fn(ctx, task, thread) for task in 0 .. n_tasks-1, by at most n_threads threads,
+                                the caller one of them; returns when all are done. `thread` < n_threads is a
+                                number no two running tasks of this loop share: an index of scratch memory
+     eq_run_end(&run)           restores the caller's floating-point mode; idle workers go to sleep soon
+
+   Workers are created at first need and run in the floating-point mode of the loop's caller. A loop started
+   while the pool is busy (from another host thread, or from inside a task) runs on its own thread: results do
+   not depend on it. A forked child starts a pool of its own; unloading the library joins the workers.
+
+   One translation unit of a library defines EQ_POOL_IMPLEMENTATION before this file.
+
+   The loop lives in one cache line. `ticket` holds its number (upper half) and its next task (lower half); a
+   task is claimed by a compare-and-swap of the whole ticket, so that a worker which read the fields of one
+   loop cannot take a task of another. The caller waits for tasks, never for workers: one that is asleep or
+   descheduled delays nobody. */
+#include <stdint.h>
+
+typedef void (*eq_task)(void *ctx, int32_t task, int32_t thread);
+typedef struct { uint64_t fp_mode; } eq_run;
+
+#define EQ_HIDDEN __attribute__((visibility("hidden")))
+EQ_HIDDEN void eq_run_begin(eq_run *run, int flush);
+EQ_HIDDEN void eq_run_end(const eq_run *run);
+EQ_HIDDEN void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads);
+
+#ifdef EQ_POOL_IMPLEMENTATION
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define EQ_MAX_THREADS 256
+#define EQ_SPIN_IN_RUN_NS 1000000 /* a wake costs 40 to 55 us, so spin through a run's serial stretches */
+#define EQ_SPIN_IDLE_NS 50000     /* and bridge the gap to a run that follows at once */
+
+static struct {
+  _Alignas(64) _Atomic uint64_t ticket;
+  _Atomic(eq_task) fn;
+  _Atomic(void *) ctx;
+  _Atomic uint64_t fp_mode;
+  _Atomic int32_t n_tasks, n_threads;
+  _Alignas(64) _Atomic int32_t done;
+  _Alignas(64) atomic_int busy;
+  atomic_int runs, asleep, closing;
+  int n_workers, at_fork;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  pthread_t worker[EQ_MAX_THREADS];
+} eq_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+
+#if defined(__x86_64__) || defined(__i386__)
+#define EQ_FP_DEFAULT 0x1f80u /* all exceptions masked, round to nearest */
+#define EQ_FP_FLUSH 0x8040u   /* FTZ, DAZ */
+#define EQ_FP_CONTROL 0xffc0u /* without the sticky exception flags */
+static inline uint64_t eq_fp_mode(void) { return __builtin_ia32_stmxcsr(); }
+static inline void eq_set_fp_mode(uint64_t mode) { __builtin_ia32_ldmxcsr((unsigned)mode); }
+static inline void eq_pause(void) { __builtin_ia32_pause(); }
+#elif defined(__aarch64__)
+#define EQ_FP_DEFAULT 0u
+#define EQ_FP_FLUSH (1u << 24) /* FZ */
+#define EQ_FP_CONTROL (~UINT64_C(0))
+static inline uint64_t eq_fp_mode(void) { uint64_t m; __asm__ volatile("mrs %0, fpcr" : "=r"(m)); return m; }
+static inline void eq_set_fp_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
+static inline void eq_pause(void) { __asm__ volatile("yield"); }
+#else
+#define EQ_FP_DEFAULT 0u
+#define EQ_FP_FLUSH 0u
+#define EQ_FP_CONTROL 0u
+static inline uint64_t eq_fp_mode(void) { return 0; }
+static inline void eq_set_fp_mode(uint64_t mode) { (void)mode; }
+static inline void eq_pause(void) {}
+#endif
+
+static int64_t eq_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Takes tasks until none is left. `seen` is a ticket this thread has read. */
+static void eq_take_tasks(uint64_t seen, int32_t thread) {
+  for (;;) {
+    int32_t task = (int32_t)(uint32_t)seen;
+    if (task >= atomic_load_explicit(&eq_pool.n_tasks, memory_order_acquire)) return;
+    if (thread >= atomic_load_explicit(&eq_pool.n_threads, memory_order_acquire)) return;
+    eq_task fn = atomic_load_explicit(&eq_pool.fn, memory_order_acquire);
+    void *ctx = atomic_load_explicit(&eq_pool.ctx, memory_order_acquire);
+    uint64_t mode = atomic_load_explicit(&eq_pool.fp_mode, memory_order_acquire);
+    /* Success proves that the fields are those of the loop `seen` belongs to; it cannot end before this task. */
+    if (!atomic_compare_exchange_strong(&eq_pool.ticket, &seen, seen + 1)) continue;
+    if (thread && (eq_fp_mode() & EQ_FP_CONTROL) != mode) eq_set_fp_mode(mode);
+    fn(ctx, task, thread);
+    atomic_fetch_add_explicit(&eq_pool.done, 1, memory_order_release);
+    seen++;
+  }
+}
+
+static uint32_t eq_loop_number(void) {
+  return (uint32_t)(atomic_load_explicit(&eq_pool.ticket, memory_order_acquire) >> 32);
+}
+
+/* Spins, then sleeps, until a loop other than `last` is published. */
+static void eq_await_loop(uint32_t last) {
+  int64_t start = eq_now_ns();
+  for (;;) {
+    for (int i = 0; i < 64; i++) {
+      if (eq_loop_number() != last || atomic_load_explicit(&eq_pool.closing, memory_order_relaxed)) return;
+      eq_pause();
+    }
+    int running = atomic_load_explicit(&eq_pool.runs, memory_order_relaxed) > 0;
+    if (eq_now_ns() - start > (running ? EQ_SPIN_IN_RUN_NS : EQ_SPIN_IDLE_NS)) break;
+  }
+  pthread_mutex_lock(&eq_pool.lock);
+  atomic_fetch_add(&eq_pool.asleep, 1);
+  while ((uint32_t)(atomic_load(&eq_pool.ticket) >> 32) == last && !atomic_load(&eq_pool.closing))
+    pthread_cond_wait(&eq_pool.wake, &eq_pool.lock);
+  atomic_fetch_sub(&eq_pool.asleep, 1);
+  pthread_mutex_unlock(&eq_pool.lock);
+}
+
+static void eq_wake_workers(void) {
+  pthread_mutex_lock(&eq_pool.lock);
+  pthread_cond_broadcast(&eq_pool.wake);
+  pthread_mutex_unlock(&eq_pool.lock);
+}
+
+static void *eq_work(void *number) {
+  int32_t thread = (int32_t)(intptr_t)number;
+  uint32_t last = 0; /* loops count from 1, so a loop under way at birth is joined */
+  while (!atomic_load_explicit(&eq_pool.closing, memory_order_relaxed)) {
+    eq_await_loop(last);
+    uint64_t seen = atomic_load_explicit(&eq_pool.ticket, memory_order_acquire);
+    last = (uint32_t)(seen >> 32);
+    eq_take_tasks(seen, thread);
+  }
+  return NULL;
+}
+
+/* No task of the loop under way, which is over, can be claimed any more: its fields may change. */
+static uint64_t eq_shut_ticket(void) {
+  uint64_t number = atomic_load_explicit(&eq_pool.ticket, memory_order_relaxed) >> 32;
+  atomic_store(&eq_pool.ticket, number << 32 | INT32_MAX);
+  return number;
+}
+
+/* The child has none of the parent's workers, and locks in whatever state they were. */
+static void eq_after_fork(void) {
+  pthread_mutex_init(&eq_pool.lock, NULL);
+  pthread_cond_init(&eq_pool.wake, NULL);
+  eq_shut_ticket();
+  atomic_store(&eq_pool.busy, 0);
+  atomic_store(&eq_pool.runs, 0);
+  atomic_store(&eq_pool.asleep, 0);
+  eq_pool.n_workers = 0;
+}
+
+/* Called by the owner of `busy`. Workers take no signals: those are the host's. */
+static void eq_grow(int32_t n_threads) {
+  if (!eq_pool.at_fork) eq_pool.at_fork = pthread_atfork(NULL, NULL, eq_after_fork) == 0;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (eq_pool.n_workers < n_threads - 1) {
+    intptr_t number = eq_pool.n_workers + 1;
+    if (pthread_create(&eq_pool.worker[eq_pool.n_workers], NULL, eq_work, (void *)number)) break;
+    eq_pool.n_workers++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void eq_await_tasks(int32_t n_tasks) {
+  for (int spins = 0; atomic_load_explicit(&eq_pool.done, memory_order_acquire) < n_tasks; spins++) {
+    if (spins < 4096) eq_pause();
+    else sched_yield(); /* more threads than cores: let the one that holds the task run */
+  }
+}
+
+void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads) {
+  if (n_threads > n_tasks) n_threads = n_tasks;
+  if (n_threads > EQ_MAX_THREADS) n_threads = EQ_MAX_THREADS;
+  if (n_threads <= 1 || atomic_load_explicit(&eq_pool.closing, memory_order_relaxed) ||
+      atomic_exchange_explicit(&eq_pool.busy, 1, memory_order_acquire)) {
+    for (int32_t task = 0; task < n_tasks; task++) fn(ctx, task, 0);
+    return;
+  }
+  if (eq_pool.n_workers < n_threads - 1) eq_grow(n_threads);
+  uint32_t number = (uint32_t)eq_shut_ticket() + 1;
+  uint64_t first = (uint64_t)(number ? number : 1) << 32;
+  atomic_store_explicit(&eq_pool.done, 0, memory_order_relaxed);
+  atomic_store_explicit(&eq_pool.fn, fn, memory_order_release);
+  atomic_store_explicit(&eq_pool.ctx, ctx, memory_order_release);
+  atomic_store_explicit(&eq_pool.fp_mode, eq_fp_mode() & EQ_FP_CONTROL, memory_order_release);
+  atomic_store_explicit(&eq_pool.n_threads, n_threads, memory_order_release);
+  atomic_store_explicit(&eq_pool.n_tasks, n_tasks, memory_order_release);
+  /* Sequentially consistent against `asleep`: either we see the sleeper or it sees this loop. */
+  atomic_store(&eq_pool.ticket, first);
+  if (atomic_load(&eq_pool.asleep)) eq_wake_workers();
+  eq_take_tasks(first, 0);
+  eq_await_tasks(n_tasks);
+  atomic_store_explicit(&eq_pool.busy, 0, memory_order_release);
+}
+
+void eq_run_begin(eq_run *run, int flush) {
+  run->fp_mode = eq_fp_mode();
+  eq_set_fp_mode(flush ? EQ_FP_DEFAULT | EQ_FP_FLUSH : EQ_FP_DEFAULT);
+  atomic_fetch_add_explicit(&eq_pool.runs, 1, memory_order_relaxed);
+}
+
+void eq_run_end(const eq_run *run) {
+  atomic_fetch_sub_explicit(&eq_pool.runs, 1, memory_order_relaxed);
+  eq_set_fp_mode(run->fp_mode);
+}
+
+__attribute__((destructor)) static void eq_close_pool(void) {
+  atomic_store(&eq_pool.closing, 1);
+  eq_wake_workers();
+  for (int i = 0; i < eq_pool.n_workers; i++) pthread_join(eq_pool.worker[i], NULL);
+}
+#endif

@@ -1,0 +1,50 @@
+"""eqsat: an e-graph optimizer for tensor programs that writes its own kernels.
+
+from eqsat import optimize_and_compile
+
+program = optimize_and_compile(tiny_ir)
+y = program(A=a, B=b)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eqsat.api import load, optimize_and_compile
+    from eqsat.program import Program
+    from ir.diagnostics import Diagnostic, EqsatError
+
+__version__ = "0.1.0"
+__all__ = ["Diagnostic", "EqsatError", "Program", "load", "optimize_and_compile"]
+
+_HOMES = {
+    "optimize_and_compile": "eqsat.api",
+    "load": "eqsat.api",
+    "Program": "eqsat.program",
+    "EqsatError": "ir.diagnostics",
+    "Diagnostic": "ir.diagnostics",
+}
+
+
+def _check_packages() -> None:
+    """`ir`, `rules` and `codegen` are short names: say which distribution stands in the way of ours."""
+    home = Path(__file__).resolve().parent.parent
+    for name in ("ir", "rules", "codegen"):
+        found = import_module(name).__file__
+        if found is None or Path(found).resolve().parent.parent != home:
+            raise ImportError(
+                f"eqsat's package {name!r} is shadowed by {found}; uninstall the distribution that it belongs to, "
+                f"or put {home} first on the path"
+            )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+_check_packages()

@@ -1,0 +1,249 @@
+"""Candidate kernels: for a Buf class, the concrete terms by which one kernel can compute it.
+
+Inside a kernel every class offers alternatives, and where a producer was inlined, its nodes stand in one class
+with the Load of what it would have stored: to recompute or to read is the enumeration's choice. Per class only
+the best few survive: none that reads more buffers and computes more than another of its kind. Classes can be
+cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import product
+
+import msgspec
+
+from eqsat.egraph_view import EGraphView, ENode
+from eqsat.kernel_tree import Forest, Tree, buffer_of, inline_classes
+from ir.axis_map import parse_map
+
+VIEWS = ("PView", "EView")
+"""Movements on their way down to the reads: no kernel can hold one."""
+
+LowerBound = Callable[[float, float], float]
+"""(flops, bytes) → a time in ns that no plan can beat."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many survive per class inside kernels and per Buf class, and what one kernel may accumulate."""
+
+    alternatives: int = 6
+    candidates: int = 24
+    contractions: int = 1
+    accumulators: int = 2
+    combinations: int = 64
+
+
+DEFAULT = Limits()
+
+
+class Enumeration:
+    """Candidates of one saturated e-graph, made when they are asked for.
+
+    Args:
+        bound: the pricer's plan-free lower bound.
+        free: Buf classes that cost nothing to have: constants, the program's outputs (and all inputs).
+        constant: Buf classes that are known when the program is built.
+    """
+
+    def __init__(
+        self,
+        view: EGraphView,
+        bound: LowerBound,
+        free: Iterable[int] = (),
+        constant: frozenset[int] = frozenset(),
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self.view, self.limits = view, limits
+        self.forest = Forest(view)
+        self._bound = bound
+        self._constant = constant
+        self._free = frozenset(free) | {c for c, nodes in view.classes.items() if _is_input(nodes)}
+        self._alternatives: dict[int, tuple[Tree, ...]] = {}
+        self._candidates: dict[int, tuple[Tree, ...]] = {}
+        self._copies: dict[int, bool] = {}
+        self._written: dict[int, Tree] = {}
+
+    def of(self, buffer: int) -> tuple[Tree, ...]:
+        """The candidates of a Buf class, the most promising first."""
+        if buffer not in self._candidates:
+            self._candidates[buffer] = self._enumerate(buffer)
+        return self._candidates[buffer]
+
+    def as_written(self, buffer: int) -> Tree | None:
+        """The kernel that the program was loaded with: legal whatever the rules found."""
+        self.of(buffer)
+        made = [self._as_loaded(node) for node in self._stores(buffer)]
+        return next((tree for tree in made if tree is not None), None)
+
+    def bound_of(self, buffer: int, tree: Tree) -> float:
+        """A time in ns that no plan of this candidate can beat."""
+        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+
+    def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
+        stores = self._stores(buffer)
+        for node in stores:
+            self._settle(int(node.args[0]))
+        trees = [tree for node in stores for tree in self._combined(node) if buffer not in tree.reads]
+        return self._best(trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+
+    def _stores(self, buffer: int) -> list[ENode]:
+        return [node for node in self.view.classes[buffer] if node.ctor == "Store"]
+
+    def _settle(self, root: int) -> None:
+        """Find the alternatives of a class and of all below it that are not known yet."""
+        order = self._below(root)
+        readers: dict[int, dict[int, None]] = {each: {} for each in order}
+        for each in order:
+            for node in self._extractable(each):
+                for kid in inline_classes(self.view, node):
+                    if kid in readers:
+                        readers[kid][each] = None
+        place = {each: position for position, each in enumerate(order)}
+        waiting = list(range(len(order)))
+        queued = set(waiting)
+        while waiting:
+            position = heappop(waiting)
+            queued.discard(position)
+            if self._improve(order[position]):
+                for reader in readers[order[position]]:
+                    if place[reader] not in queued:
+                        queued.add(place[reader])
+                        heappush(waiting, place[reader])
+
+    def _below(self, root: int) -> list[int]:
+        """The unknown classes from `root` down, operands first as far as there are no cycles."""
+        order: dict[int, None] = {}
+        entered = set(self._alternatives)
+        stack: list[tuple[int, bool]] = [(root, False)]
+        while stack:
+            each, done = stack.pop()
+            if done:
+                order[each] = None
+            elif each not in entered:
+                entered.add(each)
+                stack.append((each, True))
+                kids = [kid for node in self._extractable(each) for kid in inline_classes(self.view, node)]
+                stack.extend((kid, False) for kid in reversed(kids))
+        return list(order)
+
+    def _improve(self, each: int) -> bool:
+        """Choose again among what is known and what its nodes give; whether the choice changed."""
+        before = self._alternatives.get(each, ()), self._written.get(each)
+        made = [tree for node in self._extractable(each) for tree in self._combined(node)]
+        loaded = [tree for node in self.view.classes[each] if (tree := self._as_loaded(node)) is not None]
+        self._alternatives[each] = self._best([*before[0], *made], self.limits.alternatives)
+        if loaded:
+            self._written[each] = min(loaded, key=self._rank)
+        return (self._alternatives[each], self._written.get(each)) != before
+
+    def _as_loaded(self, node: ENode) -> Tree | None:
+        """The tree of a node that no rule built, over trees of such nodes."""
+        kids = [self._written.get(kid) for kid in inline_classes(self.view, node)]
+        if node.ctor in VIEWS or node in self.view.rules or any(kid is None for kid in kids):
+            return None
+        return self.forest.make(node, tuple(kid for kid in kids if kid is not None))
+
+    def _extractable(self, each: int) -> list[ENode]:
+        """The nodes of a class that a kernel can hold. A read of a mere copy is left out where something else
+        gives the value: reading the copy's source moves no more bytes."""
+        nodes = [node for node in self.view.classes[each] if node.ctor not in VIEWS]
+        kept = [node for node in nodes if node.ctor != "Load" or not self._reads_copy(node)]
+        return kept or nodes
+
+    def _reads_copy(self, node: ENode) -> bool:
+        buffer = int(node.args[0])
+        return buffer not in self._free and parse_map(str(node.args[1])).fill is None and self._is_copy(buffer)
+
+    def _is_copy(self, buffer: int) -> bool:
+        """Whether one way to compute the buffer is to read another, moved."""
+        if buffer not in self._copies:
+            self._copies[buffer] = any(
+                read.ctor == "Load" and read.args[0] != buffer
+                for store in self.view.classes[buffer]
+                if store.ctor == "Store"
+                for pure in self.view.classes[int(store.args[0])]
+                if pure.ctor == "Pure"
+                for read in self.view.classes[int(pure.args[0])]
+            )
+        return self._copies[buffer]
+
+    def _combined(self, node: ENode) -> Iterator[Tree]:
+        """The node over every choice of its operands, as far as one kernel may hold them."""
+        choices = [self._alternatives.get(kid, ()) for kid in inline_classes(self.view, node)]
+        while _product(choices) > self.limits.combinations:
+            longest = max(range(len(choices)), key=lambda k: len(choices[k]))
+            choices[longest] = choices[longest][:-1]
+        for kids in product(*choices):
+            tree = self.forest.make(node, kids)
+            if self._fits(tree):
+                yield tree
+
+    def _fits(self, tree: Tree) -> bool:
+        if len(tree.accumulators) <= 1:
+            return True
+        contractions = sum(each.node.ctor == "Contract" for each in tree.accumulators)
+        return contractions <= self.limits.contractions and len(tree.accumulators) <= self.limits.accumulators
+
+    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0) -> tuple[Tree, ...]:
+        """The most promising, none dominated by another."""
+        kept: list[Tree] = []
+        for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written)):
+            if len(kept) == keep:
+                break
+            if not any(_dominates(other, tree) for other in kept):
+                kept.append(tree)
+        return tuple(kept)
+
+    def _rank(self, tree: Tree, written: int = 0) -> tuple[bool, float, int, int, int]:
+        """Constants first, then the least time of the kernel and of what must be stored for it, then simplicity."""
+        stored = [buffer for buffer in tree.reads if buffer not in self._free]
+        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
+        time += sum(self._bound(0, 2 * self.forest.type_of(buffer).nbytes) for buffer in stored)
+        return not self._constant.issuperset(tree.reads), time, tree.flops, len(tree.work), tree.serial
+
+
+def _dominates(a: Tree, b: Tree) -> bool:
+    """Whether `a` reads no other buffer, no more bytes, and computes no more than `b`, being of its kind."""
+    return (
+        a.flops <= b.flops
+        and a.reads.keys() <= b.reads.keys()
+        and all(size <= b.reads[buffer] for buffer, size in a.reads.items())
+        and a.kinds == b.kinds
+    )
+
+
+def _is_input(nodes: Iterable[ENode]) -> bool:
+    return any(node.ctor == "Input" for node in nodes)
+
+
+def _product(choices: list[tuple[Tree, ...]]) -> int:
+    count = 1
+    for each in choices:
+        count *= len(each)
+    return count
+
+
+def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
+    """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
+    known = set(constants)
+    needs: dict[int, list[tuple[int, ENode]]] = {}
+    waiting: list[tuple[int, ENode]] = []
+    for each, nodes in view.classes.items():
+        for node in nodes:
+            if node.ctor not in ("Input", *VIEWS):
+                waiting.append((each, node))
+                for kid in _class_arguments(view, node):
+                    needs.setdefault(kid, []).append((each, node))
+    while waiting:
+        each, node = waiting.pop()
+        if each not in known and all(kid in known for kid in _class_arguments(view, node)):
+            known.add(each)
+            waiting.extend(needs.get(each, ()))
+    return frozenset(each for each in known if view.sorts[each].value == "Buf")
+
+
+def _class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
+    buffer = buffer_of(node)
+    return (*(() if buffer is None else (buffer,)), *inline_classes(view, node))

@@ -1,0 +1,353 @@
+"""Extraction: from a saturated e-graph to the kernels of the program.
+
+Candidates are enumerated per buffer, and the DAG of buffers is covered with them. A candidate enters the cover at
+its lower bound, scaled by what kernels of its kind turned out to cost; whatever a cover chooses is then priced by
+its own best plan, and the cover is computed again, until it consists of priced kernels only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from eqsat.candidates import DEFAULT, Enumeration, Limits, constant_classes
+from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, shuffled
+from eqsat.egraph_view import EGraphView
+from eqsat.kernel_tree import Tree, structure
+from eqsat.term_to_region import region_of
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
+from ir.pricer import Price, Pricer, Rejected
+from ir.region import Buffer, MemRef, Region
+
+STAGE = "extract"
+ROUNDS = 24
+"""Covers computed before the choice is confined to kernels that are priced."""
+
+CONSTANT_NS_PER_BYTE = 1e-6
+"""What a compile-time kernel costs: nothing when the program runs, so that ties go to fewer bytes of constants."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a cover.
+
+    buffer    the Buf class it writes; `reads` those it reads, in the order of the region's inputs
+    region    shared by all kernels that differ only in what they are applied to
+    price     of its best plan; None for a kernel that runs once, when the program is built
+    """
+
+    buffer: int
+    tree: Tree
+    reads: tuple[int, ...]
+    region: Region
+    price: Price | None
+
+    @property
+    def time_ns(self) -> float:
+        return self.price.time_ns if self.price else 0.0
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A candidate that cannot be one kernel: its region's name, the buffer it would write, and why."""
+
+    region: str
+    buffer: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The kernels in an order in which they can run, and what was learnt on the way.
+
+    names: Buf class → the name of its buffer. considered: candidates; priced: distinct regions priced.
+    """
+
+    kernels: tuple[Kernel, ...]
+    outputs: tuple[tuple[str, int], ...]
+    names: Mapping[int, str]
+    constants: frozenset[int]
+    refusals: tuple[Refusal, ...] = ()
+    considered: int = 0
+    priced: int = 0
+
+    @property
+    def time_ns(self) -> float:
+        return sum(kernel.time_ns for kernel in self.kernels)
+
+
+def extract(
+    view: EGraphView,
+    outputs: Sequence[str],
+    pricer: Pricer,
+    *,
+    constants: Iterable[str] = (),
+    extractor: str = "pareto",
+    limits: Limits = DEFAULT,
+) -> Cover:
+    """The cheapest cover that the extractor finds.
+
+    Args:
+        outputs: Tiny nodes.
+        constants: names of inputs that are known when the program is built.
+
+    Raises:
+        EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
+    """
+    if extractor not in EXTRACTORS:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
+    return Extraction(view, outputs, pricer, constants, limits).cover(EXTRACTORS[extractor])
+
+
+def random_cover(
+    view: EGraphView,
+    outputs: Sequence[str],
+    pricer: Pricer,
+    rng: random.Random,
+    *,
+    constants: Iterable[str] = (),
+    limits: Limits = DEFAULT,
+) -> Cover:
+    """Any legal cover, of kernels as they were written and as the rules made them: what tests run to show that
+    every choice computes the same."""
+    extraction = Extraction(view, outputs, pricer, constants, limits, as_written=True)
+    return extraction.cover(lambda problem: shuffled(problem, rng))
+
+
+class Extraction:
+    """The candidates of one e-graph with their prices, and the covers made of them."""
+
+    def __init__(
+        self,
+        view: EGraphView,
+        outputs: Sequence[str],
+        pricer: Pricer,
+        constants: Iterable[str] = (),
+        limits: Limits = DEFAULT,
+        as_written: bool = False,
+    ) -> None:
+        self._as_written = as_written
+        self.view = view
+        self.outputs = tuple((name, view.tiny[name]) for name in outputs)
+        inputs = input_classes(view)
+        self._inputs = frozenset(inputs.values())
+        self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
+        roots = [buffer for _, buffer in self.outputs]
+        self.enumeration = Enumeration(view, pricer.lower_bound, [*roots, *self.constant], self.constant, limits)
+        self.names = buffer_names(view, inputs, roots)
+        self._pricer = pricer
+        self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
+        self._choices: dict[int, list[_Choice]] = {}
+        self._memo: dict[tuple[object, ...], _Priced] = {}
+        self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
+        self._refusals: list[Refusal] = []
+
+    def cover(self, extractor: Extractor) -> Cover:
+        """The cover that `extractor` makes of the priced candidates."""
+        for buffer in self._roots:
+            self._demand(buffer)
+        for attempt in range(ROUNDS + 1):
+            columns, choices = self._columns(priced_only=attempt == ROUNDS)
+            chosen = extractor(Problem(columns, self._roots))
+            if chosen is None:
+                self._fall_back()
+                continue
+            picked = [choices[index] for index in chosen]
+            if not self._price_all(picked):
+                return self._finished(picked)
+        return self._without_cover()
+
+    def _demand(self, buffer: int) -> None:
+        """Enumerate the candidates of a buffer, and of every buffer that they read."""
+        waiting = [buffer]
+        while waiting:
+            each = waiting.pop()
+            if each not in self._choices and each not in self._inputs:
+                self._choices[each] = [self._choice(each, tree) for tree in self._trees(each)]
+                waiting.extend(read for choice in self._choices[each] for read in choice.column_reads)
+
+    def _trees(self, buffer: int) -> tuple[Tree, ...]:
+        """Candidates; a buffer that can be constant is computed from constants."""
+        trees = self.enumeration.of(buffer)
+        written = self.enumeration.as_written(buffer) if self._as_written else None
+        if written is not None and written not in trees:
+            trees += (written,)
+        return tuple(tree for tree in trees if self._at_compile_time(buffer, tree) or buffer not in self.constant)
+
+    def _at_compile_time(self, buffer: int, tree: Tree) -> bool:
+        return buffer in self.constant and self.constant.issuperset(tree.reads)
+
+    def _choice(self, buffer: int, tree: Tree) -> _Choice:
+        reads = tuple(read for read in tree.reads if read not in self._inputs)
+        if self._at_compile_time(buffer, tree):
+            size = self.enumeration.forest.type_of(buffer).nbytes
+            return _Choice(buffer, tree, reads, CONSTANT_NS_PER_BYTE * size, compile_time=True)
+        return _Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree))
+
+    def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[_Choice]]:
+        choices = [
+            choice
+            for several in self._choices.values()
+            for choice in several
+            if not choice.refused and (choice.priced or choice.compile_time or not priced_only)
+        ]
+        columns = (Column(choice.buffer, choice.column_reads, self._cost(choice)) for choice in choices)
+        return tuple(columns), choices
+
+    def _cost(self, choice: _Choice) -> float:
+        """The price, or the bound scaled by how far kernels of this kind were from theirs."""
+        if choice.compile_time:
+            return choice.bound_ns
+        if choice.priced is not None and choice.priced.price is not None:
+            return choice.priced.price.time_ns
+        time, bound = self._kinds.get(choice.tree.kinds, (1.0, 1.0))
+        return choice.bound_ns * max(1.0, time / bound)
+
+    def _price_all(self, picked: Sequence[_Choice]) -> bool:
+        """Price what is not priced yet; whether there was any."""
+        fresh = [choice for choice in picked if choice.priced is None]
+        for choice in fresh:
+            choice.priced = self._priced(choice)
+        return any(not choice.compile_time for choice in fresh)
+
+    def _priced(self, choice: _Choice) -> _Priced:
+        leaves = {read: self._leaf(read) for read in choice.tree.reads}
+        key = (self._leaf(choice.buffer), *structure(choice.tree, leaves))
+        if key not in self._memo:
+            region = self._region(choice)
+            self._memo[key] = _Priced(region, None if choice.compile_time else self._exact(choice, region))
+        return self._memo[key]
+
+    def _exact(self, choice: _Choice, region: Region) -> Price | None:
+        """What the pricer says; a refusal is noted, and a price tells how far the bounds of its kind are off."""
+        found = self._pricer.price(region)
+        if isinstance(found, Rejected):
+            self._refusals.append(Refusal(region.name, self.names[choice.buffer], found.reason))
+            return None
+        if choice.bound_ns > 0:
+            time, bound = self._kinds.get(choice.tree.kinds, (0.0, 0.0))
+            self._kinds[choice.tree.kinds] = (time + found.time_ns, bound + choice.bound_ns)
+        return found
+
+    def _leaf(self, buffer: int) -> str:
+        type_ = self.enumeration.forest.type_of(buffer)
+        return f"{'const ' if buffer in self.constant else ''}{type_}"
+
+    def _region(self, choice: _Choice) -> Region:
+        return region_of(choice.tree, self.buffer(choice.buffer, constant=False), self.buffer)
+
+    def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
+        """The edge of a region at this Buf class."""
+        type_ = self.enumeration.forest.type_of(buffer)
+        known = buffer in self.constant if constant is None else constant
+        return Buffer(self.names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
+
+    def _fall_back(self) -> None:
+        """Where no candidate is left, take the kernel as it was written."""
+        added = False
+        for buffer in list(self._choices):
+            several = self._choices[buffer]
+            if all(choice.refused for choice in several):
+                written = self.enumeration.as_written(buffer)
+                if written is not None and all(choice.tree is not written for choice in several):
+                    several.append(self._choice(buffer, written))
+                    for read in several[-1].column_reads:
+                        self._demand(read)
+                    added = True
+        if not added:
+            self._without_cover()
+
+    def _without_cover(self) -> Cover:
+        blocked = [buffer for buffer, several in self._choices.items() if all(each.refused for each in several)]
+        reasons = {each.buffer: each.reason for each in self._refusals}
+        raise EqsatError(
+            Diagnostic(
+                kind=Kind.UNSUPPORTED_OP,
+                stage=STAGE,
+                message="no kernel can compute this value",
+                at=self.names[buffer],
+                details={"reason": reasons.get(self.names[buffer], "the rules left no candidate")},
+            )
+            for buffer in blocked or self._roots[:1]
+        )
+
+    def _finished(self, picked: Sequence[_Choice]) -> Cover:
+        kernels = tuple(self._kernel(choice) for choice in picked)
+        _assert_acyclic(kernels)
+        return Cover(
+            kernels=kernels,
+            outputs=self.outputs,
+            names=self.names,
+            constants=self.constant,
+            refusals=tuple(self._refusals),
+            considered=sum(map(len, self._choices.values())),
+            priced=len(self._memo),
+        )
+
+    def _kernel(self, choice: _Choice) -> Kernel:
+        assert choice.priced is not None
+        by_name = {self.names[buffer]: buffer for buffer in choice.tree.reads}
+        reads = tuple(by_name[each.name] for each in self._region(choice).inputs)
+        return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.priced.price)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A distinct region, and the price of its best plan; None where it was rejected or never runs."""
+
+    region: Region
+    price: Price | None
+
+
+@dataclass
+class _Choice:
+    """One candidate of one buffer."""
+
+    buffer: int
+    tree: Tree
+    column_reads: tuple[int, ...]
+    bound_ns: float
+    compile_time: bool = False
+    priced: _Priced | None = None
+
+    @property
+    def refused(self) -> bool:
+        return not self.compile_time and self.priced is not None and self.priced.price is None
+
+
+def input_classes(view: EGraphView) -> dict[str, int]:
+    """The Buf class of every input by its name."""
+    return {
+        str(node.args[0]): each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"
+    }
+
+
+def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:
+    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node."""
+    names: dict[int, str] = {}
+    for name, each in inputs.items():
+        names.setdefault(each, name)
+    taken = set(names.values())
+    by_class: dict[int, str] = {}
+    for tiny, each in view.tiny.items():
+        by_class.setdefault(each, tiny)
+    for each in [*roots, *by_class, *view.classes]:
+        if each not in names and view.sorts[each].value == "Buf":
+            name = by_class.get(each, f"t{each}")
+            while name in taken:
+                name += "_"
+            names[each] = name
+            taken.add(name)
+    return names
+
+
+def _assert_acyclic(kernels: Sequence[Kernel]) -> None:
+    """The order of the kernels is one in which they can run."""
+    import networkx
+
+    graph = networkx.DiGraph((read, kernel.buffer) for kernel in kernels for read in kernel.reads)
+    assert networkx.is_directed_acyclic_graph(graph), "the cover has a cycle"
+    place = {kernel.buffer: position for position, kernel in enumerate(kernels)}
+    for position, kernel in enumerate(kernels):
+        assert all(place.get(read, -1) < position for read in kernel.reads), "a kernel runs before its source"

@@ -1,0 +1,202 @@
+"""Concrete kernels: terms of the e-graph language in which every class has been decided, down to buffers.
+
+A tree ends at reads of Buf classes, numbers and indices. Trees are shared: equal ones are one object, so that a
+kernel is a DAG, and its price counts each value once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from eqsat.egraph_view import EGraphView, ENode
+from ir.axis_map import AxisMap, parse_map, support
+from ir.dtype import TensorType
+from ir.region_work import flops_per_point, footprint
+from ir.term import CTORS, Sort
+from ir.term_text import parse_sizes, parse_type
+
+INLINE = (Sort.PRO, Sort.ACC, Sort.EPI)
+"""The sorts that live inside a kernel."""
+
+
+class Tree:
+    """One shared term.
+
+    node     the e-node chosen; its arguments of sort Buf stay classes
+    kids     the trees of its other class arguments, in order
+    reads    Buf class → bytes that the kernel reads of it
+    axes     the axes of its domain that it depends on → their sizes
+    rank     of its domain, None where nothing below tells (a number is at home in any)
+    flops    operations of this tree, shared values once, each computed over the axes it depends on
+    accumulators  the accumulators below, each once
+    loaded   no rule built any of its nodes: the program as it was written
+    """
+
+    __slots__ = ("accumulators", "axes", "flops", "kids", "loaded", "node", "rank", "reads", "serial", "work")
+
+    def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int, loaded: bool) -> None:
+        self.node, self.kids, self.serial, self.loaded = node, kids, serial, loaded
+        self.reads: Mapping[int, int] = {}
+        self.axes: Mapping[int, int] = {}
+        self.rank: int | None = None
+        self.work: Mapping[Tree, int] = {}
+        self.flops = 0
+        self.accumulators: frozenset[Tree] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *texts_of(self.node))))})"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The constructors of its accumulators, sorted: kernels of different kinds do not replace one another."""
+        return tuple(sorted(each.node.ctor for each in self.accumulators))
+
+
+class Forest:
+    """Makes trees over one e-graph, and knows the types of its buffers."""
+
+    def __init__(self, view: EGraphView) -> None:
+        self.view = view
+        self._trees: dict[tuple[ENode, tuple[int, ...]], Tree] = {}
+        self._types: dict[int, TensorType] = {}
+
+    def type_of(self, buffer: int) -> TensorType:
+        """The type of a Buf class."""
+        if buffer not in self._types:
+            node = next(each for each in self.view.classes[buffer] if each.ctor in ("Input", "Store"))
+            self._types[buffer] = parse_type(str(node.args[1]))
+        return self._types[buffer]
+
+    def make(self, node: ENode, kids: tuple[Tree, ...]) -> Tree:
+        """The tree of a node over these trees."""
+        key = (node, tuple([kid.serial for kid in kids]))
+        found = self._trees.get(key)
+        if found is None:
+            loaded = node not in self.view.rules and all(kid.loaded for kid in kids)
+            found = self._trees[key] = Tree(node, kids, len(self._trees), loaded)
+            self._derive(found)
+        return found
+
+    def _derive(self, tree: Tree) -> None:
+        self._gather_below(tree)
+        match tree.node.ctor:
+            case "Load":
+                self._read(tree, int(tree.node.args[0]), parse_map(str(tree.node.args[1])))
+            case "Gather":
+                buffer, view = int(tree.node.args[0]), parse_map(str(tree.node.args[1]))
+                self._place(tree, view)
+                points = math.prod(tree.axes.values())
+                tree.reads = _more(tree.reads, buffer, points, self.type_of(buffer))
+            case "Index":
+                self._place(tree, parse_map(str(tree.node.args[1])))
+            case "Reduce" | "Contract":
+                self._reduce(tree)
+            case "Scan":
+                self._work(tree, "scan", str(tree.node.args[0]), tree.axes)
+            case "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
+                self._work(tree, "ewise", str(tree.node.args[0]), tree.axes)
+
+    def _gather_below(self, tree: Tree) -> None:
+        """What the kids have, together."""
+        if len(tree.kids) == 1:
+            (kid,) = tree.kids
+            tree.reads, tree.axes, tree.rank = kid.reads, kid.axes, kid.rank
+            tree.work, tree.flops, tree.accumulators = kid.work, kid.flops, kid.accumulators
+            return
+        reads: dict[int, int] = {}
+        axes: dict[int, int] = {}
+        work: dict[Tree, int] = {}
+        for kid in tree.kids:
+            for buffer, size in kid.reads.items():
+                reads[buffer] = max(size, reads.get(buffer, 0))
+            axes.update(kid.axes)
+            work.update(kid.work)
+            tree.rank = kid.rank if tree.rank is None else tree.rank
+            tree.accumulators |= kid.accumulators
+        tree.reads, tree.axes, tree.work, tree.flops = reads, axes, work, sum(work.values())
+
+    def _place(self, tree: Tree, view: AxisMap) -> None:
+        """A read or an index knows its domain."""
+        used = range(len(view.sizes)) if view.is_empty else support(view)
+        tree.axes = {**tree.axes, **{axis: view.sizes[axis] for axis in sorted(used)}}
+        tree.rank = len(view.sizes)
+
+    def _read(self, tree: Tree, buffer: int, view: AxisMap) -> None:
+        self._place(tree, view)
+        if view.fill is None:
+            tree.reads = _more(tree.reads, buffer, footprint(view), self.type_of(buffer))
+
+    def _reduce(self, tree: Tree) -> None:
+        contraction = tree.node.ctor == "Contract"
+        sizes = parse_sizes(str(tree.node.args[1 if contraction else 2]))
+        outer = None if tree.rank is None else tree.rank - len(sizes)
+        kept = {axis: size for axis, size in tree.axes.items() if outer is not None and axis < outer}
+        domain = {**kept, **{-1 - k: size for k, size in enumerate(sizes)}}
+        self._work(tree, "contraction" if contraction else "reduce", "sum", domain)
+        tree.axes, tree.rank = kept, outer
+
+    def _work(self, tree: Tree, kind: str, fn: str, domain: Mapping[int, int]) -> None:
+        own = math.prod(domain.values()) * flops_per_point(kind, fn)
+        tree.work = {**tree.work, tree: own}
+        tree.flops = tree.flops + own
+        if kind in ("contraction", "reduce", "scan"):
+            tree.accumulators |= {tree}
+
+
+def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorType) -> Mapping[int, int]:
+    bytes_read = min(elements, type_.size) * type_.dtype.bytes
+    return {**reads, buffer: max(bytes_read, reads.get(buffer, 0))}
+
+
+def inline_classes(view: EGraphView, node: ENode) -> tuple[int, ...]:
+    """The class arguments of a node that are decided inside the kernel."""
+    sorts = CTORS[node.ctor].args
+    return tuple(int(arg) for sort, arg in zip(sorts, node.args, strict=True) if sort in INLINE)
+
+
+def texts_of(node: ENode) -> tuple[int | str, ...]:
+    """The arguments of a node that are not classes."""
+    sorts = CTORS[node.ctor].args
+    plain = (Sort.STR, Sort.I64)
+    return tuple(arg for sort, arg in zip(sorts, node.args, strict=True) if sort in plain)
+
+
+def buffer_of(node: ENode) -> int | None:
+    """The Buf class that a Load or Gather reads."""
+    return int(node.args[0]) if node.ctor in ("Load", "Gather") else None
+
+
+def subtrees(tree: Tree) -> list[Tree]:
+    """Every distinct tree below, operands before what reads them, the tree itself last."""
+    found: dict[Tree, None] = {}
+    stack: list[tuple[Tree, bool]] = [(tree, False)]
+    while stack:
+        each, ready = stack.pop()
+        if ready:
+            found[each] = None
+        elif each not in found:
+            stack.append((each, True))
+            stack.extend((kid, False) for kid in reversed(each.kids))
+    return list(found)
+
+
+def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:
+    """The rules that built the tree's nodes, once per node, sorted."""
+    return tuple(sorted(view.rules[each.node] for each in subtrees(tree) if each.node in view.rules))
+
+
+def structure(tree: Tree, leaf: Mapping[int, str]) -> tuple[object, ...]:
+    """The tree with buffers replaced by their first appearance and `leaf` (a type, whether constant): equal for
+    kernels that differ in what they are applied to."""
+    numbers: dict[Tree, int] = {}
+    seen: dict[int, int] = {}
+    lines: list[tuple[object, ...]] = []
+    for each in subtrees(tree):
+        line: list[object] = [each.node.ctor, *texts_of(each.node), *(numbers[kid] for kid in each.kids)]
+        buffer = buffer_of(each.node)
+        if buffer is not None:
+            line += [seen.setdefault(buffer, len(seen)), leaf[buffer]]
+        numbers[each] = len(lines)
+        lines.append(tuple(line))
+    return tuple(lines)

@@ -1,0 +1,167 @@
+"""What neural networks are written in, over lazy tensors: activations, softmax, convolution, pooling, norms.
+
+Each is its definition in uops and no more; making one kernel of it is the optimizer's work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from eqsat.tensor import Tensor, constant
+from ir.diagnostics import Kind, fail
+
+Pair = int | Sequence[int]
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)"""
+    return x.relu()
+
+
+def silu(x: Tensor) -> Tensor:
+    """x · σ(x)"""
+    return x * x.sigmoid()
+
+
+def gelu(x: Tensor, approximate: bool = False) -> Tensor:
+    """x · Φ(x); `approximate` takes the tanh form (Hendrycks & Gimpel, 2016)."""
+    if approximate:
+        return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
+    return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x − max x) / Σ exp(x − max x) along `axis`; fp16 and bf16 are computed in fp32."""
+    wide = x.cast(x.dtype.accumulator)
+    raised = (wide - wide.max(axis, keepdims=True)).exp()
+    return (raised / raised.sum(axis, keepdims=True)).cast(x.dtype)
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """x − max x − log Σ exp(x − max x) along `axis`."""
+    wide = x.cast(x.dtype.accumulator)
+    centred = wide - wide.max(axis, keepdims=True)
+    return (centred - centred.exp().sum(axis, keepdims=True).log()).cast(x.dtype)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axes: int = 1
+) -> Tensor:
+    """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes."""
+    over = tuple(range(x.ndim - axes, x.ndim))
+    wide = x.cast(x.dtype.accumulator)
+    centred = wide - wide.mean(over, keepdims=True)
+    normal = centred * ((centred * centred).mean(over, keepdims=True) + eps).rsqrt()
+    return _affine(normal.cast(x.dtype), weight, bias)
+
+
+def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
+    """x / √(mean x² + eps) · weight over the last axis (Zhang & Sennrich, 2019)."""
+    wide = x.cast(x.dtype.accumulator)
+    return _affine((wide * ((wide * wide).mean(-1, keepdims=True) + eps).rsqrt()).cast(x.dtype), weight, None)
+
+
+def batch_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float = 1e-5, axis: int = 1
+) -> Tensor:
+    """Inference: (x − mean) / √(var + eps) · weight + bias per channel, as one scale and one shift."""
+    scale = weight * (var + eps).rsqrt()
+    shift = bias - mean * scale
+    channel = (-1, *(1,) * (x.ndim - axis - 1))
+    return x * scale.reshape(channel) + shift.reshape(channel)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Pair = 1,
+    padding: Pair | Sequence[Sequence[int]] = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of x [N, Cin, H, W] with weight [Cout, Cin / groups, Kh, Kw] (seed 002 §5.2).
+
+    `padding` is one number, one per axis, or a (before, after) pair per axis.
+    """
+    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != groups * weight.shape[1] or weight.shape[0] % groups:
+        fail(
+            Kind.AXIS_SIZE_MISMATCH,
+            "tensor",
+            "conv2d takes x [N, groups·Cin, H, W] and weight [groups·Cout, Cin, Kh, Kw]",
+            op="conv2d",
+            shapes=[list(x.shape), list(weight.shape)],
+            groups=groups,
+        )
+    (n, _, _, _), (c_out, c_in, kh, kw) = x.shape, weight.shape
+    windows = _windows(x.pad([(0, 0), (0, 0), *_padding(padding)]), (kh, kw), stride, dilation)
+    oy, ox = windows.shape[2:4]
+    r_out = c_out // groups
+    full = (n, groups, r_out, oy, ox, c_in, kh, kw)
+    patches = windows.reshape(n, groups, c_in, 1, oy, ox, kh, kw).expand(n, groups, c_in, r_out, oy, ox, kh, kw)
+    filters = weight.reshape(1, groups, r_out, 1, 1, c_in, kh, kw).expand(*full)
+    summed = (patches.permute(0, 1, 3, 4, 5, 2, 6, 7) * filters).sum((5, 6, 7)).reshape(n, c_out, oy, ox)
+    return summed if bias is None else summed + bias.reshape(-1, 1, 1)
+
+
+def max_pool2d(
+    x: Tensor,
+    kernel: Pair,
+    stride: Pair | None = None,
+    padding: Pair | Sequence[Sequence[int]] = 0,
+    dilation: Pair = 1,
+) -> Tensor:
+    """The greatest of each window of x [N, C, H, W]; padding never wins."""
+    around = x.pad([(0, 0), (0, 0), *_padding(padding)], x.dtype.lowest)
+    return _windows(around, _pair(kernel), kernel if stride is None else stride, dilation).max((-2, -1))
+
+
+def avg_pool2d(
+    x: Tensor,
+    kernel: Pair,
+    stride: Pair | None = None,
+    padding: Pair | Sequence[Sequence[int]] = 0,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count."""
+    step = kernel if stride is None else stride
+    widths = [(0, 0), (0, 0), *_padding(padding)]
+    total = _windows(x.pad(widths), _pair(kernel), step, 1).sum((-2, -1))
+    if count_include_pad or not any(map(any, widths)):
+        return total * (1 / math.prod(_pair(kernel)))
+    ones = constant(1.0, x.dtype).expand(1, 1, *x.shape[2:])
+    return total / _windows(ones.pad(widths), _pair(kernel), step, 1).sum((-2, -1))
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m."""
+    from eqsat.tensor import iota, where
+
+    scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(q.shape[-1]))
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        grid = scores.shape[-2:]
+        scores = where(iota(grid, 1, "i32") <= iota(grid, 0, "i32"), scores, -math.inf)
+    return softmax(scores) @ v
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    scaled = x if weight is None else x * weight
+    return scaled if bias is None else scaled + bias
+
+
+def _windows(x: Tensor, kernel: Sequence[int], stride: Pair, dilation: Pair) -> Tensor:
+    arg = {"kernel": tuple(kernel), "stride": _pair(stride), "dilation": _pair(dilation)}
+    return Tensor("POOL", [x], arg)
+
+
+def _pair(value: Pair) -> tuple[int, ...]:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _padding(padding: Pair | Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    if isinstance(padding, int):
+        return [(padding, padding)] * 2
+    return [(each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in padding]

@@ -1,0 +1,174 @@
+"""The compiled program as its users hold it: a callable that can be looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.arrays import adopt, family_of, give_back, writable
+from eqsat.compiled import Compiled, KernelReport
+from eqsat.model import Model
+from ir.diagnostics import Diagnostic, Kind, fail
+
+Specialise = Callable[[Mapping[str, int]], Compiled]
+
+
+class Program:
+    """Call it with arrays, by name or by position.
+
+    A program whose sizes were all known has one variant; one with free dims compiles a variant at the first call
+    of each shape and keeps it. Calls may come from many threads at once.
+    """
+
+    def __init__(
+        self, model: Model, specialise: Specialise, threads: int, compiled: Compiled | None, free: Sequence[str] = ()
+    ) -> None:
+        self._model = model
+        self._specialise = specialise
+        self._threads = threads
+        self._free = tuple(free)
+        self._lock = threading.Lock()
+        self._variants: dict[tuple[tuple[str, int], ...], Compiled] = {}
+        self._latest = compiled
+        if compiled is not None:
+            self._variants[()] = compiled
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """The outputs: an array, or a tuple in signature order, in the caller's family of arrays.
+
+        Args:
+            out: an array, or a tuple of them, that the results are written into and that is returned.
+
+        Raises:
+            EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype.
+        """
+        given = self._by_name(args, named)
+        compiled = self._variant(given)
+        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+        if out is not None:
+            return self._into(compiled, inputs, out)
+        outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in compiled.outputs]
+        compiled.executable.run(inputs, outputs, self._threads)
+        family = family_of(given.values())
+        results = tuple(give_back(output, family) for output in outputs)
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        if self._latest is None:
+            return f"Program(free dims: {', '.join(self._free)}; no variant yet)"
+        return (
+            f"Program({len(self.kernels)} kernels for {self._latest.target.name}, {self.cost / 1e3:.1f} µs estimated)"
+        )
+
+    @property
+    def variants(self) -> list[dict[str, int]]:
+        """The sizes for which there is compiled code; one empty entry where no size was free."""
+        return [dict(key) for key in self._variants]
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """One report per kernel launch, in order."""
+        return self._compiled.kernels
+
+    @property
+    def cost(self) -> float:
+        """§11's estimate of one call, in ns."""
+        return sum(kernel.estimated_ns for kernel in self.kernels)
+
+    @property
+    def stats(self) -> Any:
+        """Sizes, rules fired, stop reasons, seconds per stage."""
+        return self._compiled.stats
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Notes and warnings; nothing was done silently."""
+        return self._compiled.notes
+
+    def explain(self) -> str:
+        """Per kernel its uops, the rules that built it and its price."""
+        from eqsat.explain import explain
+
+        return explain(self._compiled)
+
+    def source(self) -> str:
+        """The kernels' text."""
+        return "\n".join(self._compiled.sources.values())
+
+    def dump(self, stage: str) -> Any:
+        """Any stage of the path as JSON-ready data; the text stages ("c") as text."""
+        return self._compiled.dump(stage)
+
+    def profile(self, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
+        """The reports with the median measured ns of `repeats` runs beside the estimate."""
+        given = self._by_name(args, named)
+        compiled = self._variant(given)
+        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+        return compiled.profile(inputs, self._threads, repeats)
+
+    def save(self, path: str) -> None:
+        """Write all that `eqsat.load` needs to `path`, atomically: it needs no compiler on a like machine."""
+        from eqsat.store import save
+
+        save(self._compiled, path)
+
+    @property
+    def _compiled(self) -> Compiled:
+        if self._latest is None:
+            fail(
+                Kind.UNBOUND_DIM,
+                "program",
+                f"no size is known for {', '.join(self._free)}",
+                hint="give dims= when compiling, or call the program once",
+                missing=self._free,
+            )
+        return self._latest
+
+    def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._model.arguments
+        if len(args) > len(names):
+            fail(Kind.INPUT_MISMATCH, "call", f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
+        given = dict(zip(names, args, strict=False))
+        twice = sorted(given.keys() & named.keys())
+        given |= named
+        missing = [name for name in names if name not in given]
+        unknown = sorted(given.keys() - set(names))
+        if twice or missing or unknown:
+            fail(
+                Kind.INPUT_MISMATCH,
+                "call",
+                "arguments do not match the inputs",
+                missing=missing,
+                unknown=unknown,
+                twice=twice,
+                expected=list(names),
+            )
+        return given
+
+    def _variant(self, given: Mapping[str, Any]) -> Compiled:
+        if not self._free:
+            return self._compiled
+        dims = self._model.infer({name: tuple(np.shape(value)) for name, value in given.items()})
+        key = tuple(sorted(dims.items()))
+        with self._lock:
+            if key not in self._variants:
+                self._variants[key] = self._specialise(dims)
+            self._latest = self._variants[key]
+            return self._latest
+
+    def _into(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> Any:
+        targets = list(out) if isinstance(out, tuple | list) else [out]
+        if len(targets) != len(compiled.outputs):
+            fail(Kind.INPUT_MISMATCH, "call", f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
+        outputs = [
+            writable(name, target, each.dtype, each.shape)
+            for target, (name, each) in zip(targets, compiled.outputs, strict=True)
+        ]
+        overlapping = any(np.shares_memory(one, other) for one in outputs for other in inputs)
+        if overlapping:
+            inputs = [each.copy() for each in inputs]
+        compiled.executable.run(inputs, outputs, self._threads)
+        return out

@@ -1,0 +1,240 @@
+"""A concrete kernel → Region Buffer SSA: shared subterms once, each value over the axes that it depends on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from eqsat.kernel_tree import Tree, buffer_of
+from ir.axis_expr import axis, box_of
+from ir.axis_map import AxisMap, axis_map, parse_map, project, support
+from ir.dtype import dtype as dtype_of
+from ir.region import Buffer, Let, Number, Op, Operand, OpKind, Region, Yield
+from ir.term_text import parse_number, parse_sizes
+
+Sizes = tuple[int, ...]
+
+
+class _Value(NamedTuple):
+    """A let, and the axes of the kernel's domain that its own are."""
+
+    name: str
+    axes: tuple[int, ...]
+
+
+def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer], name: str | None = None) -> Region:
+    """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class it reads.
+
+    Inputs come in the order of first use. A region without a given name is called by what it does: `dot_add_relu`.
+    """
+    builder = _Builder(output, input_of)
+    (value,) = tree.kids
+    shape = output.memref.shape
+    result = builder.value(value, shape)
+    taking = _selection(shape, tuple(range(len(shape))), result.axes)
+    return Region(
+        name=name or title(tree),
+        inputs=tuple(builder.inputs.values()),
+        outputs=(output,),
+        body=tuple(builder.body),
+        yields=(Yield(result.name, output.name, taking),),
+    )
+
+
+def title(tree: Tree) -> str:
+    """What a kernel does, by its ops outside the accumulator from the first to the last: `dot_add_relu`."""
+    words: list[str] = []
+    each: Tree | None = tree
+    while each is not None and len(words) < _WORDS:
+        words += [_word(each)] if _word(each) else []
+        leads = [kid for kid in each.kids if kid.accumulators] or list(each.kids)
+        stop = each.node.ctor in ("Reduce", "Contract", "Scan")
+        each = leads[0] if leads and not stop else None
+    return "_".join(reversed(words)) or "copy"
+
+
+_WORDS = 5
+
+
+def _word(tree: Tree) -> str:
+    match tree.node.ctor:
+        case "Contract":
+            return "dot"
+        case "Scan":
+            return f"cum{tree.node.args[0]}"
+        case "Gather" | "Index":
+            return tree.node.ctor.lower()
+        case "Reduce" | "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
+            return str(tree.node.args[0])
+        case _:
+            return ""
+
+
+class _Builder:
+    """Lets in SSA order. A tree is emitted once per domain: numbers alone are at home in several."""
+
+    def __init__(self, output: Buffer, input_of: Callable[[int], Buffer]) -> None:
+        self.inputs: dict[int, Buffer] = {}
+        self.body: list[Let] = []
+        self._input_of = input_of
+        self._taken = {output.name}
+        self._done: dict[tuple[Tree, Sizes], _Value] = {}
+
+    def value(self, tree: Tree, domain: Sizes) -> _Value:
+        """The let that holds the tree; a bare read or number is copied into one."""
+        while tree.node.ctor in ("Pure", "Fin"):
+            (tree,) = tree.kids
+        key = (tree, domain)
+        if key not in self._done:
+            self._done[key] = self._emit(tree, domain)
+        return self._done[key]
+
+    def _emit(self, tree: Tree, domain: Sizes) -> _Value:
+        args = tree.node.args
+        kind: OpKind
+        match tree.node.ctor:
+            case "Load" | "Imm":
+                return self._op("copy", "copy", self._dtype(tree), tree.axes, (tree,), domain)
+            case "Index":
+                return self._index(tree, domain)
+            case "Gather":
+                return self._gather(tree, domain)
+            case "PUn" | "EUn":
+                kind = "cast" if args[0] == "cast" else "unary"
+                return self._op(kind, str(args[0]), str(args[1]), tree.axes, tree.kids, domain)
+            case "PBin" | "PTern" | "EBin" | "ETern":
+                return self._op("ewise", str(args[0]), str(args[1]), tree.axes, tree.kids, domain)
+            case "Reduce":
+                return self._accumulate(
+                    tree, "reduce", str(args[0]), str(args[1]), parse_sizes(str(args[2])), domain
+                )
+            case "Contract":
+                return self._accumulate(
+                    tree, "contraction", "sum", str(args[0]), parse_sizes(str(args[1])), domain
+                )
+            case "Scan":
+                along = int(args[2])
+                axes = {**tree.axes, along: domain[along]}
+                return self._op("scan", str(args[0]), str(args[1]), axes, tree.kids, domain, along=along)
+        raise AssertionError(f"{tree.node.ctor} is no part of a kernel")
+
+    def _op(
+        self,
+        kind: OpKind,
+        fn: str,
+        element: str,
+        axes: Mapping[int, int],
+        kids: Sequence[Tree],
+        domain: Sizes,
+        *,
+        reduced: int = 0,
+        along: int | None = None,
+    ) -> _Value:
+        """An op over `axes` (a subset of the domain's), the last `reduced` of them accumulated away."""
+        order = tuple(sorted(axes))
+        inputs = tuple(self._operand(kid, domain, order) for kid in kids)
+        op = Op(
+            kind=kind,
+            fn=fn,
+            dtype=element,
+            domain=tuple(axes[each] for each in order),
+            inputs=inputs,
+            reduced=reduced,
+            axis=None if along is None else order.index(along),
+        )
+        return self._let(op, order[: len(order) - reduced])
+
+    def _accumulate(
+        self, tree: Tree, kind: OpKind, fn: str, element: str, sizes: Sizes, domain: Sizes
+    ) -> _Value:
+        """The reduced axes come last, in the domain of the operands and of the op."""
+        inner = domain + sizes
+        axes = {**tree.axes, **{len(domain) + k: size for k, size in enumerate(sizes)}}
+        return self._op(kind, fn, element, axes, tree.kids, inner, reduced=len(sizes))
+
+    def _index(self, tree: Tree, domain: Sizes) -> _Value:
+        order = tuple(sorted(tree.axes))
+        view = _projected(parse_map(str(tree.node.args[1])), order)
+        sizes = tuple(tree.axes[each] for each in order)
+        op = Op(kind="index", fn="index", dtype=str(tree.node.args[0]), domain=sizes, index_map=view)
+        return self._let(op, order)
+
+    def _gather(self, tree: Tree, domain: Sizes) -> _Value:
+        order = tuple(sorted(tree.axes))
+        buffer, view, along = tree.node.args[:3]
+        source = Operand(self._input(int(buffer)).name, _projected(parse_map(str(view)), order))
+        index = self._operand(tree.kids[0], domain, order)
+        op = Op(
+            kind="gather",
+            fn="gather",
+            dtype=self._input(int(buffer)).memref.dtype,
+            domain=tuple(tree.axes[each] for each in order),
+            inputs=(source, index),
+            axis=int(along),
+        )
+        return self._let(op, order)
+
+    def _operand(self, tree: Tree, domain: Sizes, order: tuple[int, ...]) -> Operand | Number:
+        """The tree read at the point of a domain that has the axes `order` of the kernel's `domain`."""
+        while tree.node.ctor in ("Pure", "Fin"):
+            (tree,) = tree.kids
+        if tree.node.ctor == "Imm":
+            return _number(str(tree.node.args[1]), str(tree.node.args[0]))
+        if tree.node.ctor == "Load":
+            view = parse_map(str(tree.node.args[1]))
+            if view.fill is not None:
+                return Number(_json_number(view.fill, self._dtype(tree)), self._dtype(tree))
+            return Operand(self._input(int(tree.node.args[0])).name, _projected(view, order))
+        value = self.value(tree, domain)
+        return Operand(value.name, _selection(tuple(domain[each] for each in order), order, value.axes))
+
+    def _dtype(self, tree: Tree) -> str:
+        buffer = buffer_of(tree.node)
+        return str(tree.node.args[0]) if buffer is None else self._input_of(buffer).memref.dtype
+
+    def _input(self, buffer: int) -> Buffer:
+        if buffer not in self.inputs:
+            self.inputs[buffer] = self._input_of(buffer)
+            self._taken.add(self.inputs[buffer].name)
+        return self.inputs[buffer]
+
+    def _let(self, op: Op, axes: tuple[int, ...]) -> _Value:
+        base = f"{'dot' if op.kind == 'contraction' else op.fn}_{len(self.body)}"
+        name = base
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        self.body.append(Let(name, op))
+        return _Value(name, axes)
+
+
+def _projected(view: AxisMap, order: tuple[int, ...]) -> AxisMap:
+    """The map over these axes of its domain, which are all that it depends on."""
+    found = project(view, order)
+    assert found is not None, f"{view} depends on more than {order}: {sorted(support(view))}"
+    return found
+
+
+def _selection(sizes: Sizes, order: tuple[int, ...], wanted: tuple[int, ...]) -> AxisMap:
+    """From a domain whose axes are `order` to the coordinates `wanted`, a part of them."""
+    if 0 in sizes:
+        return axis_map(sizes, [_ORIGIN for _ in wanted])
+    box = box_of(sizes)
+    return axis_map(sizes, [axis(order.index(each), box) for each in wanted])
+
+
+_ORIGIN = axis(0, ((0, 0),))
+
+
+def _number(text: str, element: str) -> Number:
+    return Number(_json_number(parse_number(text), element), element)
+
+
+def _json_number(value: bool | int | float, element: str) -> bool | int | float | str:
+    """The number as the dtype holds it; what JSON has not, as text."""
+    if dtype_of(element).is_bool:
+        return bool(value)
+    if not dtype_of(element).is_float:
+        return int(value)
+    return float(value) if math.isfinite(value) else str(float(value))

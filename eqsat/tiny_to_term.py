@@ -1,0 +1,162 @@
+"""Tiny IR → terms: every uop enters the e-graph as a kernel of its own, that reads buffers and writes one.
+
+before   %y = mul(%a, %b)
+after    y = Store(Pure(PBin(mul, fp32, Load(a, id), Load(b, id))), fp32[4,8])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ir import axis_moves as moves
+from ir.axis_expr import ZERO, axis, box_of, parse_expr
+from ir.axis_map import AxisMap, axis_map, identity
+from ir.dtype import DType, TensorType, dtype, promote
+from ir.term import (
+    App,
+    EBin,
+    EUn,
+    Fin,
+    Gather,
+    Imm,
+    Index,
+    Input,
+    Load,
+    PBin,
+    PTern,
+    Pure,
+    PUn,
+    Reduce,
+    Scan,
+    Sort,
+    Store,
+    Term,
+    Var,
+)
+from ir.term_text import number_text, parse_number, sizes_text, type_text
+from ir.tiny import Graph, Imm as Immediate, Node, Ref
+from ir.uop import UOpKind
+
+Types = Sequence[TensorType]
+
+SCANS = {"CUMSUM": "sum", "CUMPROD": "prod", "CUMMAX": "max"}
+_COMBINES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
+    """Each uop as a term of sort Buf, in order; it reads the uops before it through variables of their names."""
+    return tuple(
+        (node.id, _LOWERINGS[node.op.kind](node, graph.operand_types(node), graph.types[node.id]))
+        for node in graph.nodes
+    )
+
+
+def computed(graph: Graph) -> tuple[Ref, ...]:
+    """The uops that are no movements: their results cannot be had by reading another buffer."""
+    return tuple(node.id for node in graph.nodes if node.op.kind is not UOpKind.MOVEMENT)
+
+
+def buffer(ref: Ref) -> Var:
+    """The variable that stands for the buffer of a uop."""
+    return Var(ref, Sort.BUF)
+
+
+def _input(node: Node, src: Types, out: TensorType) -> App:
+    return Input(node.arg["tensor_id"], type_text(out))
+
+
+def _index(node: Node, src: Types, out: TensorType) -> App:
+    along = node.arg["axis"]
+    coordinate = axis_map(out.shape, [axis(along, box_of(out.shape))] if out.size else [ZERO])
+    return _stored(Pure(Index(out.dtype.name, str(coordinate))), out)
+
+
+def _movement(node: Node, src: Types, out: TensorType) -> App:
+    return _stored(Pure(Load(buffer(node.refs[0]), str(_MAPS[node.uop](src[0], node.arg, out)))), out)
+
+
+def _elementwise(node: Node, src: Types, out: TensorType) -> App:
+    op = (PUn, PBin, PTern)[node.op.arity - 1]
+    return _stored(Pure(op(node.op.fn, out.dtype.name, *map(_operand, node.src, src))), out)
+
+
+def _reduce(node: Node, src: Types, out: TensorType) -> App:
+    """The reduced axes move last; `init` is combined in the accumulator's dtype, before the last rounding."""
+    (value,) = src
+    op, init = node.arg["op"].lower(), node.arg.get("init")
+    axes = sorted(node.arg["axes"])
+    order = [each for each in range(value.rank) if each not in axes] + axes
+    read = Load(buffer(node.refs[0]), str(moves.permute(value.shape, order)))
+    sizes = sizes_text([value.shape[each] for each in axes])
+    if init is None:
+        return _stored(Fin(Reduce(op, out.dtype.name, sizes, read)), out)
+    wide = _accumulator(value.dtype, out.dtype)
+    start = Pure(_number(init, TensorType.of(wide, out.shape)))
+    total = EBin(_COMBINES[op], wide.name, Fin(Reduce(op, wide.name, sizes, read)), start)
+    return _stored(total if wide == out.dtype else EUn("cast", out.dtype.name, total), out)
+
+
+def _scan(node: Node, src: Types, out: TensorType) -> App:
+    read = _operand(node.src[0], src[0])
+    return _stored(Fin(Scan(SCANS[node.uop], out.dtype.name, node.arg["axis"], read)), out)
+
+
+def _gather(node: Node, src: Types, out: TensorType) -> App:
+    along = node.arg["axis"]
+    if out.size:
+        box = box_of(out.shape)
+        exprs = [ZERO if each == along else axis(each, box) for each in range(out.rank)]
+    else:
+        exprs = [ZERO] * out.rank
+    read = str(axis_map(out.shape, exprs))
+    return _stored(Pure(Gather(buffer(node.refs[0]), read, along, _operand(node.src[1], src[1]))), out)
+
+
+def _stored(value: App, out: TensorType) -> App:
+    return Store(value, type_text(out))
+
+
+def _operand(src: Ref | Immediate, type_: TensorType) -> Term:
+    if isinstance(src, Immediate):
+        return _number(src.value, type_)
+    return Load(buffer(src), str(identity(type_.shape)))
+
+
+def _number(value: float | int | bool, type_: TensorType) -> App:
+    return Imm(type_.dtype.name, number_text(value, type_.dtype), sizes_text(type_.shape))
+
+
+def _accumulator(source: DType, result: DType) -> DType:
+    """What a REDUCE accumulates in: at least as wide as its source and its result accumulate."""
+    return promote(source.accumulator, result.accumulator) or result
+
+
+def _pad(src: TensorType, arg: Mapping[str, object], out: TensorType) -> AxisMap:
+    fill = parse_number(number_text(arg.get("value", 0), out.dtype))
+    return moves.pad(src.shape, arg["pad"], fill)  # type: ignore[arg-type]
+
+
+_MAPS: Mapping[str, Callable[..., AxisMap]] = {
+    "RESHAPE": lambda src, arg, out: moves.reshape(src.shape, out.shape),
+    "PERMUTE": lambda src, arg, out: moves.permute(src.shape, arg["perm"]),
+    "EXPAND": lambda src, arg, out: moves.expand(src.shape, out.shape),
+    "PAD": _pad,
+    "SHRINK": lambda src, arg, out: moves.shrink(src.shape, arg["lo"], arg["hi"], arg.get("step")),
+    "FLIP": lambda src, arg, out: moves.flip(src.shape, arg["axes"]),
+    "POOL": lambda src, arg, out: moves.pool(src.shape, arg["kernel"], arg.get("stride"), arg.get("dilation")),
+    "VIEW": lambda src, arg, out: moves.view(
+        src.shape, out.shape, [parse_expr(each, [f"i{k}" for k in range(out.rank)]) for each in arg["index_map"]]
+    ),
+}
+_LOWERINGS: Mapping[UOpKind, Callable[[Node, Types, TensorType], App]] = {
+    UOpKind.INPUT: _input,
+    UOpKind.INDEX: _index,
+    UOpKind.MOVEMENT: _movement,
+    UOpKind.UNARY: _elementwise,
+    UOpKind.BINARY: _elementwise,
+    UOpKind.TERNARY: _elementwise,
+    UOpKind.CAST: _elementwise,
+    UOpKind.REDUCE: _reduce,
+    UOpKind.SCAN: _scan,
+    UOpKind.GATHER: _gather,
+}

@@ -1,0 +1,43 @@
+"""`verify=True`: the compiled program against the NumPy playback of the Tiny graph that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
+from ir.tiny import Graph
+from ir.tiny_playback import playback
+
+TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf16": 1e-2}
+"""Largest error of a result against `playback(wide=True)`, relative to the norm of the result."""
+
+
+def random_inputs(signature: Mapping[str, TensorType], seed: int = 0) -> dict[str, np.ndarray]:
+    """Seeded arrays for the inputs: unit normal floats, small integers, fair bools."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, each in signature.items():
+        if each.dtype.is_float:
+            arrays[name] = rng.standard_normal(each.shape).astype(each.dtype.numpy)
+        else:
+            high = 2 if each.dtype.is_bool else 8
+            arrays[name] = rng.integers(0, high, each.shape).astype(each.dtype.numpy)
+    return arrays
+
+
+def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
+    """The greatest difference relative to the greatest finite magnitude; inf where NaN or inf do not match."""
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    if a.shape != b.shape:
+        return float("inf")
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = float(np.abs(b[finite]).max())
+    difference = float(np.abs(a[finite] - b[finite]).max())
+    return difference / scale if scale else difference

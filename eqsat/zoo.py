@@ -1,0 +1,63 @@
+"""The light models of the `onnx` package, with weights worth computing with.
+
+Their files hold constants in place of weights, so that every output is one number; here each is replaced by seeded
+random numbers that keep activations near unit scale.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ir.diagnostics import Kind, fail
+
+
+def light_model(name: str, seed: int = 0) -> Any:
+    """The ModelProto of `light_<name>.onnx`, its weights drawn from `seed`."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        fail(Kind.UNSUPPORTED_OP, "frontend", "the light models come with onnx", hint="pip install 'eqsat[onnx]'")
+    folder = Path(onnx.__file__).parent / "backend/test/data/light"
+    path = folder / f"light_{name}.onnx"
+    if not path.exists():
+        known = sorted(each.stem.removeprefix("light_") for each in folder.glob("*.onnx"))
+        fail(Kind.MALFORMED_GRAPH, "frontend", f"no light model {name!r}", known=known)
+    model = onnx.load(str(path))
+    rng = np.random.default_rng(seed)
+    shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    roles = {name: (node.op_type, place) for node in model.graph.node for place, name in enumerate(node.input)}
+    kept = []
+    for node in model.graph.node:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
+            array = _weights(rng, tuple(shapes[node.input[0]].tolist()), *roles.get(node.output[0], ("", 0)))
+            model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
+        else:
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    _drop_unread(model.graph)
+    return model
+
+
+def _drop_unread(graph: Any) -> None:
+    """Forget the initialisers that only described shapes, and their entries among the inputs."""
+    read = {name for node in graph.node for name in node.input}
+    for field in (graph.initializer, graph.input):
+        used = [each for each in field if each.name in read]
+        del field[:]
+        field.extend(used)
+
+
+def _weights(rng: np.random.Generator, shape: tuple[int, ...], op: str, place: int) -> np.ndarray:
+    """He-scaled filters; batch-norm scales below 1, so that residual sums stay small; a classifier that does
+    not saturate its softmax."""
+    draw = rng.standard_normal(shape, dtype=np.float32)
+    if op == "BatchNormalization":
+        return {1: 0.8 + 0.1 * draw, 4: 1 + 0.1 * np.abs(draw)}.get(place, 0.1 * draw).astype(np.float32)
+    fan_in = int(np.prod(shape[1:])) if len(shape) > 1 else 100
+    gain = 0.01 if op == "Gemm" else 2.0
+    return (draw * np.float32(np.sqrt(gain / fan_in))).astype(np.float32)

@@ -1,0 +1,467 @@
+"""Quasi-affine integer expressions over the axes of a box, in a canonical form.
+
+An expression is `const + Σ coefficient·term`; a term is an axis (its position) or `floor(expression / q)` with
+an integer q > 0. `x % q` is `x - q*floor(x/q)`. What is simple depends on the ranges of the axes, so every
+operation that may meet a floor takes the `Box` it lives in. `floordiv` alone makes floors; it keeps this form:
+
+    coefficients and constant under a floor lie in [0, q), so with axes ≥ 0 a floor never sees a negative number
+    of floor(x/q) and -floor((q-1-x)/q), which differ by an affine part, the one with the smaller residues
+    no floor with a single value; floor(x/q) of only two values has the smallest q
+    floor((g·a + b)/(g·q)) is floor((a + k)/q) wherever floor(b/g) = k on the whole box
+    floor((a + floor(b/g))/q) is floor((g·a + b)/(g·q))
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ir.diagnostics import Kind, fail
+
+Box: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Per axis its least and greatest value, both inclusive; never empty."""
+
+_UNBOUNDED = (0, 2**62)
+_CACHE = 1 << 17
+_MANY_FLOORS = 4
+
+
+class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True):
+    """floor(expr / divisor), divisor ≥ 2. Made by `floordiv` only."""
+
+    expr: AxisExpr
+    divisor: int
+
+    def __str__(self) -> str:
+        (term, coefficient), *more = self.expr.terms
+        bare = not more and coefficient == 1 and self.expr.const == 0 and isinstance(term, int)
+        return f"{self.expr}//{self.divisor}" if bare else f"({self.expr})//{self.divisor}"
+
+
+Term: TypeAlias = "int | FloorDiv"
+
+
+class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True):
+    """`const + Σ coefficient·term`; terms are sorted, axes first, and no coefficient is 0."""
+
+    const: int = 0
+    terms: tuple[tuple[Term, int], ...] = ()
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def __add__(self, other: AxisExpr) -> AxisExpr:
+        return linear(self.const + other.const, (*self.terms, *other.terms))
+
+    def __sub__(self, other: AxisExpr) -> AxisExpr:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> AxisExpr:
+        if factor == 0:
+            return ZERO
+        return AxisExpr(self.const * factor, tuple([(term, c * factor) for term, c in self.terms]))
+
+    def shift(self, by: int) -> AxisExpr:
+        return AxisExpr(self.const + by, self.terms) if by else self
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes it depends on, under floors or not."""
+        return _axes(self)
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether it has no floor."""
+        return all(isinstance(term, int) for term, _ in self.terms)
+
+    def split(self, axis: int) -> tuple[int, AxisExpr] | None:
+        """(c, rest) with self = c·axis + rest and `rest` free of `axis`; None when it stands under a floor."""
+        c = 0
+        rest: list[tuple[Term, int]] = []
+        for term, coefficient in self.terms:
+            if term == axis:
+                c = coefficient
+            elif isinstance(term, FloorDiv) and axis in term.expr.axes:
+                return None
+            else:
+                rest.append((term, coefficient))
+        return c, AxisExpr(self.const, tuple(rest))
+
+    def coeff(self, axis: int) -> int | None:
+        """How much it grows per step of `axis`; None when that is not a constant."""
+        parts = self.split(axis)
+        return None if parts is None else parts[0]
+
+    def slope(self, axis: int) -> Fraction:
+        """The mean growth per step of `axis`: floors taken as plain quotients."""
+        slope = Fraction(0)
+        for term, c in self.terms:
+            if isinstance(term, FloorDiv):
+                slope += c * term.expr.slope(axis) / term.divisor
+            elif term == axis:
+                slope += c
+        return slope
+
+    def eval(self, point: Sequence[Any]) -> Any:
+        """Its value at a point: per axis an int or an integer array, broadcast together."""
+        value: Any = self.const
+        for term, coefficient in self.terms:
+            each = point[term] if isinstance(term, int) else term.expr.eval(point) // term.divisor
+            value = value + coefficient * each
+        return value
+
+
+ZERO = AxisExpr()
+
+
+def box_of(sizes: Sequence[int]) -> Box:
+    """The box 0 ≤ axis < size; every size is at least 1."""
+    return tuple([(0, size - 1) for size in sizes])
+
+
+def constant(value: int) -> AxisExpr:
+    return AxisExpr(value)
+
+
+@lru_cache(maxsize=4096)
+def axis(position: int, box: Box) -> AxisExpr:
+    """The axis itself, or its only value."""
+    low, high = box[position]
+    return AxisExpr(low) if low == high else AxisExpr(0, ((position, 1),))
+
+
+def linear(const: int, parts: Iterable[tuple[Term, int]]) -> AxisExpr:
+    """const + Σ coefficient·term, with like terms added up."""
+    total: dict[Term, int] = {}
+    for term, coefficient in parts:
+        total[term] = total.get(term, 0) + coefficient
+    terms = [item for item in total.items() if item[1]]
+    if len(terms) > 1:
+        terms.sort(key=_order)
+    return AxisExpr(const, tuple(terms))
+
+
+def weighted_sum(const: int, parts: Iterable[tuple[AxisExpr, int]]) -> AxisExpr:
+    """const + Σ coefficient·expression."""
+    items: list[tuple[Term, int]] = []
+    for expr, factor in parts:
+        const += factor * expr.const
+        items += [(term, c * factor) for term, c in expr.terms] if factor != 1 else expr.terms
+    return linear(const, items)
+
+
+def interval(expr: AxisExpr, box: Box) -> tuple[int, int]:
+    """Bounds (inclusive) of the values over the box: exact when affine, else safe and mostly exact."""
+    low = high = expr.const
+    for term, c in expr.terms:
+        if type(term) is not int:
+            return _quasi_interval(expr, box)
+        first, last = box[term]
+        if c > 0:
+            low += c * first
+            high += c * last
+        else:
+            low += c * last
+            high += c * first
+    return low, high
+
+
+@lru_cache(maxsize=_CACHE)
+def substitute(expr: AxisExpr, replacements: tuple[AxisExpr, ...], box: Box) -> AxisExpr:
+    """`expr` with axis k replaced by `replacements[k]`, which are expressions over `box`."""
+    terms = expr.terms
+    if len(terms) == 1 and expr.const == 0 and terms[0][1] == 1 and type(terms[0][0]) is int:
+        return replacements[terms[0][0]]
+    parts = []
+    for term, c in terms:
+        if isinstance(term, int):
+            parts.append((replacements[term], c))
+        else:
+            parts.append((floordiv(substitute(term.expr, replacements, box), term.divisor, box), c))
+    return weighted_sum(expr.const, parts)
+
+
+def simplify(expr: AxisExpr, box: Box) -> AxisExpr:
+    """The canonical form over `box` of an expression that was canonical over a larger one."""
+    return substitute(expr, _all_axes(box), box)
+
+
+def mod(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
+    """expr - divisor·floor(expr/divisor)."""
+    return expr - floordiv(expr, divisor, box) * divisor
+
+
+@lru_cache(maxsize=_CACHE)
+def floordiv(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
+    """floor(expr / divisor) in canonical form; divisor ≥ 1."""
+    while divisor > 1 and expr.terms:
+        for g in _common_divisors(expr, divisor):
+            quotient = without_floor(expr, g, box)
+            if quotient is not None:
+                expr, divisor = quotient, divisor // g
+                break
+        else:
+            return _flattened(expr, divisor, box) or _two_valued(expr, divisor, box) or _reduced(expr, divisor, box)
+    return AxisExpr(expr.const // divisor, expr.terms)
+
+
+def without_floor(expr: AxisExpr, g: int, box: Box) -> AxisExpr | None:
+    """floor(expr / g) = a + k, where expr = g·a + b and floor(b/g) = k on the whole box; None if none is found.
+
+    The residue b of each coefficient modulo g is the one that keeps b short; a floor's may also be the one that
+    completes a remainder, as in b = i - g·floor(i/g).
+    """
+    quotient, residue = _nearest_multiple(expr, g)
+    low, high = interval(residue, box)
+    return quotient.shift(low // g) if low // g == high // g else None
+
+
+def common_divisors(numbers: Iterable[int]) -> list[int]:
+    """The greatest common divisors > 1 of all subsets, greatest first."""
+    found: set[int] = set()
+    for number in numbers:
+        found |= {math.gcd(number, g) for g in found}
+        found.add(number)
+    return sorted((g for g in found if g > 1), reverse=True)
+
+
+def parse_expr(text: str, axis_names: Sequence[str], sizes: Sequence[int] | None = None) -> AxisExpr:
+    """An index expression: `+ - *` by constants, `//` and `%` by positive constants, parentheses.
+
+    Canonical over the box of `sizes` when they are given (each ≥ 1), else for axes of any size.
+
+    Raises:
+        EqsatError: MalformedGraph, when `text` is not such an expression over `axis_names`.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        box = (_UNBOUNDED,) * len(axis_names) if sizes is None else box_of(sizes)
+        return _parsed(tree, {name: position for position, name in enumerate(axis_names)}, box)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            "tiny",
+            f"not an index expression: {text!r} ({error})",
+            hint=f"+ - * // % by constants over the axes {', '.join(axis_names)}",
+        )
+
+
+def _parsed(node: ast.expr, axes: Mapping[str, int], box: Box) -> AxisExpr:
+    match node:
+        case ast.Constant(value=int(value)) if type(value) is int:
+            return AxisExpr(value)
+        case ast.Name(id=name):
+            if name not in axes:
+                raise ValueError(f"unknown axis {name}")
+            return axis(axes[name], box)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _parsed(operand, axes, box) * -1
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _parsed(operand, axes, box)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary(op, _parsed(left, axes, box), _parsed(right, axes, box), box)
+    raise ValueError(f"unexpected {ast.unparse(node)}")
+
+
+def _binary(op: ast.operator, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr:
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult() if not left.terms:
+            return right * left.const
+        case ast.Mult() if not right.terms:
+            return left * right.const
+        case ast.FloorDiv() | ast.Mod() if not right.terms and right.const > 0:
+            return (floordiv if isinstance(op, ast.FloorDiv) else mod)(left, right.const, box)
+    raise ValueError("only + -, * by a constant, // and % by a positive constant")
+
+
+@lru_cache(maxsize=_CACHE)
+def _text(expr: AxisExpr) -> str:
+    pieces: list[str] = []
+    for term, c in expr.terms:
+        leading_minus = c == -1 and not pieces
+        name = f"i{term}" if isinstance(term, int) else str(term)
+        if isinstance(term, FloorDiv) and (abs(c) != 1 or leading_minus):  # `-x//4` would be floor(-x/4)
+            name = f"({name})"
+        pieces += ["-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}*{name}"]
+    if expr.const or not pieces:
+        pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
+    sign = "-" if pieces[0] == "-" else ""
+    return sign + " ".join(pieces[1:])
+
+
+@lru_cache(maxsize=_CACHE)
+def _axes(expr: AxisExpr) -> frozenset[int]:
+    used: set[int] = set()
+    for term, _ in expr.terms:
+        used |= {term} if isinstance(term, int) else term.expr.axes
+    return frozenset(used)
+
+
+@lru_cache(maxsize=4096)
+def _all_axes(box: Box) -> tuple[AxisExpr, ...]:
+    return tuple(axis(position, box) for position in range(len(box)))
+
+
+def expr_order(expr: AxisExpr) -> tuple[Any, ...]:
+    """A sorting key."""
+    return tuple((_order(item), item[1]) for item in expr.terms), expr.const
+
+
+def _order(item: tuple[Term, int]) -> tuple[Any, ...]:
+    term = item[0]
+    return (0, term) if isinstance(term, int) else _floor_order(term)
+
+
+@lru_cache(maxsize=_CACHE)
+def _floor_order(floor: FloorDiv) -> tuple[Any, ...]:
+    return (1, floor.divisor, expr_order(floor.expr))
+
+
+def _common_divisors(expr: AxisExpr, divisor: int) -> list[int]:
+    return common_divisors([divisor, *{math.gcd(c, divisor) for _, c in expr.terms}])
+
+
+def _nearest_multiple(expr: AxisExpr, g: int) -> tuple[AxisExpr, AxisExpr]:
+    """(a, b) with expr = g·a + b; b keeps the constant and small coefficients."""
+    quotients: list[tuple[Term, int]] = []
+    residues: list[tuple[Term, int]] = []
+    for term, c in expr.terms:
+        r = c % g
+        if 2 * r > g:
+            r -= g
+        if isinstance(term, FloorDiv):
+            completing = _completing(term, residues)
+            if completing is not None and (c - completing) % g == 0:
+                r = completing
+        if r:
+            residues.append((term, r))
+        if c != r:
+            quotients.append((term, (c - r) // g))
+    return AxisExpr(0, tuple(quotients)), AxisExpr(expr.const, tuple(residues))
+
+
+def _completing(floor: FloorDiv, terms: Sequence[tuple[Term, int]]) -> int | None:
+    """The coefficient c that makes Σ terms + c·floor bounded along floor's first axis, if it is an integer."""
+    first = min(floor.expr.axes)
+    grows = floor.expr.slope(first)
+    if not grows:
+        return None
+    c = -AxisExpr(0, tuple(terms)).slope(first) * floor.divisor / grows
+    return int(c) if c.denominator == 1 else None
+
+
+def _flattened(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr | None:
+    """floor((a + floor(b/g))/q) as floor((g·a + b)/(g·q)), for a floor whose residue modulo q is 1 or -1."""
+    floors = [(term, c) for term, c in expr.terms if isinstance(term, FloorDiv)]
+    for floor, c in floors:
+        if c % divisor == 1:
+            rest = _without(expr, floor) * floor.divisor + floor.expr
+            outside = AxisExpr(0, ((floor, c // divisor),)) if c != 1 else ZERO
+            return outside + floordiv(rest, floor.divisor * divisor, box)
+    if any(c % divisor == divisor - 1 for _, c in floors):
+        return floordiv((expr * -1).shift(divisor - 1), divisor, box) * -1
+    return None
+
+
+def _two_valued(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr | None:
+    """floor(expr/divisor) by its smallest divisor, when it steps once: at b = step, where expr = divisor·a + b."""
+    quotient, residue = _nearest_multiple(expr, divisor)
+    low, high = interval(residue, box)
+    if high // divisor - low // divisor != 1:
+        return None
+    step = high // divisor * divisor
+    least = max(step - low, high + 1 - step)
+    if least >= divisor:
+        return None
+    return quotient.shift(low // divisor) + floordiv(residue.shift(least - step), least, box)
+
+
+def _reduced(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
+    """floor(expr/divisor) with residues in [0, divisor), mirrored where that makes them smaller."""
+    inner = [(term, c % divisor) for term, c in expr.terms if c % divisor]
+    mirrored = [(term, divisor - c) for term, c in inner]
+    const, k = divmod(expr.const, divisor)
+    outside = linear(const, [(term, c // divisor) for term, c in expr.terms])
+    sign = 1
+    if _size(mirrored, divisor - 1 - k) < _size(inner, k):
+        outside += AxisExpr(0, tuple((term, 1) for term, _ in inner))
+        sign, inner, k = -1, mirrored, divisor - 1 - k
+    numerator = AxisExpr(k, tuple(inner))
+    if numerator != expr:  # other residues can open another simplification
+        return outside + floordiv(numerator, divisor, box) * sign
+    return outside + AxisExpr(0, ((FloorDiv(numerator, divisor), sign),))
+
+
+def _size(inner: list[tuple[Term, int]], k: int) -> tuple[int, list[int], int]:
+    return sum(c for _, c in inner), [-c for _, c in inner], k
+
+
+@lru_cache(maxsize=_CACHE)
+def _quasi_interval(expr: AxisExpr, box: Box) -> tuple[int, int]:
+    """The meet of several bounds, each found by removing the last floor F = floor(x/q):
+
+    F ranges on its own, or F = (x - r)/q with 0 ≤ r < q; before that, a finer term may go: T = m·F + r, 0 ≤ r < m.
+    """
+    floor, d = expr.terms[-1]
+    assert isinstance(floor, FloorDiv)
+    low, high = _without_last_floor(AxisExpr(expr.const, expr.terms[:-1]), floor, d, box)
+    if sum(not isinstance(term, int) for term, _ in expr.terms) > _MANY_FLOORS:
+        return low, high
+    for remainder, m, weight in _remainders(expr, floor):
+        rest = expr - remainder * weight
+        d = next((c for term, c in rest.terms if term == floor), 0)
+        bounds = _without_last_floor(_without(rest, floor), floor, d, box)
+        first, last = _sum(bounds, _scaled((0, m - 1), weight))
+        low, high = max(low, first), min(high, last)
+    return low, high
+
+
+def _without_last_floor(rest: AxisExpr, floor: FloorDiv, d: int, box: Box) -> tuple[int, int]:
+    """Bounds of rest + d·floor, from the range of the floor and from that of its numerator."""
+    x, q = floor.expr, floor.divisor
+    first, last = interval(x, box)
+    low, high = _sum(interval(rest, box), _scaled((first // q, last // q), d))
+    if not rest.terms or not d:
+        return low, high
+    first, last = _sum(interval(rest * q + x * d, box), _scaled((0, q - 1), -d))
+    return max(low, -(-first // q)), min(high, last // q)
+
+
+def _remainders(expr: AxisExpr, floor: FloorDiv) -> Iterator[tuple[AxisExpr, int, int]]:
+    """(r, m, w): expressions r = T - m·floor in [0, m), and the weight w that removes a term of T from `expr`."""
+    x, q = floor.expr, floor.divisor
+    itself = AxisExpr(0, ((floor, 1),))
+    for term, w in expr.terms[:-1]:
+        if isinstance(term, int):
+            first, c = x.terms[0]
+            if term == first and w % c == 0:
+                yield x - itself * q, q, w // c
+        elif q % term.divisor == 0:
+            finer = x - term.expr
+            if all(c % term.divisor == 0 for c in (finer.const, *(c for _, c in finer.terms))) and finer.is_affine:
+                m = q // term.divisor
+                parts = [(each, c // term.divisor) for each, c in finer.terms]
+                yield linear(finer.const // term.divisor, [*parts, (term, 1), (floor, -m)]), m, w
+
+
+def _sum(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _scaled(bounds: tuple[int, int], factor: int) -> tuple[int, int]:
+    low, high = bounds[0] * factor, bounds[1] * factor
+    return (low, high) if factor >= 0 else (high, low)
+
+
+def _without(expr: AxisExpr, term: Term) -> AxisExpr:
+    return AxisExpr(expr.const, tuple(item for item in expr.terms if item[0] != term))

@@ -1,0 +1,261 @@
+"""CPU dialect: a kernel as a tree of typed statements over vectors of `lanes` elements.
+
+A kernel has variables (integers: loop counters, tile origins) with known ranges; every offset and bound is an
+`AxisExpr` over their numbers, so that strides are literals and accesses can be proved inside their buffers.
+Values are registers of `lanes` elements whatever the dtype (fp16 and bf16 live rounded in fp32 lanes); a scalar
+is a register whose lanes are equal. Loads and stores say which lanes touch memory: the others never do.
+
+    kernel softmax lanes=16 (x: fp32[8192], y: fp32[8192] out)
+      phase t in 0..8
+        for i in 16*t .. 16*t + 16
+          m = fp32 -inf
+          for r in 0 .. 512 step 16
+            m = max(m, x[512*i + r : unit])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, Union
+
+import msgspec
+
+from ir.axis_expr import AxisExpr, Box
+
+
+class Node(msgspec.Struct, frozen=True, tag_field="node", tag=str.lower):
+    """A part of a kernel."""
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """An integer of the kernel; `low` and `high` are its least and greatest value, inclusive."""
+
+    name: str
+    low: int
+    high: int
+
+
+class Within(msgspec.Struct, frozen=True):
+    """low ≤ expr < high."""
+
+    expr: AxisExpr
+    low: int
+    high: int
+
+
+# Values: registers of `lanes` elements. `dtype` is that of the register, never fp16 or bf16.
+
+
+class Const(Node, frozen=True):
+    """The number in every lane; "inf", "-inf", "nan" are text."""
+
+    number: bool | int | float | str
+    dtype: str
+
+
+class Reg(Node, frozen=True):
+    """What `Let` or `Assign` put into `name`."""
+
+    name: str
+    dtype: str
+
+
+class Lanes(Node, frozen=True):
+    """`expr` with `variable` advanced by the lane number: the values of an index (i32 or i64) in neighbouring
+    lanes; equal lanes where `variable` is None."""
+
+    expr: AxisExpr
+    variable: int | None
+    dtype: str
+
+
+class Inside(Node, frozen=True):
+    """A mask: the lanes in which all `conditions` hold, with `variable` advanced by the lane number."""
+
+    conditions: tuple[Within, ...]
+    variable: int
+    dtype: str = "bool"
+
+
+class Call(Node, frozen=True):
+    """A prelude function, lane by lane: `eq_<fn>_<type of the last argument>`; "cast" converts to `dtype`."""
+
+    fn: str
+    args: tuple[Value, ...]
+    dtype: str
+
+
+class Load(Node, frozen=True):
+    """`count` elements (all lanes when None; the others are 0) of `buffer` from element `offset`.
+
+    unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
+    gather: at offset + `index` (i64 lanes), in the lanes of `mask` (all when None) only.
+    """
+
+    buffer: str
+    offset: AxisExpr
+    dtype: str
+    mode: Literal["unit", "splat", "strided", "gather"] = "unit"
+    count: int | AxisExpr | None = None
+    step: int = 1
+    index: Value | None = None
+    mask: Value | None = None
+
+
+Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]  # noqa: UP007 (msgspec resolves it)
+
+
+# Statements.
+
+
+class Comment(Node, frozen=True):
+    text: str
+
+
+class Let(Node, frozen=True):
+    """A register, defined until the end of its block; `mutable` ones may be assigned."""
+
+    name: str
+    value: Value
+    mutable: bool = False
+
+
+class Assign(Node, frozen=True):
+    name: str
+    value: Value
+
+
+class Store(Node, frozen=True):
+    """The first `count` lanes (all when None) to `buffer` from element `offset`, `step` elements apart.
+    `stream` bypasses the caches."""
+
+    buffer: str
+    offset: AxisExpr
+    value: Value
+    count: int | AxisExpr | None = None
+    step: int = 1
+    stream: bool = False
+
+
+class Bind(Node, frozen=True):
+    """Sets a variable, until the end of the block: to `expr`, but to `most` where one of these is less, and to
+    `least` where one of these is then greater."""
+
+    variable: int
+    expr: AxisExpr
+    most: tuple[AxisExpr, ...] = ()
+    least: tuple[AxisExpr, ...] = ()
+
+
+class Pick(Node, frozen=True):
+    """Sets a variable to an i64 register's first lane, held within the variable's range: an index from data."""
+
+    variable: int
+    value: Value
+
+
+class For(Node, frozen=True):
+    """`variable` from `start` while it is below min(stop, limit)."""
+
+    variable: int
+    start: AxisExpr
+    stop: AxisExpr
+    body: tuple[Stmt, ...]
+    step: int = 1
+    limit: int | None = None
+
+
+class If(Node, frozen=True):
+    conditions: tuple[Within, ...]
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+class Fence(Node, frozen=True):
+    """Streamed stores before it are seen by whatever starts after it."""
+
+
+class Scratch(Node, frozen=True):
+    """A buffer on the stack of the block, not initialised."""
+
+    name: str
+    dtype: str
+    elements: int
+
+
+Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch"]  # noqa: UP007
+
+
+class Param(msgspec.Struct, frozen=True):
+    """A buffer the caller passes: `dtype` and number of elements in memory."""
+
+    name: str
+    dtype: str
+    elements: int
+    written: bool = False
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """`tasks` independent runs of `body`, `variable` numbering them; a phase starts when the one before ended."""
+
+    variable: int
+    tasks: int
+    body: tuple[Stmt, ...]
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """`params` are the region's inputs, then its outputs. `shared` scratch lives through all phases and is seen
+    by all tasks. `comment` is printed above the text."""
+
+    name: str
+    lanes: int
+    params: tuple[Param, ...]
+    variables: tuple[Variable, ...]
+    phases: tuple[Phase, ...]
+    shared: tuple[Scratch, ...] = ()
+    comment: str = ""
+
+    @property
+    def box(self) -> Box:
+        """The ranges of the variables, as `ir.axis_expr` takes them."""
+        return tuple((each.low, each.high) for each in self.variables)
+
+
+def register_type(dtype: str) -> str:
+    """The dtype of the lanes that hold values of `dtype`."""
+    return "fp32" if dtype in ("fp16", "bf16") else dtype
+
+
+def children(node: Value) -> tuple[Value, ...]:
+    """The values that a value is computed from."""
+    match node:
+        case Call():
+            return node.args
+        case Load():
+            return tuple(each for each in (node.index, node.mask) if each is not None)
+    return ()
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """All statements, outer before inner, in order."""
+    for stmt in body:
+        yield stmt
+        match stmt:
+            case For():
+                yield from walk(stmt.body)
+            case If():
+                yield from walk(stmt.then)
+                yield from walk(stmt.orelse)
+
+
+def values_of(stmt: Stmt) -> Iterator[Value]:
+    """The values in a statement itself, not in its body: operands before what uses them."""
+    match stmt:
+        case Let() | Assign() | Store() | Pick():
+            yield from _below(stmt.value)
+
+
+def _below(value: Value) -> Iterator[Value]:
+    for child in children(value):
+        yield from _below(child)
+    yield value

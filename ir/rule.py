@@ -1,0 +1,148 @@
+"""Rewrite rules as typed terms: two sides, an equation for people, conditions, and a level of exactness."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ir.diagnostics import Kind, fail
+from ir.term import Analysis, App, Fact, Prim, Sort, Term, Var, sort_of, subterms, variables
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+class Exactness(enum.IntEnum):
+    """How far a rule's sides may differ on numbers; each level admits those before it.
+
+    EXACT       the same numbers, NaN where it was NaN
+    REASSOCIATE another order or grouping of the same sums and products
+    ROUNDING    a CAST moved or dropped, or a wider intermediate
+    RANGE       may overflow or cancel where its source did not
+    """
+
+    EXACT = 0
+    REASSOCIATE = 1
+    ROUNDING = 2
+    RANGE = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The condition that two texts are the same."""
+
+    left: Term
+    right: Term
+
+    def __post_init__(self) -> None:
+        if any(sort_of(side) is not Sort.STR for side in (self.left, self.right)):
+            raise TypeError(f"only texts can be compared: {self}")
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.right}"
+
+
+Condition = Prim | Equal | Fact
+"""A primitive whose answer is not empty, two equal texts, or a fact that an analysis knows."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`lhs` may be replaced by `rhs` where every condition in `when` holds.
+
+    `equation` says the rule in mathematics; `rhs` may call primitives, and each must answer.
+
+    Raises:
+        TypeError: the sides' sorts differ, or a term is built wrongly.
+        EqsatError: UnsoundRule, where a variable on the right is not bound on the left.
+    """
+
+    name: str
+    family: str
+    equation: str
+    lhs: App
+    rhs: Term
+    when: tuple[Condition, ...] = ()
+    exactness: Exactness = Exactness.EXACT
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_name(self.family)
+        if sort_of(self.lhs) is not sort_of(self.rhs):
+            raise TypeError(f"{self.name}: a {sort_of(self.lhs).value} is no {sort_of(self.rhs).value}")
+        check_bound(self.name, self.lhs, (self.rhs, *condition_terms(self.when)))
+
+    def __str__(self) -> str:
+        conditions = f"  when {', '.join(map(str, self.when))}" if self.when else ""
+        return f"{self.name} ({self.family}, {self.exactness}): {self.lhs} → {self.rhs}{conditions}"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """How an analysis learns: where `pattern` is found and the conditions hold, so does `fact` (with `value`).
+
+    The fact is about the pattern itself (`pattern` left out) or about one of its variables.
+    """
+
+    fact: Fact
+    when: tuple[Condition, ...] = ()
+    value: Term | None = None
+    pattern: App | None = None
+
+    def __post_init__(self) -> None:
+        analysis = self.fact.analysis
+        if analysis.valued != (self.value is not None):
+            raise TypeError(f"{analysis.name} {'needs a' if analysis.valued else 'has no'} value: {self.fact}")
+        values = () if self.value is None else (self.value,)
+        check_bound(analysis.name, self.match, (self.fact.term, *values, *condition_terms(self.when)))
+
+    @property
+    def match(self) -> App:
+        """The pattern."""
+        found = self.pattern or self.fact.term
+        if not isinstance(found, App):
+            raise TypeError(f"a clause needs a pattern: {self.fact}")
+        return found
+
+
+def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
+    """The terms that conditions speak of."""
+    return tuple(
+        term
+        for each in conditions
+        for term in ((each.left, each.right) if isinstance(each, Equal) else (each,))
+    )
+
+
+def analyses_of(rule: Rule) -> tuple[Analysis, ...]:
+    """The analyses that a rule asks, each once."""
+    terms = (rule.rhs, *condition_terms(rule.when))
+    found = [each.analysis for term in terms for each in subterms(term) if isinstance(each, Fact)]
+    return tuple(dict.fromkeys(found))
+
+
+def check_name(name: str) -> None:
+    """A name is lower-case words joined by underscores, so that every printed form can hold it."""
+    if not _NAME.match(name):
+        fail(Kind.UNSOUND_RULE, "rules", f"{name!r} is no name for a rule or a family", hint="snake_case")
+
+
+def check_bound(owner: str, pattern: App, others: Iterable[Term]) -> None:
+    """Patterns hold constructors, variables and constants; every other variable is bound by the pattern."""
+    if any(isinstance(each, Prim | Fact) for each in subterms(pattern)):
+        fail(Kind.UNSOUND_RULE, "rules", "a pattern cannot call functions", at=owner, pattern=str(pattern))
+    bound = variables(pattern)
+    for term in others:
+        for name, var in variables(term).items():
+            if bound.get(name) != var:
+                fail(Kind.UNSOUND_RULE, "rules", f"the variable {name} is not bound on the left", at=owner)
+
+
+def pattern_variables(spec: str) -> tuple[Var, ...]:
+    """Variables written `name:letter`, as in "p:P m:S axis:I"; the letter is the sort (B P A E S I)."""
+    sorts = {"B": Sort.BUF, "P": Sort.PRO, "A": Sort.ACC, "E": Sort.EPI, "S": Sort.STR, "I": Sort.I64}
+    return tuple(Var(name, sorts[letter]) for name, letter in (each.split(":") for each in spec.split()))

@@ -1,0 +1,102 @@
+"""What the e-graph knows of its classes: dtypes, who holds an accumulator, and what kernels are worth having.
+
+A movement's result can always be read from its source through a map. So a movement keeps the kernel that it
+entered with, but views are composed only down to buffers that were computed, and no kernel is made to write a
+moved result unless somebody needs it in memory as it stands.
+"""
+
+from __future__ import annotations
+
+from ir.rule import Clause, Condition, pattern_variables
+from ir.term import (
+    Analysis,
+    App,
+    Contract,
+    EBin,
+    ETern,
+    EUn,
+    EView,
+    Fin,
+    Gather,
+    Imm,
+    Index,
+    Input,
+    Load,
+    PBin,
+    PTern,
+    Pure,
+    PUn,
+    PView,
+    Reduce,
+    Scan,
+    Sort,
+    Store,
+)
+from rules.primitives import element_of, non_expanding
+
+BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements")
+ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value")
+AccDtype = Analysis("AccDtype", Sort.ACC, True, "the dtype of a finished accumulator")
+EpiDtype = Analysis("EpiDtype", Sort.EPI, True, "the dtype of a value")
+HasFin = Analysis("HasFin", Sort.EPI, False, "some form of it holds a finished accumulator")
+CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: some form of it reads what HasFin can give")
+Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
+Computed = Analysis("Computed", Sort.BUF, False, "an input, or the result of a uop that is no movement (given)")
+Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
+
+ANALYSES = (BufDtype, ProDtype, AccDtype, EpiDtype, HasFin, CanFin, Output, Computed, Wanted)
+
+b, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
+    "b:B p:P q:P r:P a:A e:E f:E g:E m:S n:S o:S t:S d:S k:S axis:I"
+)
+
+
+def _holds(analysis: Analysis, term: App, *when: Condition) -> Clause:
+    return Clause(analysis(term), when)
+
+
+CLAUSES = (
+    Clause(BufDtype(Input(n, t)), value=element_of(t)),
+    Clause(BufDtype(Store(e, t)), value=element_of(t)),
+    Clause(ProDtype(Load(b, m)), value=BufDtype(b)),
+    Clause(ProDtype(Imm(d, n, k)), value=d),
+    Clause(ProDtype(Index(d, m)), value=d),
+    Clause(ProDtype(Gather(b, m, axis, p)), value=BufDtype(b)),
+    Clause(ProDtype(PUn(o, d, p)), value=d),
+    Clause(ProDtype(PBin(o, d, p, q)), value=d),
+    Clause(ProDtype(PTern(o, d, p, q, r)), value=d),
+    Clause(ProDtype(PView(p, m)), value=ProDtype(p)),
+    Clause(AccDtype(Reduce(o, d, k, p)), value=d),
+    Clause(AccDtype(Contract(d, k, p, q)), value=d),
+    Clause(AccDtype(Scan(o, d, axis, p)), value=d),
+    Clause(EpiDtype(Pure(p)), value=ProDtype(p)),
+    Clause(EpiDtype(Fin(a)), value=AccDtype(a)),
+    Clause(EpiDtype(EUn(o, d, e)), value=d),
+    Clause(EpiDtype(EBin(o, d, e, f)), value=d),
+    Clause(EpiDtype(ETern(o, d, e, f, g)), value=d),
+    Clause(EpiDtype(EView(e, m)), value=EpiDtype(e)),
+    _holds(HasFin, Fin(a)),
+    _holds(HasFin, EUn(o, d, e), HasFin(e)),
+    _holds(HasFin, EBin(o, d, e, f), HasFin(e)),
+    _holds(HasFin, EBin(o, d, e, f), HasFin(f)),
+    _holds(HasFin, ETern(o, d, e, f, g), HasFin(e)),
+    _holds(HasFin, ETern(o, d, e, f, g), HasFin(f)),
+    _holds(HasFin, ETern(o, d, e, f, g), HasFin(g)),
+    _holds(HasFin, EView(e, m), HasFin(e)),
+    _holds(CanFin, Load(Store(e, t), m), HasFin(e), non_expanding(m)),
+    _holds(CanFin, PUn(o, d, p), CanFin(p)),
+    _holds(CanFin, PBin(o, d, p, q), CanFin(p)),
+    _holds(CanFin, PBin(o, d, p, q), CanFin(q)),
+    _holds(CanFin, PTern(o, d, p, q, r), CanFin(p)),
+    _holds(CanFin, PTern(o, d, p, q, r), CanFin(q)),
+    _holds(CanFin, PTern(o, d, p, q, r), CanFin(r)),
+    Clause(Wanted(e), (Computed(Store(e, t)),), pattern=Store(e, t)),
+    Clause(Wanted(e), (Output(Store(e, t)),), pattern=Store(e, t)),
+    Clause(Wanted(e), pattern=Gather(Store(e, t), m, axis, p)),
+    Clause(Wanted(e), pattern=EUn(o, d, e)),
+    Clause(Wanted(e), pattern=EBin(o, d, e, f)),
+    Clause(Wanted(f), pattern=EBin(o, d, e, f)),
+    Clause(Wanted(e), pattern=ETern(o, d, e, f, g)),
+    Clause(Wanted(f), pattern=ETern(o, d, e, f, g)),
+    Clause(Wanted(g), pattern=ETern(o, d, e, f, g)),
+)

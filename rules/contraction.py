@@ -1,0 +1,62 @@
+"""Contraction: a sum of products becomes one operation, that computes the product without rounding it.
+
+A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped; for narrower floats, and
+through a CAST of the product, a rounding disappears. Integer products wrap, so no CAST of theirs may be dropped.
+"""
+
+from __future__ import annotations
+
+from ir.rule import Exactness, Rule, pattern_variables
+from ir.term import Contract, PBin, PUn, Reduce
+from rules.analyses import ProDtype
+from rules.primitives import accumulates, accumulates_exactly, widening_cast
+
+FAMILY = "contraction"
+
+p, q, c, d, k, w = pattern_variables("p:P q:P c:S d:S k:S w:S")
+
+RULES = (
+    Rule(
+        "sum_of_products",
+        FAMILY,
+        "Σₖ p·q = contract(p, q)",
+        Reduce("sum", d, k, PBin("mul", d, p, q)),
+        Contract(d, k, p, q),
+        (accumulates_exactly(d),),
+        Exactness.REASSOCIATE,
+    ),
+    Rule(
+        "sum_of_narrow_products",
+        FAMILY,
+        "Σₖ round(p·q) ≈ contract(p, q)",
+        Reduce("sum", d, k, PBin("mul", c, p, q)),
+        Contract(d, k, p, q),
+        (accumulates(c, d),),
+        Exactness.ROUNDING,
+    ),
+    Rule(
+        "sum_of_cast_products",
+        FAMILY,
+        "Σₖ cast(round(p·q)) ≈ contract(p, q)",
+        Reduce("sum", d, k, PUn("cast", w, PBin("mul", c, p, q))),
+        Contract(d, k, p, q),
+        (accumulates(c, d), accumulates(w, d)),
+        Exactness.ROUNDING,
+    ),
+    Rule(
+        "drop_widening_cast_left",
+        FAMILY,
+        "contract(cast(p), q) = contract(p, q)",
+        Contract(d, k, PUn("cast", c, p), q),
+        Contract(d, k, p, q),
+        (widening_cast(ProDtype(p), c), accumulates(c, d)),
+    ),
+    Rule(
+        "drop_widening_cast_right",
+        FAMILY,
+        "contract(p, cast(q)) = contract(p, q)",
+        Contract(d, k, p, PUn("cast", c, q)),
+        Contract(d, k, p, q),
+        (widening_cast(ProDtype(q), c), accumulates(c, d)),
+    ),
+)

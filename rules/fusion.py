@@ -1,0 +1,87 @@
+"""Fusion: what reads a finished accumulator at its own index becomes the epilogue of its kernel.
+
+Only through maps that read no element twice: a reduction would be computed again for every point of a broadcast.
+An op joins an epilogue when an operand can give an accumulator (CanFin); the others are computed beside it.
+"""
+
+from __future__ import annotations
+
+from ir.rule import Rule, pattern_variables
+from ir.term import (
+    Contract,
+    EBin,
+    ETern,
+    EUn,
+    EView,
+    Fin,
+    Load,
+    PBin,
+    PTern,
+    Pure,
+    PUn,
+    PView,
+    Reduce,
+    Store,
+)
+from rules.analyses import CanFin, HasFin, ProDtype, Wanted
+from rules.primitives import fill_of_contraction, fill_of_reduction, moves, non_expanding, reads_all
+
+FAMILY = "fusion"
+
+p, q, r, e, m, n, o, t, d, k = pattern_variables("p:P q:P r:P e:E m:S n:S o:S t:S d:S k:S")
+_reduced = fill_of_reduction(n, o, d, k, ProDtype(p))
+_contracted = fill_of_contraction(n, k)
+_read, _unary = Pure(Load(Store(e, t), m)), Pure(PUn(o, d, p))
+_binary = Pure(PBin(o, d, p, q))
+_ternary = Pure(PTern(o, d, p, q, r))
+_fused_binary = EBin(o, d, Pure(p), Pure(q))
+_fused_ternary = ETern(o, d, Pure(p), Pure(q), Pure(r))
+
+RULES = (
+    Rule(
+        "fuse_epilogue",
+        FAMILY,
+        "T = e  ⊢  T[m(i)] = e(m(i))",
+        _read,
+        EView(e, m),
+        (HasFin(e), Wanted(_read), moves(m, t), non_expanding(m)),
+    ),
+    Rule(
+        "fuse_epilogue_in_place",
+        FAMILY,
+        "T = e  ⊢  T[i] = e(i)",
+        _read,
+        e,
+        (HasFin(e), reads_all(m, t)),
+    ),
+    Rule(
+        "fuse_unary", FAMILY, "pure(o(p)) = o(pure(p))", _unary, EUn(o, d, Pure(p)), (CanFin(p), Wanted(_unary))
+    ),
+    Rule("fuse_binary_left", FAMILY, "pure(p ∘ q) = pure(p) ∘ pure(q)", _binary, _fused_binary, (CanFin(p), Wanted(_binary))),
+    Rule("fuse_binary_right", FAMILY, "pure(p ∘ q) = pure(p) ∘ pure(q)", _binary, _fused_binary, (CanFin(q), Wanted(_binary))),
+    *(
+        Rule(
+            f"fuse_ternary_{place}",
+            FAMILY,
+            "pure(o(p, q, r)) = o(pure(p), pure(q), pure(r))",
+            _ternary,
+            _fused_ternary,
+            (CanFin(operand), Wanted(_ternary)),
+        )
+        for place, operand in (("first", p), ("second", q), ("third", r))
+    ),
+    Rule(
+        "view_through_reduction",
+        FAMILY,
+        "(⊕ₖ p(i, k)) at n(i) = ⊕ₖ p(n(i), k)",
+        EView(Fin(Reduce(o, d, k, p)), n),
+        Fin(Reduce(o, d, k, PView(p, _reduced))),
+    ),
+    Rule(
+        "view_through_contraction",
+        FAMILY,
+        "(Σₖ p(i, k)·q(i, k)) at n(i) = Σₖ p(n(i), k)·q(n(i), k)",
+        EView(Fin(Contract(d, k, p, q)), n),
+        Fin(Contract(d, k, PView(p, _contracted), PView(q, _contracted))),
+    ),
+)

@@ -1,0 +1,345 @@
+"""Random instances of a rule's left side: ground terms whose shapes and dtypes fit, over random inputs and maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ir import axis_moves as moves
+from ir.axis_map import AxisMap, axis_map, compose, identity
+from ir.axis_expr import axis, box_of
+from ir.diagnostics import EqsatError
+from ir.dtype import DTYPES, TensorType, dtype
+from ir.term import (
+    App,
+    Contract,
+    EView,
+    Fin,
+    Gather,
+    Imm,
+    Index,
+    Input,
+    Load,
+    PBin,
+    Pure,
+    PUn,
+    PView,
+    Reduce,
+    Scan,
+    Sort,
+    Store,
+    Term,
+    Var,
+)
+from ir.term_text import number_text, parse_sizes, sizes_text, type_text
+from ir.uop import UOPS, UOpKind
+
+T = TypeVar("T")
+Shape = tuple[int, ...]
+Array = NDArray[Any]
+
+SIZES = (0, 1, 1, 2, 3, 3, 5)
+ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i64", "bool")
+FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
+TAME = ("add", "sub", "mul", "max", "neg")
+_MAX_ELEMENTS = 512
+
+
+class Unfit(Exception):  # noqa: N818 - a signal, not an error
+    """This attempt led to shapes or dtypes that do not fit; try another."""
+
+
+class Instance:
+    """The left side of a rule, made ground: `term`, with `binding` of the pattern's variables and `inputs`."""
+
+    def __init__(self, pattern: App, rng: np.random.Generator, specials: bool) -> None:
+        self.binding: dict[str, Term] = {}
+        self.inputs: dict[str, Array] = {}
+        self._types: dict[str, TensorType] = {}
+        self._rng = rng
+        self._specials = specials
+        makers = {Sort.BUF: self._buffer, Sort.PRO: self._value, Sort.EPI: self._value, Sort.ACC: self._value}
+        shape = self._shape()
+        self.term = makers[pattern.ctor.result](pattern, TensorType.of(self._pick(ELEMENTS), shape))
+
+    def _pick(self, options: Sequence[T]) -> T:
+        if not options:
+            raise Unfit
+        return options[int(self._rng.integers(len(options)))]
+
+    def _shape(self) -> Shape:
+        shape = tuple(self._pick(SIZES) for _ in range(self._pick((0, 1, 2, 2, 3))))
+        return shape if math.prod(shape) <= _MAX_ELEMENTS else ()
+
+    def _field(self, field: Term, options: Sequence[T]) -> T:
+        """A text or integer of the pattern: what stands there, what its variable is bound to, or one of `options`."""
+        fixed = self.binding.get(field.name) if isinstance(field, Var) else field
+        if fixed is not None:
+            if fixed not in options:
+                raise Unfit
+            return fixed  # type: ignore[return-value]
+        chosen = self._pick(options)
+        assert isinstance(field, Var)
+        self.binding[field.name] = chosen  # type: ignore[assignment]
+        return chosen
+
+    def _bound(self, pattern: Var, type_: TensorType, make: Callable[[TensorType], App]) -> Term:
+        """What a variable stands for; it may occur again where the same shape and dtype are needed."""
+        if pattern.name not in self.binding:
+            self.binding[pattern.name] = make(type_)
+            self._types[pattern.name] = type_
+        if self._types[pattern.name] != type_:
+            raise Unfit
+        return self.binding[pattern.name]
+
+    # Buffers
+
+    def _buffer(self, pattern: Term, type_: TensorType) -> Term:
+        match pattern:
+            case Var():
+                return self._bound(pattern, type_, self._input)
+            case App(ctor=ctor, args=(value, text)) if ctor is Store:
+                return Store(self._value(value, type_), self._field(text, [type_text(type_)]))
+            case App(ctor=ctor, args=(name, text)) if ctor is Input:
+                made = self._input(type_)
+                return Input(self._field(name, [str(made.args[0])]), self._field(text, [type_text(type_)]))
+        raise TypeError(f"{pattern} is no buffer")
+
+    def _input(self, type_: TensorType) -> App:
+        name = f"X{len(self.inputs)}"
+        self.inputs[name] = self._array(type_)
+        return Input(name, type_text(type_))
+
+    def _array(self, type_: TensorType) -> Array:
+        """Small dyadic numbers, exact in every float dtype; with `specials`, NaN, infinities and zeros of both signs."""
+        element = type_.dtype
+        array = self._rng.integers(-8, 9, type_.shape)
+        if not element.is_float:
+            return np.asarray(array > 0) if element.is_bool else np.asarray(array).astype(element.numpy)
+        values = np.asarray(array / 4)
+        if self._specials:
+            places = self._rng.random(type_.shape) < 0.2
+            values = np.where(places, self._rng.choice([math.nan, math.inf, -math.inf, -0.0, 0.0], type_.shape), values)
+        return values.astype(element.numpy)
+
+    # Values: Pro, Acc and Epi alike
+
+    def _value(self, pattern: Term, type_: TensorType) -> Term:
+        if isinstance(pattern, Var):
+            leaf = {Sort.PRO: self._leaf, Sort.EPI: self._epilogue}[pattern.sort]
+            return self._bound(pattern, type_, leaf)
+        assert isinstance(pattern, App)
+        return _MAKERS[pattern.ctor.name](self, pattern, type_)
+
+    def _leaf(self, type_: TensorType) -> App:
+        """A value that a variable may stand for."""
+        kind = self._rng.integers(4)
+        if kind == 0:
+            return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
+        view, shape = self.view(type_.shape)
+        read = Load(self._input(TensorType.of(type_.dtype, shape)), str(view))
+        tame = [op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in _operands(op, type_.dtype.name)]
+        if kind == 1 and tame:
+            op = self._pick(tame)
+            if op == "neg":
+                return PUn(op, type_.dtype.name, read)
+            return PBin(op, type_.dtype.name, read, self._leaf(type_))
+        return read
+
+    def _epilogue(self, type_: TensorType) -> App:
+        if self._rng.integers(2) or type_.dtype.is_bool:
+            return Pure(self._leaf(type_))
+        sizes = (self._pick((1, 2, 3)),)
+        inner = TensorType.of(type_.dtype, type_.shape + sizes)
+        return Fin(Reduce(self._pick(("sum", "max")), type_.dtype.name, sizes_text(sizes), self._leaf(inner)))
+
+    def _number(self, type_: TensorType) -> float:
+        return self._pick((0, 1, 2, 3)) if not type_.dtype.is_float else self._pick((0.0, 1.0, -2.0, 0.5, -0.0))
+
+    def _load(self, pattern: App, type_: TensorType) -> App:
+        view, shape = self.view(type_.shape)
+        read = self._field(pattern.args[1], [str(view)])
+        return Load(self._buffer(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
+
+    def _viewed(self, pattern: App, type_: TensorType) -> App:
+        view, shape = self.view(type_.shape, self._fills(type_))
+        text = self._field(pattern.args[1], [str(view)])
+        ctor = PView if pattern.ctor is PView else EView
+        return ctor(self._value(pattern.args[0], TensorType.of(type_.dtype, shape)), text)
+
+    def _fills(self, type_: TensorType) -> Sequence[float]:
+        return FILLS if type_.dtype.is_float else (0, 0, 1)
+
+    def _imm(self, pattern: App, type_: TensorType) -> App:
+        number = number_text(self._number(type_), type_.dtype)
+        return Imm(*(self._field(field, [text]) for field, text in zip(
+            pattern.args, (type_.dtype.name, number, sizes_text(type_.shape)), strict=True)))  # fmt: skip
+
+    def _index(self, pattern: App, type_: TensorType) -> App:
+        if type_.dtype.is_bool or not type_.shape:
+            raise Unfit
+        along = int(self._rng.integers(len(type_.shape)))
+        exprs = [axis(along, box_of(type_.shape))] if 0 not in type_.shape else identity(type_.shape).exprs[:1]
+        coordinate = str(axis_map(type_.shape, exprs))
+        return Index(self._field(pattern.args[0], [type_.dtype.name]), self._field(pattern.args[1], [coordinate]))
+
+    def _gathered(self, pattern: App, type_: TensorType) -> App:
+        if not type_.shape:
+            raise Unfit
+        along = int(self._rng.integers(len(type_.shape)))
+        read = identity(type_.shape)
+        source = tuple(self._pick((1, 2, 4)) if k == along else size for k, size in enumerate(type_.shape))
+        exprs = [expr * 0 if k == along else expr for k, expr in enumerate(read.exprs)]
+        return Gather(
+            self._buffer(pattern.args[0], TensorType.of(type_.dtype, source)),
+            self._field(pattern.args[1], [str(axis_map(type_.shape, exprs))]),
+            self._field(pattern.args[2], [along]),
+            self._value(pattern.args[3], TensorType.of("i32", type_.shape)),
+        )
+
+    def _operation(self, pattern: App, type_: TensorType) -> App:
+        """An elementwise op, of its own dtype or of one that the op takes to it."""
+        count = len(pattern.args) - 2
+        ops = [op for op in _OPS if UOPS[op.upper()].arity == count and _operands(op, type_.dtype.name)]
+        op = self._field(pattern.args[0], ops)
+        element = self._field(pattern.args[1], [type_.dtype.name])
+        elements = self._pick(_operands(op, element))
+        operands = [
+            self._value(each, TensorType.of(name, type_.shape))
+            for each, name in zip(pattern.args[2:], elements, strict=True)
+        ]
+        return App(pattern.ctor, (op, element, *operands))
+
+    def _reduction(self, pattern: App, type_: TensorType) -> App:
+        op = self._field(pattern.args[0], ("sum", "max", "min", "prod"))
+        element = self._field(pattern.args[1], [type_.dtype.name])
+        sizes = self._sizes(pattern.args[2])
+        inner = TensorType.of(self._pick(_summands(type_.dtype.name)), type_.shape + parse_sizes(sizes))
+        return Reduce(op, element, sizes, self._value(pattern.args[3], inner))
+
+    def _contraction(self, pattern: App, type_: TensorType) -> App:
+        element = self._field(pattern.args[0], [type_.dtype.name])
+        sizes = self._sizes(pattern.args[1])
+        shape = type_.shape + parse_sizes(sizes)
+        operands = [
+            self._value(each, TensorType.of(self._pick(_summands(element)), shape)) for each in pattern.args[2:]
+        ]
+        return Contract(element, sizes, *operands)
+
+    def _scanned(self, pattern: App, type_: TensorType) -> App:
+        if not type_.shape or type_.dtype.is_bool:
+            raise Unfit
+        return Scan(
+            self._field(pattern.args[0], ("sum", "max", "prod")),
+            self._field(pattern.args[1], [type_.dtype.name]),
+            self._field(pattern.args[2], range(len(type_.shape))),
+            self._value(pattern.args[3], type_),
+        )
+
+    def _wrapped(self, pattern: App, type_: TensorType) -> App:
+        return App(pattern.ctor, (self._value(pattern.args[0], type_),))
+
+    def _sizes(self, field: Term) -> str:
+        if isinstance(field, str):
+            return field
+        sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
+        return self._field(field, [sizes_text(sizes)])
+
+    # Maps
+
+    def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
+        """A random map from `domain`, and the shape of what it reads: identities, and one or two movements."""
+        view, shape = identity(domain), domain
+        for _ in range(self._pick((0, 1, 1, 2))):
+            step, source = self._movement(shape, fills)
+            if math.prod(source) <= _MAX_ELEMENTS:
+                view, shape = compose(step, view), source
+        return view, shape
+
+    def _movement(self, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
+        """A map from `shape` to a source of one movement."""
+        integers, rank = self._rng.integers, len(shape)
+        match self._pick(("permute", "pad", "pad", "shrink", "expand", "flip", "merge", "split", "window")):
+            case "permute":
+                perm = [int(k) for k in self._rng.permutation(rank)]
+                source = tuple(shape[k] for k in np.argsort(perm).tolist())
+                return moves.permute(source, perm), source
+            case "pad":
+                pads = [self._pad(size) for size in shape]
+                source = tuple(size - low - high for size, (low, high) in zip(shape, pads, strict=True))
+                return moves.pad(source, pads, self._pick(fills)), source
+            case "shrink":
+                low, step = integers(0, 3, rank).tolist(), integers(1, 3, rank).tolist()
+                high = [a + max(0, (n - 1) * s + 1) for n, a, s in zip(shape, low, step, strict=True)]
+                source = tuple(h + int(integers(2)) for h in high)
+                return moves.shrink(source, low, high, step), source
+            case "expand":
+                source = tuple(1 if integers(2) else size for size in shape)
+                return moves.expand(source, shape), source
+            case "flip":
+                return moves.flip(shape, [k for k in range(rank) if integers(2)]), shape
+            case "merge" if rank > 1:
+                k = int(integers(rank - 1))
+                source = (*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :])
+                return moves.reshape(source, shape), source
+            case "split" if rank:
+                k = int(integers(rank))
+                factor = self._pick([f for f in (1, 2, 3, 5) if shape[k] % f == 0])
+                source = (*shape[:k], shape[k] // factor, factor, *shape[k + 1 :])
+                return moves.reshape(source, shape), source
+            case "window" if rank > 1 and 0 not in shape:
+                source = (*shape[:-2], shape[-2] + shape[-1] - 1)
+                return moves.pool(source, (shape[-1],)), source
+        return identity(shape), shape
+
+    def _pad(self, size: int) -> tuple[int, int]:
+        low = int(self._rng.integers(0, min(size, 2) + 1))
+        return low, int(self._rng.integers(0, min(size - low, 2) + 1))
+
+
+_OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
+
+
+@lru_cache(maxsize=None)
+def _operands(op: str, result: str) -> tuple[tuple[str, ...], ...]:
+    """The dtypes that operands of an op may have for its result to have the dtype `result`."""
+    row = UOPS[op.upper()]
+    if row.kind is UOpKind.CAST:
+        return tuple((each,) for each in DTYPES)
+    found = []
+    for elements in product(DTYPES, repeat=row.arity):
+        try:
+            type_ = row.type_of([TensorType.of(each, ()) for each in elements], {})
+        except EqsatError:
+            continue
+        if type_.dtype.name == result:
+            found.append(elements)
+    return tuple(found)
+
+
+def _summands(result: str) -> tuple[str, ...]:
+    """The dtypes that may be summed in `result`."""
+    element = dtype(result)
+    if element.is_float:
+        return (result, result, "fp32", "fp16", "bf16", "fp64")
+    return (result, result, "i8", "i32") if element.is_int else (result,)
+
+
+_MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
+    "Load": Instance._load,
+    "Imm": Instance._imm,
+    "Index": Instance._index,
+    "Gather": Instance._gathered,
+    **dict.fromkeys(("PUn", "PBin", "PTern", "EUn", "EBin", "ETern"), Instance._operation),
+    **dict.fromkeys(("PView", "EView"), Instance._viewed),
+    "Reduce": Instance._reduction,
+    "Contract": Instance._contraction,
+    "Scan": Instance._scanned,
+    **dict.fromkeys(("Pure", "Fin"), Instance._wrapped),
+}

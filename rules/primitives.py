@@ -1,0 +1,241 @@
+"""What rules may call while they match: index algebra and properties of ops, on texts; "" means: not here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ir import axis_map
+from ir.axis_guard import Guard, canonical_fill
+from ir.axis_map import parse_map
+from ir.axis_facts import is_injective
+from ir.dtype import dtype, promote
+from ir.term import Primitive
+from ir.term_text import number_text, parse_number, parse_sizes, parse_type, sizes_text
+from rules.op_fills import Number, Operand, held, preimage, same_in
+
+YES = "yes"
+
+
+def _yes(holds: bool) -> str:
+    return YES if holds else ""
+
+
+@Primitive
+def compose(read: str, view: str) -> str:
+    """i ↦ read(view(i))."""
+    return str(axis_map.compose(parse_map(read), parse_map(view)))
+
+
+@Primitive
+def domain(view: str) -> str:
+    """The sizes that `view` is defined on."""
+    return sizes_text(parse_map(view).sizes)
+
+
+@Primitive
+def outer_sizes(read: str, sizes: str) -> str:
+    """The sizes that `read` is defined on, without the last, reduced ones."""
+    outer = parse_map(read).sizes
+    return sizes_text(outer[: len(outer) - len(parse_sizes(sizes))])
+
+
+@Primitive
+def reads_all(view: str, type_: str) -> str:
+    """`view` is the identity of a value of this type; a map alone cannot tell it from that of a slice."""
+    return _yes(_reads_all(view, type_))
+
+
+@Primitive
+def moves(view: str, type_: str) -> str:
+    """`view` is not the identity of a value of this type."""
+    return _yes(not _reads_all(view, type_))
+
+
+def _reads_all(view: str, type_: str) -> bool:
+    return parse_map(view) == axis_map.identity(parse_type(type_).shape)
+
+
+@Primitive
+def unguarded(view: str) -> str:
+    return _yes(not parse_map(view).guards)
+
+
+@Primitive
+def non_expanding(view: str) -> str:
+    """No element is read twice, so that what is inlined through it is not computed twice."""
+    return _yes(is_injective(parse_map(view)))
+
+
+@Primitive
+def element_of(type_: str) -> str:
+    """The dtype in a type's text."""
+    return type_.partition("[")[0]
+
+
+@Primitive
+def filled_with(view: str, element: str, number: str) -> str:
+    """Wherever `view` reads nothing, its fill is `number`."""
+    fills = (number_text(guard.fill, dtype(element)) for guard in parse_map(view).guards)
+    return _yes(all(fill == number for fill in fills))
+
+
+@Primitive
+def fill_of_unary(view: str, op: str, result: str, x: str) -> str:
+    """The view by which a unary op's operand is read: each fill becomes one that the op takes to it."""
+    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None),)), 0)
+
+
+@Primitive
+def fill_of_binary(view: str, op: str, result: str, x: str, y: str, side: str) -> str:
+    """The same for operand `side` (0 or 1) of a binary op."""
+    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None))), int(side))
+
+
+@Primitive
+def fill_of_ternary(view: str, op: str, result: str, x: str, y: str, z: str, side: str) -> str:
+    """The same for operand `side` (0, 1 or 2) of a ternary op."""
+    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None), (z, None))), int(side))
+
+
+@Primitive
+def fill_beside(view: str, op: str, result: str, element: str, number: str, side: str) -> str:
+    """The same for the operand beside an immediate `number`, which stands on `side` (0 or 1)."""
+    sought: Operand = (element, None)
+    known: Operand = (element, parse_number(number))
+    operands = (known, sought) if side == "0" else (sought, known)
+    return _refilled(view, lambda fill: preimage(op, result, fill, operands), 1 - int(side))
+
+
+@Primitive
+def fill_of_reduction(view: str, op: str, result: str, sizes: str, x: str) -> str:
+    """The view, lifted over `sizes`, by which a reduction's operand is read: fills reduce to themselves."""
+    counts = parse_sizes(sizes)
+    empty = 0 in counts
+
+    def same(fill: Number) -> tuple[Number, ...] | None:
+        fill = held(fill, dtype(result))
+        fixed = {"sum": _is_zero(fill), "prod": fill == 1 or (_is_zero(fill) and not empty)}
+        kept = fixed.get(op, not empty) and same_in(fill, dtype(result), dtype(x))
+        return (fill,) if kept else None
+
+    return _lifted(_refilled(view, same, 0), counts)
+
+
+@Primitive
+def fill_of_contraction(view: str, sizes: str) -> str:
+    """The view, lifted over `sizes`, by which a contraction's operands are read: 0 outside, or nothing."""
+    return _lifted(_refilled(view, lambda fill: (0,) if _is_zero(fill) else None, 0), parse_sizes(sizes))
+
+
+def _is_zero(fill: Number) -> bool:
+    return fill == 0 and not str(float(fill)).startswith("-")
+
+
+def _lifted(view: str, sizes: Sequence[int]) -> str:
+    return str(axis_map.lift(parse_map(view), tuple(sizes))) if view else ""
+
+
+def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
+    """`view` with each guard's fill replaced by that of one operand; "" where a fill has none."""
+    map_ = parse_map(view)
+    if not map_.guards:
+        return view
+    fills = [fill_of(guard.fill) for guard in map_.guards]
+    if any(each is None for each in fills):
+        return ""
+    guards = [
+        Guard(guard.bounds, canonical_fill(values[operand]))
+        for guard, values in zip(map_.guards, fills, strict=True)
+        if values is not None
+    ]
+    return str(axis_map.axis_map(map_.sizes, map_.exprs, guards))
+
+
+@Primitive
+def accumulates_exactly(element: str) -> str:
+    """Values of this dtype are computed and summed in it: fp32, fp64, integers."""
+    return _yes(dtype(element).accumulator == dtype(element))
+
+
+@Primitive
+def accumulates(product: str, total: str) -> str:
+    """A float product computed as wide as `total` accumulates is at least as exact as in its own dtype."""
+    narrow, wide = dtype(product).accumulator, dtype(total).accumulator
+    return _yes(promote(narrow, wide) == wide)
+
+
+@Primitive
+def widening_cast(source: str, to: str) -> str:
+    """Every value of dtype `source` is one of dtype `to`, both floats or both integers."""
+    narrow, wide = dtype(source), dtype(to)
+    if narrow.is_int and wide.is_int:
+        return _yes(wide.lowest <= narrow.lowest and narrow.highest <= wide.highest)
+    return _yes(promote(narrow, wide) == wide)
+
+
+@Primitive
+def one_of(text: str, words: str) -> str:
+    return _yes(text in words.split())
+
+
+@Primitive
+def idempotent(op: str) -> str:
+    """x ⊕ x = x."""
+    return _yes(op in ("max", "min"))
+
+
+@Primitive
+def without_units_sizes(sizes: str) -> str:
+    """The sizes without those that are 1; "" if there is none."""
+    counts = parse_sizes(sizes)
+    return sizes_text([size for size in counts if size != 1]) if 1 in counts else ""
+
+
+@Primitive
+def without_units(read: str, sizes: str) -> str:
+    """`read` without its reduced axes of size 1."""
+    counts = parse_sizes(sizes)
+    return _without(read, [axis for axis, size in enumerate(counts) if size == 1], len(counts))
+
+
+@Primitive
+def without_repeats_sizes(read: str, sizes: str) -> str:
+    """The sizes of the reduced axes that `read` depends on; "" if it is all, or if an axis is empty."""
+    repeated = _repeated(read, sizes)
+    kept = [size for axis, size in enumerate(parse_sizes(sizes)) if axis not in repeated]
+    return sizes_text(kept) if repeated else ""
+
+
+@Primitive
+def without_repeats(read: str, sizes: str) -> str:
+    """`read` without the reduced axes that it does not depend on."""
+    return _without(read, _repeated(read, sizes), len(parse_sizes(sizes)))
+
+
+@Primitive
+def repeats(read: str, sizes: str, element: str) -> str:
+    """How often each element is repeated, as a number that `element` holds exactly; "" if it cannot."""
+    counts = parse_sizes(sizes)
+    times = math.prod(counts[axis] for axis in _repeated(read, sizes))
+    number = number_text(times, dtype(element))
+    return number if parse_number(number) == times else ""
+
+
+def _repeated(read: str, sizes: str) -> list[int]:
+    """The reduced axes, of more than one element, along which `read` is constant; none if any axis is empty."""
+    map_, counts = parse_map(read), parse_sizes(sizes)
+    first = len(map_.sizes) - len(counts)
+    used = axis_map.support(map_)
+    if map_.is_empty:
+        return []
+    return [axis for axis, size in enumerate(counts) if size > 1 and first + axis not in used]
+
+
+def _without(read: str, dropped: Sequence[int], reduced: int) -> str:
+    """`read` without some of its last `reduced` axes, on which it does not depend."""
+    map_ = parse_map(read)
+    first = len(map_.sizes) - reduced
+    gone = {first + axis for axis in dropped}
+    projected = axis_map.project(map_, [axis for axis in range(len(map_.sizes)) if axis not in gone])
+    return "" if projected is None else str(projected)

@@ -1,0 +1,26 @@
+"""Fixtures of the tests of the C prelude."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from codegen.library import build
+from codegen.machine import machine, restricted
+from tests.codegen.lanes import Lanes, arches, units
+
+
+@pytest.fixture(scope="session", params=arches())
+def lanes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lanes:
+    """The prelude on each instruction set of this machine."""
+    on = restricted(machine(), request.param)
+    return Lanes(on, build(units(), on, cache=tmp_path_factory.mktemp("prelude")))
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """NumPy's floating point warnings are silenced."""
+    with np.errstate(all="ignore"):
+        yield

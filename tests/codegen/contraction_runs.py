@@ -1,0 +1,117 @@
+"""Runs contraction kernels as a program would: packs the constants, then calls the kernel on raw buffers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from codegen.cpu_to_c import SUPPORT, c_text
+from codegen.library import Library, build, pool_declarations, pool_source, vector_prelude
+from codegen.lower_contraction import ContractionKernel, lower_contraction
+from codegen.machine import Machine
+from codegen.machine import machine as this_machine
+from codegen.plan_contraction import contraction_plans
+from codegen.poly_view_to_poly_core import poly_core
+from ir.cpu import Kernel
+from ir.dtype import DTYPES
+from ir.plan import Plan
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+Array = np.ndarray[Any, Any]
+_PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
+
+
+def target_of(machine: Machine | None = None, units: int = 2) -> Target:
+    """A target with this machine's sizes and round figures for its speeds."""
+    cpu = machine or this_machine()
+    return Target(
+        name="test",
+        arch=cpu.arch,
+        units=units,
+        peak_flops=_PEAK,
+        bandwidth=30e9,
+        cache_bandwidth=200e9,
+        launch_ns=1000.0,
+        l1_bytes=cpu.l1_bytes,
+        l2_bytes=cpu.l2_bytes,
+        l3_bytes=cpu.l3_bytes,
+        lanes=cpu.lanes,
+        source="tests",
+    )
+
+
+def plans_of(region: Region, target: Target | None = None) -> list[tuple[Plan, Work]]:
+    """The candidates for a region, best first."""
+    return contraction_plans(region, poly_core(region), target or target_of())
+
+
+class Built:
+    """Kernels compiled into one library; `call(i, inputs)` runs the i-th."""
+
+    def __init__(self, cases: Sequence[tuple[Region, Plan]], machine: Machine | None = None, threads: int = 2) -> None:
+        named = [
+            (msgspec.structs.replace(region, name=f"k{i}"), plan, region) for i, (region, plan) in enumerate(cases)
+        ]
+        self.lowered = [lower_contraction(each, poly_core(each), plan) for each, plan, _ in named]
+        self.regions = [region for _, _, region in named]
+        text = [vector_prelude(), pool_source(), SUPPORT]
+        for kernel in self.kernels():
+            text += [c_text(kernel), _wrapper(kernel.name, threads)]
+        self.text = "".join(text)
+        self.library: Library = build({"cases": self.text}, machine or this_machine())
+
+    def kernels(self) -> list[Kernel]:
+        return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
+
+    def prepared(self, i: int, inputs: Mapping[str, Array]) -> tuple[Any, ctypes.Array[Any], dict[str, Array]]:
+        """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish."""
+        lowered: ContractionKernel = self.lowered[i]
+        region = self.regions[i]
+        known = {name: aligned(array) for name, array in inputs.items()}
+        for each in lowered.packed:
+            known[each.param.name] = aligned(np.zeros(each.param.elements, DTYPES[each.param.dtype].numpy))
+            self._run(each.kernel, known)
+        outputs = {
+            each.name: aligned(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy))
+            for each in region.outputs
+        }
+        known |= outputs
+        table = _table(lowered.kernel, known)
+        self._keep = known
+        return self.library.entry(f"run_{lowered.kernel.name}"), table, outputs
+
+    def call(self, i: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name."""
+        function, table, outputs = self.prepared(i, inputs)
+        function(ctypes.addressof(table))
+        return outputs
+
+    def _run(self, kernel: Kernel, known: Mapping[str, Array]) -> None:
+        self.library.entry(f"run_{kernel.name}")(ctypes.addressof(_table(kernel, known)))
+
+
+def aligned(array: Array) -> Array:
+    """A copy at an address that is a multiple of 64, as buffers have."""
+    array = np.asarray(array)
+    raw = np.empty(array.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def _table(kernel: Kernel, known: Mapping[str, Array]) -> ctypes.Array[Any]:
+    return (ctypes.c_size_t * max(len(kernel.params), 1))(*(known[each.name].ctypes.data for each in kernel.params))
+
+
+def _wrapper(name: str, threads: int) -> str:
+    return (
+        f'__attribute__((visibility("default"))) void run_{name}(void *const *buf) {{\n'
+        f"  eq_run run;\n  eq_run_begin(&run, 0);\n  {name}(buf, {threads});\n  eq_run_end(&run);\n}}\n"
+    )

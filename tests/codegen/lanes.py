@@ -1,0 +1,180 @@
+"""The C prelude as NumPy functions: a library of loops over arrays, for one instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.library import Library, vector_prelude
+from codegen.machine import ARCHES, Machine, machine
+
+Array = NDArray[Any]
+
+REGISTERS = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "bool": np.bool_,
+}
+STORAGE = REGISTERS | {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "i32", "i64")
+
+FLOAT_UNARY = [
+    *("neg", "abs", "recip", "sqrt", "rsqrt", "exp", "exp2", "log", "log2"),
+    *("sin", "cos", "tanh", "erf", "sigmoid", "relu", "floor", "ceil", "round"),
+]
+FLOAT_BINARY = ["add", "sub", "mul", "fdiv", "max", "min", "pow", "mod"]
+INT_UNARY = ["neg", "abs", "relu", "not"]
+INT_BINARY = ["add", "sub", "mul", "idiv", "mod", "pow", "max", "min", "and", "or", "xor"]
+BOOL_BINARY = ["and", "or", "xor", "max", "min", "add", "mul"]
+COMPARE = ["cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"]
+FOLDS = ["hsum", "hprod", "hmax", "hmin"]
+
+UNARY = [(op, t) for t in FLOATS for op in FLOAT_UNARY] + [(op, t) for t in INTS for op in INT_UNARY]
+BINARY = [(op, t) for t in FLOATS for op in FLOAT_BINARY] + [(op, t) for t in INTS for op in INT_BINARY]
+BINARY += [(op, "bool") for op in BOOL_BINARY]
+
+
+def _wrap(name: str, *steps: str) -> str:
+    """An exported loop over n elements (a multiple of EQ_VL) of the arrays p[0], p[1], …"""
+    head = f'__attribute__((visibility("default"))) void {name}(char **p, int64_t n, int64_t k) {{'
+    return "\n".join([head, "for (int64_t i = 0; i < n; i += EQ_VL) {", *steps, "}}"])
+
+
+def _at(index: int, t: str) -> str:
+    return f"p[{index}] + i * {np.dtype(STORAGE[t]).itemsize}"
+
+
+def units() -> dict[str, str]:
+    """The test library in three units of about the same size."""
+    ops, moves, casts = [], [], []
+    for op, t in [*UNARY, ("not", "bool")]:
+        ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(1, t)}, eq_{op}_{t}(eq_load_{t}({_at(0, t)})));"))
+    for op, t in BINARY:
+        pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
+        ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(2, t)}, eq_{op}_{t}({pair}));"))
+    for t in REGISTERS:
+        pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
+        for op in COMPARE:
+            moves.append(_wrap(f"{op}_{t}", f"eq_store_bool({_at(2, 'bool')}, eq_{op}_{t}({pair}));"))
+        mask = f"eq_load_bool({_at(2, 'bool')})"
+        moves.append(_wrap(f"where_{t}", f"eq_store_{t}({_at(3, t)}, eq_where_{t}({mask}, {pair}));"))
+        if t != "bool":
+            c = f"eq_load_{t}({_at(2, t)})"
+            moves.append(_wrap(f"fma_{t}", f"eq_store_{t}({_at(3, t)}, eq_fma_{t}({pair}, {c}));"))
+        for op in FOLDS if t != "bool" else ("hmax", "hmin"):
+            cell = {"bool": "uint8_t", "f32": "float", "f64": "double"}.get(
+                t, t.replace("i", "int").replace("uint", "u") + "_t"
+            )
+            cell = "uint8_t" if t == "u8" else cell
+            moves.append(_wrap(f"{op}_{t}", f"(({cell} *)p[1])[i / EQ_VL] = eq_{op}_{t}(eq_load_{t}({_at(0, t)}));"))
+        for to in REGISTERS:
+            casts.append(
+                _wrap(
+                    f"cast_{t}_{to}",
+                    f"eq_store_{to}({_at(1, to)}, eq_cast_{t}_{to}(eq_load_{t}({_at(0, t)})));",
+                )
+            )
+    for t in STORAGE:
+        size = np.dtype(STORAGE[t]).itemsize
+        casts += [
+            _wrap(f"tail_{t}", f"eq_store_n_{t}(p[1], eq_load_n_{t}(p[0], k), k);"),
+            _wrap(f"loadn_{t}", f"eq_store_{t}(p[1], eq_load_n_{t}(p[0], k));"),
+            _wrap(f"splat_{t}", f"eq_store_{t}({_at(1, t)}, eq_splat_{t}(p[0] + i / EQ_VL * {size}));"),
+            _wrap(f"strided_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0], 3, k));"),
+            _wrap(f"scatter_{t}", f"eq_store_strided_{t}(p[1], 3, eq_load_{t}(p[0]), k);"),
+            _wrap(f"stream_{t}", f"eq_stream_{t}({_at(1, t)}, eq_load_{t}({_at(0, t)}));", "EQ_STREAM_FENCE();"),
+            _wrap(
+                f"gather_{t}",
+                f"eq_i64 at = eq_load_i64({_at(1, 'i64')}); eq_mask m = eq_load_bool({_at(2, 'bool')});",
+                f"eq_store_{t}({_at(3, t)}, eq_gather_{t}(p[0], at, m));",
+            ),
+        ]
+    for t in ("f16", "bf16"):
+        casts.append(_wrap(f"round_{t}", f"eq_store_f32({_at(1, 'f32')}, eq_round_{t}(eq_load_f32({_at(0, 'f32')})));"))
+        casts.append(_wrap(f"decode_{t}", f"eq_store_f32({_at(1, 'f32')}, eq_load_{t}({_at(0, t)}));"))
+    casts.append(
+        _wrap("cast_f64_f16", f"eq_store_f16({_at(1, 'f16')}, eq_cast_f64_f16(eq_load_f64({_at(0, 'f64')})));")
+    )
+    casts.append(_wrap("iota_i64", f"eq_store_i64({_at(0, 'i64')}, eq_iota_i64(i * k, k));"))
+    casts.append(_wrap("iota_i32", f"eq_store_i32({_at(0, 'i32')}, eq_iota_i32(i * k, k));"))
+    casts.append(_wrap("first", f"eq_store_bool({_at(0, 'bool')}, eq_first(k));"))
+    top = vector_prelude()
+    return {name: top + "\n".join(text) for name, text in (("ops", ops), ("moves", moves), ("casts", casts))}
+
+
+def arches() -> list[str]:
+    """The instruction sets of this machine, the least first."""
+    arch = machine().arch
+    return list(ARCHES[: ARCHES.index(arch) + 1]) if arch in ARCHES else [arch]
+
+
+class Lanes:
+    """The test library for one instruction set."""
+
+    def __init__(self, on: Machine, library: Library) -> None:
+        self.vl = on.lanes
+        self._library = library
+
+    def __call__(self, name: str, arrays: list[Array | int], n: int, k: int = 0) -> None:
+        addresses = [each if isinstance(each, int) else each.ctypes.data for each in arrays]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._library.function(name, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64))(table, n, k)
+
+    def map(self, name: str, result: Any, *arrays: Array) -> Array:
+        """`name` over the elements of `arrays`, padded with ones to whole registers."""
+        n = arrays[0].size
+        whole = -(-n // self.vl) * self.vl
+        padded = [np.concatenate([each, np.ones(whole - n, each.dtype)]) for each in arrays]
+        out = np.zeros(whole, result)
+        self(name, [*padded, out], whole)
+        return out[:n]
+
+
+def floats(t: str, seed: int = 0) -> Array:
+    """Specials, every exponent, and random numbers of all magnitudes."""
+    rng = np.random.default_rng(seed)
+    real = REGISTERS[t]
+    info = np.finfo(real)
+    special = [0.0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, 3, math.inf, -math.inf, math.nan, info.max, -info.max]
+    special += [
+        info.tiny,
+        -info.tiny,
+        info.smallest_subnormal,
+        -info.smallest_subnormal,
+        1 / 3,
+        0.49999997,
+        8388609,
+    ]
+    powers = np.ldexp(np.ones(200, real), np.linspace(info.minexp - 20, info.maxexp - 1, 200).astype(int))
+    bits = (
+        rng.integers(0, 1 << 62, 3000).view(np.float64)
+        if t == "f64"
+        else rng.integers(0, 1 << 31, 3000, np.int32).view(np.float32)
+    )
+    with np.errstate(all="ignore"):
+        parts = [
+            np.array(special, real),
+            powers,
+            -powers,
+            bits,
+            -bits,
+            rng.normal(0, 3, 5000),
+            rng.normal(0, 40, 2000),
+        ]
+        return np.concatenate([part.astype(real) for part in parts])
+
+
+def assert_same(got: Array, want: Array, op: str) -> None:
+    """Equal, NaN with NaN; zeros need not agree in sign."""
+    same = (got == want) | ((got != got) & (want != want))
+    assert same.all(), (op, np.flatnonzero(~same)[:5], got[~same][:5], want[~same][:5])

@@ -1,0 +1,232 @@
+"""Every function of the C prelude on registers against NumPy, for each instruction set of this machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.codegen.lanes import (
+    BINARY,
+    COMPARE,
+    FLOATS,
+    INTS,
+    REGISTERS,
+    UNARY,
+    Array,
+    Lanes,
+    assert_same,
+    floats,
+)
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def _values(t: str, seed: int = 0) -> Array:
+    if t in FLOATS:
+        return floats(t, seed)
+    rng = np.random.default_rng(seed)
+    if t == "bool":
+        return rng.integers(0, 2, 1000).astype(np.bool_)
+    info = np.iinfo(REGISTERS[t])
+    special = np.array([0, 1, 2, 3, 7, info.max, info.max - 1, info.min, info.min + 1], REGISTERS[t])
+    small = rng.integers(max(info.min, -9), 10, 500).astype(REGISTERS[t])
+    return np.concatenate([special, rng.integers(info.min, info.max, 1500, REGISTERS[t], endpoint=True), small])
+
+
+def _pairs(t: str) -> tuple[Array, Array]:
+    """Every special number with every other, then random pairs."""
+    a, b = _values(t, 1), _values(t, 2)
+    left, right = np.meshgrid(a[:25], a[:25])
+    return np.concatenate([left.ravel(), a, a]), np.concatenate([right.ravel(), b, np.roll(a, 1)])
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _relu(x: Array) -> Array:
+    return np.where(x <= 0, np.zeros((), x.dtype), x)
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.power(a, b)
+    bits = 8 * a.itemsize
+    modulus = 1 << bits
+
+    def one(x: int, y: int) -> int:
+        if y < 0:
+            return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
+        return pow(x, y, modulus)
+
+    exact = [one(int(x), int(y)) % modulus for x, y in zip(a, b, strict=True)]
+    return np.array(exact, np.uint64).astype(a.dtype)
+
+
+def _guarded(fn: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def meaning(a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return fn(a, b)
+        return np.where(b == 0, 0, fn(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+    return meaning
+
+
+MEANING: dict[str, Callable[..., Array]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "recip": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": _erf,
+    "sigmoid": lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),
+    "relu": _relu,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "not": np.invert,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "fdiv": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "pow": _power,
+    "mod": _guarded(np.mod),
+    "idiv": _guarded(np.floor_divide),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "cmplt": np.less,
+    "cmple": np.less_equal,
+    "cmpgt": np.greater,
+    "cmpge": np.greater_equal,
+    "cmpeq": np.equal,
+    "cmpne": np.not_equal,
+}
+ROUNDED = {"recip", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "pow"}
+"""Functions that are not correctly rounded: f32 is held to 4e-7, f64 to 4e-15 of the fp64 value."""
+
+
+def _assert_near(got: Array, exact: Array, op: str) -> None:
+    real = got.dtype
+    want = exact.astype(real)
+    finite = np.isfinite(want) & np.isfinite(exact)
+    assert_same(got[~finite], want[~finite], op)
+    bound = 4e-7 if real == np.float32 else 4e-15
+    slack = 1.5 * float(np.finfo(real).smallest_subnormal)
+    error = np.abs(got[finite].astype(exact.dtype) - exact[finite])
+    bad = ~(error <= bound * np.abs(exact[finite]) + slack)
+    assert not bad.any(), (op, got[finite][bad][:5], exact[finite][bad][:5])
+
+
+@pytest.mark.parametrize(("op", "t"), [*UNARY, ("not", "bool")])
+def test_unary(lanes: Lanes, op: str, t: str) -> None:
+    x = _values(t)
+    if op in ("sin", "cos"):
+        x = np.concatenate([x, np.arange(-400, 400) * (np.pi / 4)]).astype(x.dtype)
+    got = lanes.map(f"{op}_{t}", x.dtype, x)
+    if op in ROUNDED:
+        _assert_near(got, MEANING[op](x.astype(np.float64)), op)
+    else:
+        assert_same(got, MEANING[op](x), op)
+
+
+@pytest.mark.parametrize(("op", "t"), BINARY)
+def test_binary(lanes: Lanes, op: str, t: str) -> None:
+    a, b = _pairs(t)
+    got = lanes.map(f"{op}_{t}", a.dtype, a, b)
+    if op == "pow" and t in FLOATS:
+        _assert_near(got, np.power(a.astype(np.float64), b.astype(np.float64)), op)
+    else:
+        assert_same(got, MEANING[op](a, b), op)
+
+
+@pytest.mark.parametrize("t", REGISTERS)
+@pytest.mark.parametrize("op", COMPARE)
+def test_compare(lanes: Lanes, op: str, t: str) -> None:
+    a, b = _pairs(t)
+    assert (lanes.map(f"{op}_{t}", np.bool_, a, b) == MEANING[op](a, b)).all()
+
+
+@pytest.mark.parametrize("t", REGISTERS)
+def test_where(lanes: Lanes, t: str) -> None:
+    a, b = _pairs(t)
+    mask = np.random.default_rng(5).integers(0, 2, a.size).astype(np.bool_)
+    assert_same(lanes.map(f"where_{t}", a.dtype, a, b, mask), np.where(mask, a, b), "where")
+
+
+@pytest.mark.parametrize("t", [*FLOATS, *INTS])
+def test_fma(lanes: Lanes, t: str) -> None:
+    a, b = _pairs(t)
+    if t in FLOATS:
+        a, b = (np.random.default_rng(seed).normal(size=999).astype(REGISTERS[t]) for seed in (1, 2))
+    c = np.roll(a, 7)
+    got, want = lanes.map(f"fma_{t}", a.dtype, a, b, c), a * b + c
+    if t in FLOATS:
+        scale = np.abs(a * b) + np.abs(c)
+        assert (np.abs(got - want) <= 2 * np.finfo(a.dtype).eps * scale).all()
+    else:
+        assert_same(got, want, "fma")
+
+
+@pytest.mark.parametrize("t", REGISTERS)
+@pytest.mark.parametrize("to", REGISTERS)
+def test_cast(lanes: Lanes, t: str, to: str) -> None:
+    x = _values(t)
+    if t in FLOATS:
+        edges = [2.0**k + d for k in (7, 8, 15, 31, 63) for d in (-1, -0.5, 0, 0.5, 1)]
+        x = np.concatenate([x, edges, np.negative(edges)]).astype(x.dtype)
+    want = x.astype(REGISTERS[to])
+    if t in FLOATS and to in INTS:
+        info = np.iinfo(REGISTERS[to])
+        exact = [0 if v != v else info.max if v == math.inf else info.min if v == -math.inf else int(v) for v in x]
+        want = np.array([min(max(v, info.min), info.max) for v in exact], REGISTERS[to])
+    assert_same(lanes.map(f"cast_{t}_{to}", REGISTERS[to], x), want, "cast")
+
+
+@pytest.mark.parametrize("t", [*FLOATS, *INTS])
+def test_folds(lanes: Lanes, t: str) -> None:
+    vl = lanes.vl
+    rng = np.random.default_rng(3)
+    rows = (rng.normal(size=(50, vl)) if t in FLOATS else rng.integers(0, 100, (50, vl))).astype(REGISTERS[t])
+    for at in range(vl):
+        rows[at, at] = math.nan if t in FLOATS else 3
+    for op, fold in {"hsum": np.sum, "hprod": np.prod, "hmax": np.max, "hmin": np.min}.items():
+        out = np.zeros(50, REGISTERS[t])
+        lanes(f"{op}_{t}", [rows, out], rows.size)
+        want = fold(rows, axis=1, dtype=rows.dtype) if op in ("hsum", "hprod") else fold(rows, axis=1)
+        np.testing.assert_allclose(out, want, rtol=1e-5 if t in FLOATS else 0, atol=1e-5 if t in FLOATS else 0)
+
+
+def test_any_and_all(lanes: Lanes) -> None:
+    vl = lanes.vl
+    rows = np.random.default_rng(1).integers(0, 2, (20, vl)).astype(np.bool_)
+    rows[0], rows[1] = True, False
+    for op, fold in (("hmax", np.any), ("hmin", np.all)):
+        out = np.zeros(20, np.bool_)
+        lanes(f"{op}_bool", [rows, out], rows.size)
+        assert (out == fold(rows, axis=1)).all()
+
+
+def test_indices(lanes: Lanes) -> None:
+    n = 4 * lanes.vl
+    for name, real in (("iota_i64", np.int64), ("iota_i32", np.int32)):
+        out = np.zeros(n, real)
+        lanes(name, [out], n, -7)
+        assert (out == np.arange(n) * -7).all()
+    for k in range(lanes.vl + 1):
+        mask = np.zeros(lanes.vl, np.bool_)
+        lanes("first", [mask], lanes.vl, k)
+        assert mask.sum() == k
+        assert mask[:k].all()
