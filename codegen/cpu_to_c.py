@@ -210,8 +210,9 @@ class _Emitter:
                 return _name(name)
             case Lanes():
                 return self._lanes(value)
-            case Inside(conditions, variable):
-                masks = [self._mask(each, variable) for each in conditions]
+            case Inside(conditions, variable, count):
+                masks = [f"eq_first({count})"] if count is not None else []
+                masks += [self._mask(each, variable) for each in conditions]
                 text = masks[0]
                 for mask in masks[1:]:
                     text = f"eq_and_bool({text}, {mask})"

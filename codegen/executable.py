@@ -80,9 +80,7 @@ class Executable:
     def _is_output(self, name: str) -> bool:
         return any(slot == name for _, slot in self._module.outputs)
 
-    def _bound(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _bound(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """An arena of this call's own, and the table of addresses."""
         arena = self._arenas.pop() if self._arenas else aligned(self._module.arena_bytes)
         addresses = self._base.copy()

@@ -58,14 +58,15 @@ class Library:
 
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""
-        found = getattr(self._dll, name, None)
-        if found is None:
+        try:
+            found = self._dll[name]  # a function object of its own, so that argtypes are not shared
+        except AttributeError:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{self.path.name} has no function {name!r}", at=name)
         found.argtypes = list(argtypes)
         found.restype = restype
-        return found  # type: ignore[no-any-return]
+        return found
 
-    def entry(self, name: str) -> Callable[[Any], None]:
+    def entry(self, name: str) -> Callable[[int], None]:
         """The C function `void name(void **table)`: the fast path, called with a `PointerTable.address`."""
         return self.function(name, (ctypes.c_void_p,))
 
@@ -75,7 +76,7 @@ class PointerTable:
 
     def __init__(self, length: int) -> None:
         self._slots = (ctypes.c_size_t * max(length, 1))()
-        self.address = ctypes.c_void_p(ctypes.addressof(self._slots))
+        self.address: int = ctypes.addressof(self._slots)
 
     def __setitem__(self, index: int, address: int) -> None:
         self._slots[index] = address

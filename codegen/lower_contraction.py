@@ -39,27 +39,31 @@ from ir.cpu import Comment, If, Kernel, Load, Param, Phase, Scratch, Store, With
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.region import Buffer, Region
 
 
 class PackedConstant(msgspec.Struct, frozen=True):
-    """A constant operand in the order in which the kernel reads it. `kernel` fills `param` from the constant buffers
-    `sources`; it runs once, when the program is built."""
+    """A constant operand in the order in which the kernel reads it: a buffer `name` of so many `elements`, filled by
+    `kernel` from the constants `sources` (its params are these, then `name`) once, when the program is built."""
 
-    param: Param
+    name: str
+    dtype: str
+    elements: int
     sources: tuple[str, ...]
     kernel: Kernel
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
-    """`kernel.params` are the region's inputs that it still reads, the packed constants, then the outputs."""
+    """`args` names what each of `kernel.params` is: the region's inputs that it still reads, the packed constants,
+    then the outputs."""
 
     kernel: Kernel
+    args: tuple[str, ...]
     packed: tuple[PackedConstant, ...]
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: Plan) -> ContractionKernel:
-    """The kernel of a region whose plan `codegen.plan_contraction` made.
+def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` of a region whose plan `codegen.plan_contraction` made.
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
@@ -72,11 +76,11 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan) -> Contraction
     blocks = _blocks(plan)
     _check_tails(view, plan, blocks)
     constants = tuple(
-        _pack_constant(view, core, plan, blocks, side)
+        _pack_constant(view, core, plan, blocks, side, f"{name}_pack{side}")
         for side in (0, 1)
         if _cached(view, plan, side) == "const_pool"
     )
-    return ContractionKernel(_Template(view, core, plan, blocks, plan.vectorize.width).kernel(constants), constants)
+    return _Template(view, core, plan, blocks, plan.vectorize.width).kernel(name, constants)
 
 
 def _blocks(plan: Plan) -> Blocks:
@@ -105,7 +109,7 @@ def _cached(view: Contraction, plan: Plan, side: int) -> str | None:
 
 
 def _packed_name(view: Contraction, side: int) -> str:
-    return f"{view.operand(side).value}_packed{side}"
+    return unused(f"{view.operand(side).value}_packed{side}", view.region)
 
 
 @dataclass
@@ -116,34 +120,28 @@ class _Template:
     blocks: Blocks
     lanes: int
 
-    def kernel(self, constants: tuple[PackedConstant, ...]) -> Kernel:
+    def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
         writer = Writer(self.lanes)
-        for name in (*(each.name for each in (*region.inputs, *region.outputs)), *(c.param.name for c in constants)):
-            writer.fresh(name)
-        self.acc = writer.fresh("acc")
-        self.rows = writer.fresh("rows")
-        self.columns = writer.fresh("columns")
-        evaluator = Evaluator(region, self.core, writer, {view.name: self._accumulated})
-        frame = Frame(view, self.blocks, writer, evaluator, {})
-        tasks = view.repeats * self._row_blocks * self._column_blocks if view.m and view.n else 0
-        phases = (self._tasks(frame, tasks),) if tasks else ()
         gone = {source for each in constants for source in each.sources} - self._still_read()
-        outputs = tuple(_param(each.name, each.memref.dtype, each.memref.shape, True) for each in region.outputs)
-        inputs = tuple(
-            _param(each.name, each.memref.dtype, each.memref.shape, False)
-            for each in region.inputs
-            if each.name not in gone
-        )
-        packed = tuple(msgspec.structs.replace(each.param, written=False) for each in constants)
-        return Kernel(
-            name=region.name,
+        inputs = [_param(writer, each, False) for each in region.inputs if each.name not in gone]
+        packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
+        outputs = [_param(writer, each, True) for each in region.outputs]
+        self.sums, self.rows, self.columns = (unused(each, region) for each in ("sums", "rows", "columns"))
+        evaluator = Evaluator(region, self.core, writer, {view.name: self._accumulated})
+        tasks = view.repeats * self._row_blocks * self._column_blocks if view.m and view.n else 0
+        phases = (self._tasks(Frame(view, self.blocks, writer, evaluator, {}), tasks),) if tasks else ()
+        kernel = Kernel(
+            name=name,
             lanes=self.lanes,
             params=(*inputs, *packed, *outputs),
             variables=tuple(writer.variables),
             phases=phases,
             comment=self._comment(),
         )
+        kept = [each.name for each in region.inputs if each.name not in gone]
+        args = (*kept, *(each.name for each in constants), *(each.name for each in region.outputs))
+        return ContractionKernel(kernel, args, constants)
 
     # --- the loop nest ---
 
@@ -202,7 +200,7 @@ class _Template:
         tile = panel.inner({m})
         row = frame.writer.axis(m)
         tall, wide = self._tile_block
-        into = Accumulator(self.acc, (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO)
+        into = Accumulator(frame.writer.buffer(self.sums), (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO)
         self._tile(frame, tile, depth, number, row, column, m0, row_panel, into)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
@@ -290,13 +288,14 @@ class _Template:
     def _scratch(self, block: Block) -> None:
         view, blocks = self.view, self.blocks
         _, many = self._tile_block
+        name = block.writer.buffer
         sums = blocks.bm * blocks.bn if many else blocks.mr * blocks.nr
-        block.add(Scratch(self.acc, view.accumulator, sums))
+        block.add(Scratch(name(self.sums), view.accumulator, sums))
         if self._where(view.vector) == "packed":
-            block.add(Scratch(self.columns, view.accumulator, blocks.bk * blocks.nr))
+            block.add(Scratch(name(self.columns), view.accumulator, blocks.bk * blocks.nr))
         if self._where(1 - view.vector) == "packed":
             each = self._rows_along_k or blocks.bk
-            block.add(Scratch(self.rows, view.accumulator, blocks.bm * each + self.lanes))
+            block.add(Scratch(name(self.rows), view.accumulator, blocks.bm * each + self.lanes))
 
     def _column_panel(self, column: AxisExpr) -> Panel:
         view, nr = self.view, self.blocks.nr
@@ -306,11 +305,11 @@ class _Template:
         view, nr = self.view, self.blocks.nr
         where = self._where(view.vector)
         if where == "packed":
-            return Side(self.columns, ZERO, nr, 1)
+            return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
         if where is None:
             return None
         base = _constant_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
-        return Side(_packed_name(view, view.vector), base, nr, 1)
+        return Side(frame.writer.buffer(_packed_name(view, view.vector)), base, nr, 1)
 
     def _row_panel(self, frame: Frame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
         """The side of the first tile of rows of the task."""
@@ -318,17 +317,18 @@ class _Template:
         side = 1 - view.vector
         where = self._where(side)
         if where == "packed":
-            stride = self._rows_along_k
-            return Side(self.rows, ZERO, 1, stride) if stride else Side(self.rows, ZERO, mr, 1)
+            stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
+            return Side(name, ZERO, 1, stride) if stride else Side(name, ZERO, mr, 1)
         if where is None:
             return None
         base = _constant_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
-        return Side(_packed_name(view, side), base, mr, 1)
+        return Side(frame.writer.buffer(_packed_name(view, side)), base, mr, 1)
 
     def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
         if rows is None:
             return None
-        each = self.view.depth if rows.buffer != self.rows else self._rows_along_k or self.blocks.bk
+        packed = self._where(1 - self.view.vector) == "packed"
+        each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
         return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
 
     def _pack_rows(self, frame: Frame, block: Block, m0: AxisExpr, depth: DepthBlock) -> None:
@@ -359,7 +359,8 @@ class _Template:
         turned = self._turned(view)
         outer_variable, inner_variable = (c, r) if turned else (r, c)
         outer = block.inner({outer_variable})
-        body = outer.inner({inner_variable})
+        alone = not writer.axis(inner_variable).terms  # then no point tells that a value needs the sums
+        body = outer.inner({inner_variable}, barrier=alone)
         tile = {r: (row, blocks.mr, view.m), c: (column, blocks.nr, view.n)}
         start, width, size = tile[inner_variable]
         at = writer.axis(inner_variable)
@@ -436,8 +437,16 @@ class _Template:
         return seen
 
 
-def _param(name: str, dtype: str, shape: tuple[int, ...], written: bool) -> Param:
-    return Param(name, dtype, math.prod(shape), written)
+def _param(writer: Writer, buffer: Buffer, written: bool) -> Param:
+    return Param(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)
+
+
+def unused(name: str, region: Region) -> str:
+    """`name`, made unlike the names of all buffers of the region."""
+    taken = {each.name for each in (*region.inputs, *region.outputs)}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _constant_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
@@ -447,7 +456,9 @@ def _constant_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
     return frame.index(group) * (-(-size // width) * width * view.depth)
 
 
-def _pack_constant(view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, side: int) -> PackedConstant:
+def _pack_constant(
+    view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, side: int, name: str
+) -> PackedConstant:
     """[batch][panel][k][width], every panel whole."""
     assert plan.vectorize is not None
     columns = side == view.vector
@@ -455,33 +466,32 @@ def _pack_constant(view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks
     group = view.columns if columns else view.rows
     repeats = (*view.depends(side, view.batch), *view.depends(side, view.outer))
     panels = -(-size // width)
-    sources = tuple(dict.fromkeys(read.buffer.name for read in view.reads[side]))
-    param = Param(
-        _packed_name(view, side), view.accumulator, view.extent(repeats) * panels * width * view.depth, True
-    )
+    result = _packed_name(view, side)
+    elements = view.extent(repeats) * panels * width * view.depth
     writer = Writer(plan.vectorize.width)
-    for name in (*sources, param.name):
-        writer.fresh(name)
+    read = dict.fromkeys(each.buffer for each in view.reads[side])
+    params = (
+        *(_param(writer, each, False) for each in read),
+        Param(writer.buffer(result), view.accumulator, elements, True),
+    )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
     frame = Frame(view, whole, writer, Evaluator(view.region, core, writer), {})
-    tasks = view.extent(repeats) * panels
+    tasks = view.extent(repeats) * panels if elements else 0
     task = writer.variable("task", 0, max(tasks - 1, 0))
     body = Block(writer, variables={task})
-    if tasks and view.depth:
+    if tasks:
         at = writer.axis(task)
         start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
         frame = frame.placed(frame.along(repeats, floordiv(at, panels, writer.box)))
         frame, depth = depth_block(frame, body, constant(0))
         base = _constant_base(frame, side, width, size) + start * view.depth
-        pack(frame, body, Panel(side, group, start, width, size, param.name, base, width, 1), depth)
-    buffers = {each.name: each for each in view.region.inputs}
-    params = tuple(_param(name, buffers[name].memref.dtype, buffers[name].memref.shape, False) for name in sources)
+        pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
     kernel = Kernel(
-        name=f"{view.region.name}_pack{side}",
-        lanes=plan.vectorize.width,
-        params=(*params, param),
+        name=name,
+        lanes=writer.lanes,
+        params=params,
         variables=tuple(writer.variables),
-        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks and view.depth else (),
+        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks else (),
         comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
     )
-    return PackedConstant(param, sources, kernel)
+    return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)

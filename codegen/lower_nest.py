@@ -18,9 +18,12 @@ from dataclasses import dataclass
 
 from codegen import lower_reduce
 from codegen.blocks import Block, LaneAxis, Writer
+from codegen.lane_values import converted
+from codegen.lower_split import partial_phase
 from codegen.lower_value import Evaluator
 from codegen.nest_axes import interiors, split
-from codegen.nest_plan import LANES, Loop, nest_of, split_parts
+from codegen.nest_plan import LANES, Loop, nest_of
+from codegen.region_text import region_text
 from ir.axis_expr import AxisExpr, substitute
 from ir.cpu import Bind, Fence, Kernel, Param, Phase
 from ir.diagnostics import Kind, fail
@@ -48,7 +51,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
     ev = Evaluator(region, core, writer)
     phases: list[Phase] = []
     if plan.algo_choice.get("reduce") == "split":
-        phases.append(_partial_phase(ev, plan))
+        phases.append(partial_phase(ev, plan))
     for shape, yields in _by_shape(region).items():
         if 0 not in shape:
             phases.append(_Outputs(ev, plan, shape, yields).phase())
@@ -172,7 +175,7 @@ class _Outputs:
     def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
-            cuts = interiors(self.ev.region, self.ev.core, self.scope, self.shape, loop.group.axes[0])
+            cuts = interiors(self.ev.region, self.scope, self.shape, loop.group.axes[0])
         edges = [0, *cuts, loop.extent]
         return list(zip(edges, edges[1:], strict=False))
 
@@ -192,6 +195,7 @@ class _Outputs:
                     (),
                     lambda at, inner, where, name=each.value: self.ev.value(name, at, inner, where),
                 )
+                value = converted(value, self.ev.dtype(each.value), self.ev.dtype(each.buffer))
                 offset = self.ev.offset(each.buffer, point)
                 block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
 
@@ -237,44 +241,12 @@ class _Outputs:
         return begins and all(c % lanes == 0 for c in (offset.const, *others))
 
 
-# --- split reductions ---
-
-
-def _partial_phase(ev: Evaluator, plan: Plan) -> Phase:
-    """The phase that reduces each part of the only reduction into shared memory; afterwards the reduction's value
-    is the combination of its parts, in order, whatever the number of threads."""
-    name = next(let.name for let in ev.region.body if let.op.kind == "reduce")
-    op, writer = ev.ops[name], ev.writer
-    kept = op.domain[: len(op.domain) - op.reduced]
-    *outer, last = ev.groups(name)
-    first, rest = (last, ()) if not outer else (max((*outer, last), key=lambda each: each.extent), ())
-    rest = tuple(each for each in (*outer, last) if each is not first)
-    size, whole = split_parts(plan, first.extent)
-    left = first.extent - size * whole
-    tasks = whole + (left > 0)
-    kind = lower_reduce.accumulator_of(ev, op)
-    partial = Buffer(f"{name}_parts", MemRef((tasks, *kept), kind))
-    ev.buffers[partial.name] = partial
-    writer.shared.append(Scratch(writer.buffer(partial.name), kind, tasks * math.prod(kept)))
-    task = writer.variable("t", 0, tasks - 1)
-    root = Block(writer, None, {task})
-
-    def part(body: Block, extent: int) -> None:
-        origin = writer.variable("part", 0, first.extent - extent)
-        body.add(Bind(origin, writer.axis(task) * size))
-        body.variables.add(origin)
-        piece = dataclasses.replace(first, origin=writer.axis(origin), extent=extent)
-        ev.parts[name] = (*rest, piece) if first is last else (piece, *(each for each in rest))
-        _partial_loops(ev, name, kept, partial.name, writer.axis(task), body)
-
-    if whole and left:
-        condition = (Within(writer.axis(task), 0, whole),)
-        full, short = root.inner(barrier=True), root.inner(barrier=True)
-        part(full, size)
-        part(short, left)
-        root.add(If(condition, tuple(full.statements), tuple(short.statements)))
-    else:
-        part(root, size if whole else left)
-    del ev.parts[name]
-    ev.provided[name] = _Combined(ev, name, partial.name, tasks, kind)
-    return Phase(task, tasks, tuple(root.statements))
+def _comment(region: Region, plan: Plan) -> str:
+    """What the C text says above the kernel: the region, then the plan."""
+    lines = [region_text(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
+    lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
+    if plan.vectorize:
+        lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"
+    if plan.predicate_tail:
+        lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
+    return "\n".join([*lines, *plan.notes])

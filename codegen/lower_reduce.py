@@ -75,19 +75,48 @@ def accumulator(source: str, result: str) -> str:
     return (wider or dtype(result).accumulator).name
 
 
+def source_dtype(ev: Evaluator, op: Op) -> str:
+    """The dtype of what a reduction or scan accumulates."""
+    first = op.inputs[0]
+    return first.dtype if isinstance(first, Number) else ev.dtype(first.value)
+
+
+def unconverted(ev: Evaluator, name: str, point: Point, block: Block) -> Value:
+    """The reduction `name` at `point`, still in the dtype of its accumulator."""
+    return _totals(ev, [_Sum.of(ev, Request(name, point), ())], block)[0]
+
+
+def start(ev: Evaluator, name: str, block: Block) -> Reg:
+    """A fresh accumulator of the reduction `name`, holding the identity."""
+    return _Sum.of(ev, Request(name, ()), ()).start(block)
+
+
+def function(ev: Evaluator, name: str) -> str:
+    """The elementwise function that joins two partial results of the reduction `name`."""
+    return _Sum.of(ev, Request(name, ()), ()).fn
+
+
+def finished(ev: Evaluator, name: str, total: Value) -> Value:
+    """The accumulator's value in the reduction's own dtype."""
+    return converted(total, total.dtype, ev.ops[name].dtype)
+
+
 def _together(ev: Evaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
-    ops = [ev.ops[each.name] for each in requests]
-    sums = [_Sum.of(ev, each, op, where) for each, op in zip(requests, ops, strict=True)]
-    groups = ev.groups(requests[0].name)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.point, where)) for each in requests)
-    if 0 in ops[0].domain[len(ops[0].domain) - ops[0].reduced :]:
-        return [converted(each.identity, each.dtype, op.dtype) for each, op in zip(sums, ops, strict=True)]
+    sums = [_Sum.of(ev, each, where) for each in requests]
+    totals = _totals(ev, sums, block)
+    return [converted(total, each.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
+
+
+def _totals(ev: Evaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
+    op = sums[0].op
+    if 0 in op.domain[len(op.domain) - op.reduced :]:
+        return [each.identity for each in sums]
+    groups = ev.groups(sums[0].request.name)
     nest = _Nest(ev, sums)
+    in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
     if in_lanes or all(group.extent == 1 for group in groups):
-        totals = nest.serial(groups, block)
-    else:
-        totals = nest.along_lanes(groups[:-1], groups[-1], block)
-    return [converted(total, each.dtype, op.dtype) for total, each, op in zip(totals, sums, ops, strict=True)]
+        return nest.serial(groups, block)
+    return nest.along_lanes(groups[:-1], groups[-1], block)
 
 
 @dataclass(frozen=True)
@@ -103,9 +132,9 @@ class _Sum:
     fn: str
 
     @staticmethod
-    def of(ev: Evaluator, request: Request, op: Op, where: Where) -> _Sum:
-        first = op.inputs[0]
-        source = first.dtype if isinstance(first, Number) else ev.dtype(first.value)
+    def of(ev: Evaluator, request: Request, where: Where) -> _Sum:
+        op = ev.ops[request.name]
+        source = source_dtype(ev, op)
         kind = accumulator(source, op.dtype)
         fn = {"sum": "max", "prod": "min"}.get(op.fn, op.fn) if kind == "bool" else _FUNCTION[op.fn]
         return _Sum(ev, request, op, where, source, kind, fn)
@@ -251,13 +280,13 @@ class _Nest:
         box = self.ev.writer.box
         reduced: dict[int, AxisExpr] = {}
         for group, at in place.items():
-            reduced.update(zip(group.axes, split(at, group.extents, box), strict=True))
+            reduced.update(zip(group.axes, split(at + group.origin, group.sizes, box), strict=True))
         point = tuple(reduced[axis] for axis in sorted(reduced))
         for each, registers in zip(self.sums, totals, strict=True):
             term = each.term(point, block)
             lane = block.lane_axis
             if lane is not None and lane.count is not None and lane.variable in _variables(place):
-                mask = Inside(self.ev.lanes_that_exist(block), lane.variable)
+                mask = Inside((), lane.variable, lane.count)
                 term = Call("where", (mask, term, each.identity), each.dtype)
             block.accumulate(registers[0], each.fn, term)
 
@@ -310,10 +339,9 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
     """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
     `block` is the body of; it is carried from one trip to the next."""
     assert op.axis is not None
-    first = op.inputs[0]
-    source = first.dtype if isinstance(first, Number) else ev.dtype(first.value)
+    source = source_dtype(ev, op)
     kind = accumulator(source, op.dtype)
-    term = converted(ev.operand(first, point, block, where), source, kind)
+    term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
     if op.domain[op.axis] == 1:
         return converted(term, kind, op.dtype)
     along = point[op.axis]

@@ -64,7 +64,7 @@ class Evaluator:
 
     def groups(self, name: str) -> tuple[Group, ...]:
         """The loops over the reduced axes of the reduction `name`, lanes along the last."""
-        return self.parts.get(name) or reduce_groups(self.region, self.core, name)
+        return self.parts.get(name) or reduce_groups(self.region, name)
 
     def value(self, name: str, point: Point, block: Block, where: Where = ()) -> Value:
         """The SSA value or buffer `name` at the coordinates `point`, in the lanes of `where`: lanes of
@@ -114,7 +114,8 @@ class Evaluator:
 
         def inside(body: Block) -> Value:
             value = self._guarded(rest, at, body, inner, read)
-            return value if not lane else Call("where", (self._mask(lane, body), value, fill), fill.dtype)
+            mask = self.mask(lane, body) if lane else None
+            return value if mask is None else Call("where", (mask, value, fill), fill.dtype)
 
         if not outer:
             return inside(block)
@@ -126,24 +127,19 @@ class Evaluator:
         home.guard(body, outer)
         return result
 
-    def _mask(self, conditions: Where, block: Block) -> Value:
-        """The lanes in which all conditions hold."""
+    def mask(self, conditions: Where, block: Block, *, existing: bool = False) -> Value | None:
+        """The lanes in which all conditions hold, and that exist where `existing` asks it; None for all lanes."""
         assert block.lane_axis is not None
-        mask = Inside(conditions, block.lane_axis.variable)
+        count = block.lane_axis.count if existing else None
+        if not conditions and count is None:
+            return None
+        mask = Inside(conditions, block.lane_axis.variable, count)
         key = ("mask", mask)
         found = block.find(key)
         if found is None:
             home = block.home(axes_of((), conditions))
             found = home.memo[key] = home.let("inside", mask)
         return found
-
-    def lanes_that_exist(self, block: Block) -> Where:
-        """The condition that a lane of a tail exists; none where all do."""
-        lane = block.lane_axis
-        if lane is None or lane.count is None:
-            return ()
-        variable = self.writer.variables[lane.variable]
-        return (Within(AxisExpr(0, ((lane.variable, 1),)), variable.low, variable.high + 1),)
 
     # --- memory ---
 
@@ -172,8 +168,7 @@ class Evaluator:
             return Load(name, offset, dtype, "splat")
         step = offset.coeff(lane.variable)
         if where or step is None:
-            where = (*where, *self.lanes_that_exist(block))
-            mask = self._mask(where, block) if where else None
+            mask = self.mask(where, block, existing=True)
             return Load(name, AxisExpr(), dtype, "gather", index=Lanes(offset, lane.variable, "i64"), mask=mask)
         if step == 1:
             return Load(name, offset, dtype, "unit", lane.count)
@@ -195,9 +190,7 @@ class Evaluator:
                 fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
         args = tuple(self.operand(each, point, block, where) for each in op.inputs)
         source = self._input_dtype(op)
-        if op.kind == "copy":
-            return args[0]
-        if op.kind == "cast":
+        if op.kind in ("copy", "cast"):
             return converted(args[0], source, op.dtype)
         raw = Call(op.fn, args, register_type(op.dtype))
         return raw if op.fn in _EXACT else rounded(raw, op.dtype)
@@ -255,8 +248,7 @@ class Evaluator:
         along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
         scaled = index if stride == 1 else Call("mul", (index, Const(stride, "i64")), "i64")
         total = block.let("at", scaled if base == AxisExpr() else Call("add", (along, scaled), "i64"))
-        where = (*where, *self.lanes_that_exist(block))
-        mask = self._mask(where, block) if where else None
+        mask = self.mask(where, block, existing=True)
         dtype = register_type(self.dtype(buffer))
         return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from codegen.guards import interior
+from codegen.region_facts import region_facts
 from ir.axis_expr import AxisExpr, Box, floordiv
 from ir.axis_facts import offset
 from ir.axis_map import AxisMap, compose, fusable, lift
-from ir.poly_core import PolyCore
 from ir.region import Region
 
 
@@ -61,8 +62,9 @@ def split(at: AxisExpr, sizes: Sequence[int], box: Box) -> list[AxisExpr]:
 
 
 @lru_cache(maxsize=1 << 12)
-def views(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...]) -> tuple[View, ...]:
+def views(region: Region, scope: str, shape: tuple[int, ...]) -> tuple[View, ...]:
     """Every access made from a scope whose domain has `shape`, those of the accumulators inside included."""
+    core = region_facts(region).core
     shapes = {each.name: each.memref.shape for each in (*region.inputs, *region.outputs)}
     found = [
         View(each.map, shapes[each.buffer], each.indirect is not None, each.input < 0)
@@ -74,16 +76,16 @@ def views(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...]) ->
         if site.scope == scope and site.map.sizes == shape and site.value in core.scopes:
             op = ops[site.value]
             kept = len(op.domain) - op.reduced
-            for inner in views(region, core, site.value, op.domain):
+            for inner in views(region, site.value, op.domain):
                 composed = compose(inner.map, lift(site.map, inner.map.sizes[kept:]))
                 found.append(View(composed, inner.shape, inner.indirect))
     return tuple(found)
 
 
-def groups(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...], axes: Sequence[int]) -> list[list[int]]:
+def groups(region: Region, scope: str, shape: tuple[int, ...], axes: Sequence[int]) -> list[list[int]]:
     """The axes of a scope, neighbours made one wherever nothing stands against it."""
-    exprs = [expr for each in views(region, core, scope, shape) for expr in (each.linear, *_bounds(each.map))]
-    exprs += _computed(region, core, scope, shape)
+    exprs = [expr for each in views(region, scope, shape) for expr in (each.linear, *_bounds(each.map))]
+    exprs += _computed(region, scope, shape)
     found: list[list[int]] = []
     for axis in axes:
         outer = math.prod(shape[each] for each in found[-1]) if found else 0
@@ -95,7 +97,7 @@ def groups(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...], a
 
 
 @lru_cache(maxsize=1 << 12)
-def reduce_groups(region: Region, core: PolyCore, value: str) -> tuple[Group, ...]:
+def reduce_groups(region: Region, value: str) -> tuple[Group, ...]:
     """The reduced axes of the accumulator `value`, the one along which lanes run best last."""
     op = next(let.op for let in region.body if let.name == value)
     kept = len(op.domain) - op.reduced
@@ -103,21 +105,21 @@ def reduce_groups(region: Region, core: PolyCore, value: str) -> tuple[Group, ..
     if 0 in op.domain:
         found = [[axis] for axis in axes]
     else:
-        found = groups(region, core, value, op.domain, axes)
+        found = groups(region, value, op.domain, axes)
     loops = [
         Group.whole([axis - kept for axis in group], [op.domain[axis] for axis in group], "r") for group in found
     ]
-    scores = [lane_score(region, core, value, op.domain, group[-1]) for group in found]
+    scores = [lane_score(region, value, op.domain, group[-1]) for group in found]
     best = max(range(len(loops)), key=lambda k: (loops[k].extent > 1, scores[k], loops[k].extent, k))
     return (*loops[:best], *loops[best + 1 :], loops[best])
 
 
-def lane_score(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...], axis: int) -> float:
+def lane_score(region: Region, scope: str, shape: tuple[int, ...], axis: int) -> float:
     """How well lanes run along an axis: +1 for each access to neighbours, -1 for each lane by lane, by how often
     it is made."""
     if 0 in shape:
         return 0.0
-    found = views(region, core, scope, shape)
+    found = views(region, scope, shape)
     often = [math.prod(each.map.sizes[len(shape) :]) for each in found]
     score = 0.0
     for each, count in zip(found, often, strict=True):
@@ -126,13 +128,11 @@ def lane_score(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...
     return score / max(often, default=1)
 
 
-def interiors(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...], axis: int) -> list[int]:
+def interiors(region: Region, scope: str, shape: tuple[int, ...], axis: int) -> list[int]:
     """The points at which a loop over `axis` enters or leaves ranges where a padded access needs no check."""
-    from codegen.guards import interior
-
     size = shape[axis]
     cuts: set[int] = set()
-    for each in views(region, core, scope, shape):
+    for each in views(region, scope, shape):
         if any(axis in expr.axes for expr in _bounds(each.map)):
             low, high = interior(each.map, axis)
             if low < high:
@@ -144,8 +144,9 @@ def _bounds(view: AxisMap) -> list[AxisExpr]:
     return [bound.expr for guard in view.guards for bound in guard.bounds]
 
 
-def _computed(region: Region, core: PolyCore, scope: str, shape: tuple[int, ...]) -> list[AxisExpr]:
+def _computed(region: Region, scope: str, shape: tuple[int, ...]) -> list[AxisExpr]:
     """Indices that are values, and the positions at which accumulators are needed."""
+    core = region_facts(region).core
     ops = {let.name: let.op for let in region.body}
     found: list[AxisExpr] = []
     for site in core.sites:

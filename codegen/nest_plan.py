@@ -123,7 +123,7 @@ def output_groups(region: Region, core: PolyCore, shape: tuple[int, ...]) -> lis
         else:
             runs.append([axis])
     for run in runs:
-        found += groups(region, core, scope, shape, run)
+        found += groups(region, scope, shape, run)
     return [*found, *([axis] for axis in carried)]
 
 
@@ -138,7 +138,7 @@ def best_lane(region: Region, core: PolyCore, shape: tuple[int, ...], found: lis
     ]
     if not usable:
         return None
-    return max(usable, key=lambda number: (lane_score(region, core, scope, shape, found[number][-1]), number))
+    return max(usable, key=lambda number: (lane_score(region, scope, shape, found[number][-1]), number))
 
 
 def _plain_nest(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:

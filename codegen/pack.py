@@ -155,7 +155,7 @@ def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
         if panel.width % lanes == 0
         else tail_lanes(body, [depth.count * panel.width - writer.axis(x)], whole=False)
     )
-    body.add(Store(panel.buffer, panel.base + writer.axis(x), Const(0, frame.view.accumulator), count))
+    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(0, frame.view.accumulator), count))
     block.loop(body, x, ZERO, depth.count * panel.width, lanes)
 
 
@@ -228,15 +228,15 @@ def _raw(frame: Frame, block: Block, read: Read, x: int) -> Value:
     """The buffer's own elements, inside the image."""
     view = frame.view
     offset = frame.place((read.offset,))[0]
-    dtype = read.buffer.memref.dtype
+    dtype, name = read.buffer.memref.dtype, frame.writer.buffer(read.buffer.name)
     step = offset.coeff(x)
     lane = block.lane_axis
     assert step is not None and lane is not None
     register = register_type(dtype)
     if step == 0:
-        load = Load(read.buffer.name, offset, register, "splat")
+        load = Load(name, offset, register, "splat")
     else:
-        load = Load(read.buffer.name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
+        load = Load(name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
     return converted(block.let(read.buffer.name, load), dtype, view.accumulator)
 
 

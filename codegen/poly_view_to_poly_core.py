@@ -42,7 +42,7 @@ def poly_core(region: Region) -> PolyCore:
         tail_axes=tuple(dict.fromkeys(possible_tails((*outer, *reduced)))),
         dependences=dependences(region, found),
         affine_closed=all(let.op.kind != "gather" for let in region.body),
-        sites=tuple(found.sites),
+        sites=found.sites,
         compute_at=at,
         min_buffer=min_buffers(region, found, at),
         accesses=accesses,

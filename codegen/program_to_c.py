@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from codegen.cpu_to_c import ENTRY, SUPPORT, c_text
 from codegen.library import pool_declarations, pool_source, vector_prelude
 from codegen.lower import Lowered
@@ -24,6 +22,7 @@ UNITS = 2
 """Translation units that the kernels are spread over: they are compiled side by side."""
 
 _CLOCK = """\
+#define EQ_EXPORT __attribute__((visibility("default")))
 #include <time.h>
 static uint64_t eq_now(void) {
   struct timespec t;
@@ -68,18 +67,16 @@ def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
     }
 
 
-def _arguments(
-    call: Call, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]
-) -> tuple[str, ...]:
+def _arguments(call: Call, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]) -> tuple[str, ...]:
     slots = {buffer.name: slot for buffer, slot in zip(call.region.buffers, call.args, strict=True)}
     for packed in lowered.packed:
         sources = tuple(slots[name] for name in packed.sources)
         key = (packed.kernel.name, sources)
         if key not in packings:
             name = f"packed{len(packings)}"
-            packings[key] = Packing(name, packed.param.dtype, packed.param.elements, packed.kernel.name, sources)
-        slots[packed.param.name] = packings[key].slot
-    return tuple(slots[param.name] for param in lowered.kernel.params)
+            packings[key] = Packing(name, packed.dtype, packed.elements, packed.kernel.name, sources)
+        slots[packed.name] = packings[key].slot
+    return tuple(slots[arg] for arg in lowered.args)
 
 
 def _spread(kernels: Sequence[Kernel]) -> list[list[str]]:
@@ -102,7 +99,7 @@ def _entries(kernels: Sequence[Kernel], table: LaunchTable, flush: bool) -> str:
 
 
 def _entry(head: str, calls: Sequence[tuple[str, int]], flush: bool, timed: bool) -> list[str]:
-    lines = [f"void {head} {{", "  eq_run run;", f"  eq_run_begin(&run, {int(flush)});"]
+    lines = [f"EQ_EXPORT void {head} {{", "  eq_run run;", f"  eq_run_begin(&run, {int(flush)});"]
     if timed:
         lines.append("  uint64_t before = eq_now(), after;")
     at = 0
@@ -112,12 +109,3 @@ def _entry(head: str, calls: Sequence[tuple[str, int]], flush: bool, timed: bool
             lines.append(f"  after = eq_now(); ns[{number}] = after - before; before = after;")
         at += count
     return [*lines, "  eq_run_end(&run);", "}"]
-
-
-def renamed(lowered: Lowered, name: str) -> Lowered:
-    """The same kernels under C names that nothing else in the program has."""
-    packed = tuple(
-        msgspec.structs.replace(each, kernel=msgspec.structs.replace(each.kernel, name=f"{name}_pack{number}"))
-        for number, each in enumerate(lowered.packed)
-    )
-    return Lowered(msgspec.structs.replace(lowered.kernel, name=name), packed)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from codegen.halo import halo
 from codegen.indexbook_to_poly_view import poly_view
 from codegen.poly_view_to_poly_core import poly_core
 from codegen.region_to_indexbook import index_book
+from codegen.sites import find_sites
 from ir.indexbook import IndexBook
-from ir.poly_core import PolyCore
+from ir.poly_core import Halo, PolyCore
 from ir.poly_view import PolyView
 from ir.region import Region
 
@@ -26,6 +29,10 @@ class Facts:
     @property
     def view(self) -> PolyView:
         return poly_view(self.region)
+
+    def halo(self, tile: Mapping[str, int]) -> Halo:
+        """What a tile of `tile[axis]` outputs per outer axis (missing: all) reads beyond its own points."""
+        return halo(self.region, find_sites(self.region), self.core.accesses, tile)
 
 
 @lru_cache(maxsize=4096)

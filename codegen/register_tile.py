@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.blocks import Block, LaneAxis
-from codegen.contraction_frame import DepthBlock, Frame, bound, lanes_along, tail_lanes
+from codegen.contraction_frame import DepthBlock, Frame, lanes_along, tail_lanes
 from codegen.pack import operand_value, over_runs, over_terms, term_of
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.cpu import Assign, Call, Const, If, Inside, Load, Reg, Store, Value, Within
+from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
 
 Fetch = Callable[[Frame, Block, AxisExpr], Value]
 """A row's or column's value for one term: (frame, block, number of the term in its block) → value."""
@@ -23,7 +23,7 @@ Fetch = Callable[[Frame, Block, AxisExpr], Value]
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Where the sums of one register tile lie: row i, column j at base + i·NR + j of `buffer`."""
+    """Where the sums of one register tile lie: row i, column j at base + i·NR + j of the kernel's `buffer`."""
 
     buffer: str
     base: AxisExpr
@@ -31,7 +31,8 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Side:
-    """A packed operand as the tile reads it: element x of term k at base + k·term + x·element of `buffer`."""
+    """A packed operand as the tile reads it: element x of term k at base + k·term + x·element of the kernel's
+    `buffer`."""
 
     buffer: str
     base: AxisExpr
@@ -207,8 +208,11 @@ def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j:
     if panel is not None:
         base = panel.base.shift(j * lanes)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator)
-    at = bound(block, "column", column.shift(j * lanes), view.n - 1 + frame.blocks.nr)
-    (variable,) = at.axes or (frame.writer.variable("column", 0, 0),)
+    first = j * lanes
+    variable = frame.writer.variable("column", first, max(first + 1, view.n - 1 + frame.blocks.nr))
+    block.add(Bind(variable, column.shift(first)))
+    block.variables.add(variable)
+    at = frame.writer.axis(variable)
     count = tail_lanes(block, [constant(view.n) - at], whole=view.n % frame.blocks.nr == 0)
     lanes_here = LaneAxis(variable, count)
     pieces = frame.along(view.columns, at)

@@ -6,11 +6,12 @@ the way; an accumulator is computed in the outer scope, and what it accumulates 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ir.axis_map import AxisMap, compose
 from ir.poly_core import Site
-from ir.region import Op, Operand, Region
+from ir.region import Let, Operand, Region
 
 ACCUMULATORS = frozenset({"contraction", "reduce", "scan"})
 
@@ -27,13 +28,13 @@ class Read:
     map: AxisMap
 
 
-@dataclass
+@dataclass(frozen=True)
 class Sites:
-    """The scopes with the sizes of their axes, the sites and reads in the order in which they are met, each once."""
+    """The scopes with the sizes of their axes (outer first), the sites, and the reads."""
 
-    scopes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    sites: dict[Site, None] = field(default_factory=dict)
-    reads: dict[Read, None] = field(default_factory=dict)
+    scopes: dict[str, tuple[int, ...]]
+    sites: tuple[Site, ...]
+    reads: tuple[Read, ...]
 
     def of(self, value: str) -> list[Site]:
         """Every site of one value."""
@@ -52,31 +53,35 @@ def scope_axes(sizes: tuple[int, ...], reduced: int) -> tuple[str, ...]:
 
 
 def find_sites(region: Region) -> Sites:
-    """Every scope, site and read of the region, in body order."""
-    ops = {let.name: let.op for let in region.body}
+    """Every scope, site and read of the region, in body order, the yields first."""
     outer = outer_scope(region)
-    found = Sites({outer: region.outputs[0].memref.shape})
-    for each in region.yields:
-        found.reads[Read(each.buffer, -1, each.value, outer, each.map)] = None
-        _visit(found, ops, each.value, outer, each.map)
-    return found
+    pending: dict[str, dict[tuple[str, AxisMap], None]] = {}
+    yields = [Read(each.buffer, -1, each.value, outer, each.map) for each in region.yields]
+    for read in yields:
+        pending.setdefault(read.source, {})[outer, read.map] = None
+    met: list[tuple[Let, list[Read]]] = []
+    for let in reversed(region.body):  # in SSA order all readers come later
+        if let.name in pending:
+            reads = _reads(let, pending[let.name])
+            met.append((let, reads))
+            for read in reads:
+                pending.setdefault(read.source, {})[read.scope, read.map] = None
+    met.reverse()
+    scopes = {let.name: let.op.domain for let, _ in met if let.op.kind in ACCUMULATORS}
+    return Sites(
+        scopes={outer: region.outputs[0].memref.shape, **scopes},
+        sites=tuple(Site(let.name, scope, at) for let, _ in met for scope, at in pending[let.name]),
+        reads=(*yields, *(read for _, reads in met for read in reads)),
+    )
 
 
-def _visit(found: Sites, ops: dict[str, Op], value: str, scope: str, at: AxisMap) -> None:
-    op = ops.get(value)
-    site = Site(value, scope, at)
-    if op is None or site in found.sites:
-        return
-    accumulates = op.kind in ACCUMULATORS
-    if accumulates and value in found.scopes:
-        found.sites[site] = None
-        return
-    if accumulates:
-        found.scopes[value] = op.domain
-    for position, operand in enumerate(op.inputs):
-        if isinstance(operand, Operand):
-            inside = value if accumulates else scope
-            there = operand.map if accumulates else compose(operand.map, at)
-            found.reads[Read(value, position, operand.value, inside, there)] = None
-            _visit(found, ops, operand.value, inside, there)
-    found.sites[site] = None
+def _reads(let: Let, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
+    """What a value reads: once in its own scope if it accumulates, else at each of its places."""
+    operands = [(position, each) for position, each in enumerate(let.op.inputs) if isinstance(each, Operand)]
+    if let.op.kind in ACCUMULATORS:
+        return [Read(let.name, position, each.value, let.name, each.map) for position, each in operands]
+    return [
+        Read(let.name, position, each.value, scope, compose(each.map, at))
+        for scope, at in places
+        for position, each in operands
+    ]

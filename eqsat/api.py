@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from eqsat import pipeline
+from eqsat.clock import Progress
 from eqsat.compiled import Compiled
 from eqsat.model import read_model
 from eqsat.options import Budget, Options, exactness_named
-from eqsat.pipeline import Progress
 from eqsat.program import Program
 from eqsat.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind

@@ -15,20 +15,23 @@ from itertools import product
 import msgspec
 
 from eqsat.egraph_view import EGraphView, ENode
-from eqsat.kernel_tree import Forest, Tree, buffer_of, inline_classes
-from ir.axis_map import parse_map
+from eqsat.kernel_tree import VIEWS, Forest, Tree, buffer_of, inline_classes
+from eqsat.read_facts import ReadFacts
+from ir.term import Sort
 
-VIEWS = ("PView", "EView")
-"""Movements on their way down to the reads: no kernel can hold one."""
+_Node = tuple[ENode, tuple[int, ...]]
+"""An e-node and the class arguments that are decided inside the kernel."""
 
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many survive per class inside kernels and per Buf class, and what one kernel may accumulate."""
+    """How many survive per class of values, of epilogues, and of buffers; what one kernel may accumulate; how many
+    combinations of operands are looked at per node."""
 
     alternatives: int = 6
+    epilogues: int = 12
     candidates: int = 24
     contractions: int = 1
     accumulators: int = 2
@@ -43,7 +46,7 @@ class Enumeration:
 
     Args:
         bound: the pricer's plan-free lower bound.
-        free: Buf classes that cost nothing to have: constants, the program's outputs (and all inputs).
+        outputs: Buf classes that some kernel must write in any case.
         constant: Buf classes that are known when the program is built.
     """
 
@@ -51,7 +54,7 @@ class Enumeration:
         self,
         view: EGraphView,
         bound: LowerBound,
-        free: Iterable[int] = (),
+        outputs: Iterable[int] = (),
         constant: frozenset[int] = frozenset(),
         limits: Limits = DEFAULT,
     ) -> None:
@@ -59,11 +62,14 @@ class Enumeration:
         self.forest = Forest(view)
         self._bound = bound
         self._constant = constant
-        self._free = frozenset(free) | {c for c, nodes in view.classes.items() if _is_input(nodes)}
+        given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
+        self._free = given | constant
         self._alternatives: dict[int, tuple[Tree, ...]] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
-        self._copies: dict[int, bool] = {}
+        self._reads = ReadFacts(view, given)
+        self._nodes: dict[int, list[_Node]] = {}
         self._written: dict[int, Tree] = {}
+        self._stored_ns: dict[int, float] = {}
 
     def of(self, buffer: int) -> tuple[Tree, ...]:
         """The candidates of a Buf class, the most promising first."""
@@ -72,10 +78,10 @@ class Enumeration:
         return self._candidates[buffer]
 
     def as_written(self, buffer: int) -> Tree | None:
-        """The kernel that the program was loaded with: legal whatever the rules found."""
+        """The least kernel that the program was loaded with: legal whatever the rules found."""
         self.of(buffer)
-        made = [self._as_loaded(node) for node in self._stores(buffer)]
-        return next((tree for tree in made if tree is not None), None)
+        made = [tree for node in self._stores(buffer) if (tree := self._as_loaded(node)) is not None]
+        return min((tree for tree in made if buffer not in tree.reads), key=_size, default=None)
 
     def bound_of(self, buffer: int, tree: Tree) -> float:
         """A time in ns that no plan of this candidate can beat."""
@@ -85,7 +91,8 @@ class Enumeration:
         stores = self._stores(buffer)
         for node in stores:
             self._settle(int(node.args[0]))
-        trees = [tree for node in stores for tree in self._combined(node) if buffer not in tree.reads]
+        made = [tree for node in stores for tree in self._combined(node, (int(node.args[0]),))]
+        trees = [tree for tree in made if buffer not in tree.reads]
         return self._best(trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
 
     def _stores(self, buffer: int) -> list[ENode]:
@@ -94,13 +101,13 @@ class Enumeration:
     def _settle(self, root: int) -> None:
         """Find the alternatives of a class and of all below it that are not known yet."""
         order = self._below(root)
+        place = {each: position for position, each in enumerate(order)}
         readers: dict[int, dict[int, None]] = {each: {} for each in order}
         for each in order:
-            for node in self._extractable(each):
-                for kid in inline_classes(self.view, node):
+            for _, kids in self._extractable(each):
+                for kid in kids:
                     if kid in readers:
                         readers[kid][each] = None
-        place = {each: position for position, each in enumerate(order)}
         waiting = list(range(len(order)))
         queued = set(waiting)
         while waiting:
@@ -115,27 +122,29 @@ class Enumeration:
     def _below(self, root: int) -> list[int]:
         """The unknown classes from `root` down, operands first as far as there are no cycles."""
         order: dict[int, None] = {}
-        entered = set(self._alternatives)
+        entered = set(order)
         stack: list[tuple[int, bool]] = [(root, False)]
         while stack:
             each, done = stack.pop()
             if done:
                 order[each] = None
-            elif each not in entered:
+            elif each not in entered and each not in self._alternatives:
                 entered.add(each)
                 stack.append((each, True))
-                kids = [kid for node in self._extractable(each) for kid in inline_classes(self.view, node)]
-                stack.extend((kid, False) for kid in reversed(kids))
+                below = [kid for _, kids in self._extractable(each) for kid in kids]
+                stack.extend((kid, False) for kid in reversed(below))
         return list(order)
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
         before = self._alternatives.get(each, ()), self._written.get(each)
-        made = [tree for node in self._extractable(each) for tree in self._combined(node)]
+        made = [tree for node, kids in self._extractable(each) for tree in self._combined(node, kids)]
         loaded = [tree for node in self.view.classes[each] if (tree := self._as_loaded(node)) is not None]
-        self._alternatives[each] = self._best([*before[0], *made], self.limits.alternatives)
+        inner = self.view.sorts[each] is not Sort.EPI
+        keep = self.limits.alternatives if inner else self.limits.epilogues
+        self._alternatives[each] = self._best([*before[0], *made], keep, inner=inner)
         if loaded:
-            self._written[each] = min(loaded, key=self._rank)
+            self._written[each] = min(loaded, key=_size)
         return (self._alternatives[each], self._written.get(each)) != before
 
     def _as_loaded(self, node: ENode) -> Tree | None:
@@ -145,33 +154,17 @@ class Enumeration:
             return None
         return self.forest.make(node, tuple(kid for kid in kids if kid is not None))
 
-    def _extractable(self, each: int) -> list[ENode]:
-        """The nodes of a class that a kernel can hold. A read of a mere copy is left out where something else
-        gives the value: reading the copy's source moves no more bytes."""
-        nodes = [node for node in self.view.classes[each] if node.ctor not in VIEWS]
-        kept = [node for node in nodes if node.ctor != "Load" or not self._reads_copy(node)]
-        return kept or nodes
+    def _extractable(self, each: int) -> list[_Node]:
+        """The nodes of a class that a kernel can hold, without reads that gain nothing where others are left."""
+        if each not in self._nodes:
+            nodes = [node for node in self.view.classes[each] if node.ctor not in VIEWS]
+            kept = [node for node in nodes if node.ctor != "Load" or not self._reads.gain_nothing(node)]
+            self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
+        return self._nodes[each]
 
-    def _reads_copy(self, node: ENode) -> bool:
-        buffer = int(node.args[0])
-        return buffer not in self._free and parse_map(str(node.args[1])).fill is None and self._is_copy(buffer)
-
-    def _is_copy(self, buffer: int) -> bool:
-        """Whether one way to compute the buffer is to read another, moved."""
-        if buffer not in self._copies:
-            self._copies[buffer] = any(
-                read.ctor == "Load" and read.args[0] != buffer
-                for store in self.view.classes[buffer]
-                if store.ctor == "Store"
-                for pure in self.view.classes[int(store.args[0])]
-                if pure.ctor == "Pure"
-                for read in self.view.classes[int(pure.args[0])]
-            )
-        return self._copies[buffer]
-
-    def _combined(self, node: ENode) -> Iterator[Tree]:
+    def _combined(self, node: ENode, operands: tuple[int, ...]) -> Iterator[Tree]:
         """The node over every choice of its operands, as far as one kernel may hold them."""
-        choices = [self._alternatives.get(kid, ()) for kid in inline_classes(self.view, node)]
+        choices = [self._alternatives.get(kid, ()) for kid in operands]
         while _product(choices) > self.limits.combinations:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
@@ -186,22 +179,33 @@ class Enumeration:
         contractions = sum(each.node.ctor == "Contract" for each in tree.accumulators)
         return contractions <= self.limits.contractions and len(tree.accumulators) <= self.limits.accumulators
 
-    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0) -> tuple[Tree, ...]:
+    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising, none dominated by another."""
         kept: list[Tree] = []
-        for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written)):
+        for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
             if len(kept) == keep:
                 break
             if not any(_dominates(other, tree) for other in kept):
                 kept.append(tree)
         return tuple(kept)
 
-    def _rank(self, tree: Tree, written: int = 0) -> tuple[bool, float, int, int, int]:
-        """Constants first, then the least time of the kernel and of what must be stored for it, then simplicity."""
+    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[bool, float, int, int, int]:
+        """Constants first, then the least time of the kernel and of what must be stored for it, then simplicity.
+
+        An inner value cannot hold an accumulator: what one gives must be stored for every alternative alike.
+        """
         stored = [buffer for buffer in tree.reads if buffer not in self._free]
+        if inner:
+            stored = [buffer for buffer in stored if self._reads.is_avoidable(buffer)]
         time = self._bound(tree.flops, sum(tree.reads.values()) + written)
-        time += sum(self._bound(0, 2 * self.forest.type_of(buffer).nbytes) for buffer in stored)
+        time += sum(map(self._storing, stored))
         return not self._constant.issuperset(tree.reads), time, tree.flops, len(tree.work), tree.serial
+
+    def _storing(self, buffer: int) -> float:
+        """The least time to write a buffer and read it again, by a kernel more."""
+        if buffer not in self._stored_ns:
+            self._stored_ns[buffer] = self._bound(0, 2 * self.forest.type_of(buffer).nbytes)
+        return self._stored_ns[buffer]
 
 
 def _dominates(a: Tree, b: Tree) -> bool:
@@ -212,6 +216,11 @@ def _dominates(a: Tree, b: Tree) -> bool:
         and all(size <= b.reads[buffer] for buffer, size in a.reads.items())
         and a.kinds == b.kinds
     )
+
+
+def _size(tree: Tree) -> tuple[int, int, int]:
+    """Operations, the places it reads, age: small kernels first."""
+    return len(tree.work), len(tree.reads), tree.serial
 
 
 def _is_input(nodes: Iterable[ENode]) -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from eqsat.saturate import SaturationStats
-from ir.diagnostics import Diagnostic, Kind, fail
+from eqsat.artifact import Artifact
+from eqsat.model import BoundModel
+from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
-from ir.module import Module
-from ir.pricer import Price
-from ir.target import Target
 
 
 class Executable(Protocol):
@@ -28,6 +27,15 @@ class Executable(Protocol):
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
         """ns per kernel launch: an array [repeats, launches]."""
+        ...
+
+
+class Library(Protocol):
+    """The machine code of a program."""
+
+    @property
+    def path(self) -> Path:
+        """The shared object."""
         ...
 
 
@@ -47,48 +55,35 @@ class KernelReport(msgspec.Struct, frozen=True):
     measured_ns: float | None = None
 
 
-class Stats(msgspec.Struct, frozen=True):
-    """How a program came about. seconds: stage → wall clock; candidates: kernels priced by extraction."""
+class Stages(Protocol):
+    """The dumps of a program, computed when they are asked for."""
 
-    uops: int
-    kernels_before: int
-    kernels_after: int
-    candidates: int
-    estimated_before_ns: float
-    saturation: SaturationStats
-    seconds: dict[str, float]
-    cached: bool = False
-
-
-Stage = Callable[[], Any]
+    def __call__(self, stage: str) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """All there is to know of one variant. `stages` computes each dump when it is asked for."""
+    """All there is to know of one variant: `kernels` has one report per launch; `seconds` says what each stage of
+    this compilation took."""
 
-    inputs: Mapping[str, TensorType]
-    outputs: Sequence[tuple[str, TensorType]]
-    target: Target
-    module: Module
-    prices: Sequence[Price]
+    bound: BoundModel
+    artifact: Artifact
     kernels: tuple[KernelReport, ...]
-    sources: Mapping[str, str]
-    stats: Stats
+    seconds: Mapping[str, float]
     notes: tuple[Diagnostic, ...]
     executable: Executable
-    stages: Mapping[str, Stage]
+    library: Library
+    stages: Stages
 
-    def dump(self, stage: str) -> Any:
-        """A stage of the path, JSON-ready. Raises EqsatError for a stage that this program has not."""
-        if stage not in self.stages:
-            fail(
-                Kind.UNSUPPORTED_OP,
-                "dump",
-                f"no stage {stage!r} in a program for {self.target.name}",
-                hint=", ".join(self.stages),
-            )
-        return self.stages[stage]()
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """What the caller passes, by name, in order."""
+        return self.bound.signature
+
+    @property
+    def outputs(self) -> list[tuple[str, TensorType]]:
+        """Name and type of each result, in order."""
+        return [(name, self.bound.graph.types[name]) for name in self.bound.graph.outputs]
 
     def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
         """The kernel reports with the median of `repeats` measured runs."""

@@ -68,9 +68,9 @@ def estimate(work: Work, target: Target, terms: Terms = ALL_TERMS) -> Estimate:
 
 def lower_bound_ns(flops: float, bytes_moved: float, target: Target, terms: Terms = ALL_TERMS) -> float:
     """A time in ns that no plan can beat: every unit busy, at the highest peak of the machine."""
-    fastest = max(target.peak_flops, key=lambda dtype: (target.peak_flops[dtype], dtype))
-    ideal = Work(flops=flops, bytes=bytes_moved, compute_dtype=fastest, occupancy=1.0, efficiency=1.0)
-    return estimate(ideal, target, terms).time_ns
+    compute = flops / max(target.peak_flops.values()) if terms.compute else 0.0
+    memory = transfer_seconds(bytes_moved, target, terms) if terms.memory else 0.0
+    return max(compute, memory) * NS + (target.launch_ns if terms.launch else 0.0)
 
 
 def peak(target: Target, dtype: str) -> float:

@@ -68,6 +68,9 @@ class Problem:
         return {buffer: tuple(readers) for buffer, readers in found.items()}
 
 
+_Set = tuple[float, int]
+"""A set of columns: the sum of their costs, and the set as bits."""
+
 Extractor = Callable[[Problem], tuple[int, ...] | None]
 """Columns that compute every root, in an order in which they can run; None when there is no cover."""
 
@@ -77,7 +80,7 @@ def pareto(problem: Problem, sets: int = SETS) -> tuple[int, ...] | None:
     program = _ParetoProgram(problem, sets)
     _to_fixpoint(problem, program.improve)
     found = program.together(problem.roots)
-    return resolve(problem, _members(found[0].mask)) if found else None
+    return resolve(problem, members(found[0][1])) if found else None
 
 
 def greedy(problem: Problem) -> tuple[int, ...] | None:
@@ -181,59 +184,56 @@ def _to_fixpoint(problem: Problem, improve: Callable[[int], bool]) -> None:
                     heapq.heappush(queue, again)
 
 
-@dataclass(frozen=True, order=True)
-class _Set:
-    """A set of columns as bits, and the sum of their costs."""
-
-    cost: float
-    mask: int
-
-
 class _ParetoProgram:
     """Per buffer the cheapest sets of columns that compute it."""
 
     def __init__(self, problem: Problem, keep: int) -> None:
         self._problem, self._keep = problem, keep
-        self._sets: dict[int, tuple[_Set, ...]] = {}
-        self._writes = {
-            buffer: sum(1 << index for index in indices) for buffer, indices in problem.writers.items()
-        }
+        self._sets: dict[int, list[_Set]] = {}
+        self._writes = {buffer: sum(1 << index for index in indices) for buffer, indices in problem.writers.items()}
 
     def improve(self, buffer: int) -> bool:
         """Combine what is known of the sources; whether the buffer's sets changed."""
-        found = {each.mask: each for each in self._sets.get(buffer, ())}
+        before = self._sets.get(buffer, [])
+        found = {mask: cost for cost, mask in before}
         for index in self._problem.writers.get(buffer, ()):
             column = self._problem.columns[index]
-            for each in self.together(column.reads, without=self._writes[buffer]):
-                mask = each.mask | 1 << index
-                found.setdefault(mask, _Set(each.cost + column.cost, mask))
-        best = tuple(sorted(found.values())[: self._keep])
-        changed = best != self._sets.get(buffer, ())
-        self._sets[buffer] = best
-        return changed
+            for cost, mask in self.together(column.reads, without=self._writes[buffer]):
+                found.setdefault(mask | 1 << index, cost + column.cost)
+        self._sets[buffer] = self._cheapest(found)
+        return self._sets[buffer] != before
 
     def together(self, buffers: Sequence[int], without: int = 0) -> list[_Set]:
-        """The cheapest unions of one set per buffer, with no column of `without`."""
-        unions = [_Set(0.0, 0)]
+        """The cheapest unions of one set per buffer, with no column of `without`.
+
+        Were costs additive, the K cheapest sums of two sorted lists would pair ranks with (i + 1)(j + 1) ≤ K.
+        """
+        unions: list[_Set] = [(0.0, 0)]
         for buffer in buffers:
-            found: dict[int, _Set] = {}
-            for other in self._sets.get(buffer, ()):
-                if not other.mask & without:
-                    for union in unions:
-                        joined = self._join(union, other)
-                        found.setdefault(joined.mask, joined)
-            unions = sorted(found.values())[: self._keep]
+            known = [each for each in self._sets.get(buffer, ()) if not each[1] & without]
+            if len(unions) == 1 and unions[0][1] == 0:
+                unions = known
+                continue
+            found: dict[int, float] = {}
+            for rank, union in enumerate(unions):
+                for other in known[: self._keep // (rank + 1)]:
+                    cost, mask = self._join(union, other)
+                    found.setdefault(mask, cost)
+            unions = self._cheapest(found)
         return unions
 
+    def _cheapest(self, found: Mapping[int, float]) -> list[_Set]:
+        return sorted((cost, mask) for mask, cost in found.items())[: self._keep]
+
     def _join(self, a: _Set, b: _Set) -> _Set:
-        mask = a.mask | b.mask
-        if mask == a.mask or mask == b.mask:
-            return a if mask == a.mask else b
+        more = b[1] & ~a[1]
+        if not more:
+            return a
         columns = self._problem.columns
-        return _Set(a.cost + sum(columns[index].cost for index in _members(b.mask & ~a.mask)), mask)
+        return a[0] + sum([columns[index].cost for index in members(more)]), a[1] | b[1]
 
 
-def _members(mask: int) -> list[int]:
+def members(mask: int) -> list[int]:
     """The positions of the bits set."""
     found = []
     while mask:

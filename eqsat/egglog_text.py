@@ -15,6 +15,9 @@ from ir.term import Analysis, App, Ctor, Fact, Prim, Sort, Term, Var, sort_of
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
 ANALYSES = "analyses"
+SEPARATOR = "\x1f"
+SEPARATOR_TEXT = f'"{SEPARATOR}"'
+"""Stands between a primitive's path and its arguments, which cross to Python as one text: each text is pickled."""
 
 
 def witness(ctor: str) -> str:
@@ -129,17 +132,19 @@ class _Body:
         if isinstance(term, Fact):
             value = f"({term.analysis.name} {self.text(term.term)})"
         else:
-            args = [self._as_python(arg) for arg in term.args]
-            value = f"(py-to-string (py-call $call (py-from-string {quoted(term.fn.path)}) {' '.join(args)}))"
+            parts = [quoted(term.fn.path)]
+            for arg in term.args:
+                parts += [SEPARATOR_TEXT, self._as_text(arg)]
+            value = f"(py-to-string (py-call $call (py-from-string (+ {' '.join(parts)}))))"
         name = f"?text{len(self._bound)}_"
         self.facts.append(f"(= {name} {value})")
         if isinstance(term, Prim):
             self.facts.append(f'(!= {name} "")')
         return name
 
-    def _as_python(self, arg: Term) -> str:
+    def _as_text(self, arg: Term) -> str:
         text = self.text(arg)
-        return f"(py-from-string {text if sort_of(arg) is Sort.STR else f'(to-string {text})'})"
+        return text if sort_of(arg) is Sort.STR else f"(to-string {text})"
 
     def _all(self, terms: Sequence[Term]) -> str:
         return " ".join(map(self.text, terms))

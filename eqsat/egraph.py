@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from eqsat.egglog_text import SEPARATOR
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.term import Primitive
 
@@ -103,12 +104,13 @@ class EGraph:
 
 
 @lru_cache(maxsize=_CALLS)
-def call_primitive(path: str, *args: str) -> str:
-    """The primitive at `module:name` on texts: what egglog calls; answers are remembered."""
+def call_primitive(call: str) -> str:
+    """What egglog calls: `module:name` of a primitive and its arguments, in one text; answers are remembered."""
+    path, *args = call.split(SEPARATOR)
     return _imported(path)(*args)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _imported(path: str) -> Callable[..., str]:
     module, _, name = path.partition(":")
     found = getattr(importlib.import_module(module), name)

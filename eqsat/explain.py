@@ -18,14 +18,15 @@ WIDTH = 120
 def explain(compiled: Compiled) -> str:
     """The whole program, then each kernel: its uops, the rules that fired to build it, its plan and its price."""
     total = sum(kernel.estimated_ns for kernel in compiled.kernels)
-    stats = compiled.stats
+    stats = compiled.artifact.stats
+    target = compiled.artifact.target.name
     lines = [
         f"{stats.uops} uops, {stats.kernels_before} kernels before and {stats.kernels_after} after; "
-        f"{micros(stats.estimated_before_ns)} before and {micros(total)} after, estimated for {compiled.target.name}.",
+        f"{micros(stats.estimated_before_ns)} before and {micros(total)} after, estimated for {target}.",
         "",
         rendered(kernel_table(compiled.kernels)),
     ]
-    for kernel, price in zip(compiled.kernels, compiled.prices, strict=True):
+    for kernel, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
         plan = price.plan
         lines += [
             f"{kernel.name} ({kernel.function})",

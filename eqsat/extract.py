@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from eqsat.candidates import DEFAULT, Enumeration, Limits, constant_classes
-from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, shuffled
+from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, greedy, shuffled
 from eqsat.egraph_view import EGraphView
 from eqsat.kernel_tree import Tree, structure
 from eqsat.term_to_region import region_of
@@ -97,7 +98,9 @@ def extract(
     """
     if extractor not in EXTRACTORS:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
-    return Extraction(view, outputs, pricer, constants, limits).cover(EXTRACTORS[extractor])
+    extraction = Extraction(view, outputs, pricer, constants, limits)
+    extraction.learn()
+    return extraction.cover(EXTRACTORS[extractor])
 
 
 def random_cover(
@@ -134,7 +137,7 @@ class Extraction:
         self._inputs = frozenset(inputs.values())
         self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
         roots = [buffer for _, buffer in self.outputs]
-        self.enumeration = Enumeration(view, pricer.lower_bound, [*roots, *self.constant], self.constant, limits)
+        self.enumeration = Enumeration(view, pricer.lower_bound, roots, self.constant, limits)
         self.names = buffer_names(view, inputs, roots)
         self._pricer = pricer
         self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
@@ -147,6 +150,16 @@ class Extraction:
         """The cover that `extractor` makes of the priced candidates."""
         for buffer in self._roots:
             self._demand(buffer)
+        return self._finished(self._settled(extractor))
+
+    def learn(self) -> None:
+        """Price what cheaply found covers choose, so that a dearer extractor starts from good estimates."""
+        for buffer in self._roots:
+            self._demand(buffer)
+        self._settled(greedy)
+
+    def _settled(self, extractor: Extractor) -> list[_Choice]:
+        """A cover of priced kernels: cover, price what was chosen, cover again."""
         for attempt in range(ROUNDS + 1):
             columns, choices = self._columns(priced_only=attempt == ROUNDS)
             chosen = extractor(Problem(columns, self._roots))
@@ -155,7 +168,7 @@ class Extraction:
                 continue
             picked = [choices[index] for index in chosen]
             if not self._price_all(picked):
-                return self._finished(picked)
+                return picked
         return self._without_cover()
 
     def _demand(self, buffer: int) -> None:
@@ -258,7 +271,7 @@ class Extraction:
         if not added:
             self._without_cover()
 
-    def _without_cover(self) -> Cover:
+    def _without_cover(self) -> NoReturn:
         blocked = [buffer for buffer, several in self._choices.items() if all(each.refused for each in several)]
         reasons = {each.buffer: each.reason for each in self._refusals}
         raise EqsatError(
@@ -318,9 +331,7 @@ class _Choice:
 
 def input_classes(view: EGraphView) -> dict[str, int]:
     """The Buf class of every input by its name."""
-    return {
-        str(node.args[0]): each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"
-    }
+    return {str(node.args[0]): each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
 
 
 def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:

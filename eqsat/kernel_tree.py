@@ -19,6 +19,9 @@ from ir.term_text import parse_sizes, parse_type
 INLINE = (Sort.PRO, Sort.ACC, Sort.EPI)
 """The sorts that live inside a kernel."""
 
+VIEWS = ("PView", "EView")
+"""Movements on their way down to the reads: no kernel can hold one."""
+
 
 class Tree:
     """One shared term.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
+
+from ir.diagnostics import Kind, fail
 from ir.rule import Exactness
 
 
@@ -19,11 +19,21 @@ class Budget(msgspec.Struct, frozen=True):
     seconds: float | None = None
 
 
+def exactness_named(wanted: str | Exactness) -> Exactness:
+    """The level of that name. Raises EqsatError, UnsoundRule, for a name that is none."""
+    if isinstance(wanted, Exactness):
+        return wanted
+    known = {level.name.lower(): level for level in Exactness}
+    if wanted not in known:
+        fail(Kind.UNSOUND_RULE, "options", f"there is no exactness {wanted!r}", hint=", ".join(known))
+    return known[wanted]
+
+
 class Options(msgspec.Struct, frozen=True):
     """The keywords of `optimize_and_compile`.
 
     rules: names of the families to use (None: all). exactness: the highest level allowed. extractor: by name.
-    threads: 0 means every core. verify: compare with playback on random inputs after compiling.
+    strict: refuse what the loader would insert.
     """
 
     rules: tuple[str, ...] | None = None
@@ -31,11 +41,4 @@ class Options(msgspec.Struct, frozen=True):
     extractor: str = "pareto"
     cost_model: str = "roofline"
     budget: Budget = Budget()
-    threads: int = 0
-    verify: bool = False
     strict: bool = False
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What of the options shapes the compiled program: part of its cache key."""
-        chosen: dict[str, Any] = msgspec.to_builtins(self)
-        return {key: value for key, value in chosen.items() if key not in ("threads", "verify")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from eqsat.arrays import adopt, family_of, give_back, writable
 from eqsat.compiled import Compiled, KernelReport
 from eqsat.model import Model
+from eqsat.stats import Stats
 from ir.diagnostics import Diagnostic, Kind, fail
 
 Specialise = Callable[[Mapping[str, int]], Compiled]
@@ -59,14 +61,18 @@ class Program:
     def __repr__(self) -> str:
         if self._latest is None:
             return f"Program(free dims: {', '.join(self._free)}; no variant yet)"
-        return (
-            f"Program({len(self.kernels)} kernels for {self._latest.target.name}, {self.cost / 1e3:.1f} µs estimated)"
-        )
+        target = self._latest.artifact.target.name
+        return f"Program({len(self.kernels)} kernels for {target}, {self.cost / 1e3:.1f} µs estimated)"
 
     @property
     def variants(self) -> list[dict[str, int]]:
         """The sizes for which there is compiled code; one empty entry where no size was free."""
         return [dict(key) for key in self._variants]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The results' names, in order."""
+        return [name for name, _ in self._compiled.outputs]
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -79,9 +85,9 @@ class Program:
         return sum(kernel.estimated_ns for kernel in self.kernels)
 
     @property
-    def stats(self) -> Any:
+    def stats(self) -> Stats:
         """Sizes, rules fired, stop reasons, seconds per stage."""
-        return self._compiled.stats
+        return self._compiled.artifact.stats
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -96,11 +102,11 @@ class Program:
 
     def source(self) -> str:
         """The kernels' text."""
-        return "\n".join(self._compiled.sources.values())
+        return "\n".join(self._compiled.artifact.kernels.values())
 
     def dump(self, stage: str) -> Any:
         """Any stage of the path as JSON-ready data; the text stages ("c") as text."""
-        return self._compiled.dump(stage)
+        return self._compiled.stages(stage)
 
     def profile(self, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The reports with the median measured ns of `repeats` runs beside the estimate."""
@@ -109,7 +115,19 @@ class Program:
         inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
         return compiled.profile(inputs, self._threads, repeats)
 
-    def save(self, path: str) -> None:
+    def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Seeded arrays for the arguments: unit normal floats, small integers, fair bools."""
+        from eqsat.verify import random_inputs
+
+        return random_inputs(self._compiled.inputs, seed)
+
+    def verify(self, seed: int = 0) -> dict[str, float]:
+        """The error of each output against playback on random inputs; EqsatError, WrongResult, if it is wrong."""
+        from eqsat.verify import verify_compiled
+
+        return verify_compiled(self._compiled, seed, self._threads)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that `eqsat.load` needs to `path`, atomically: it needs no compiler on a like machine."""
         from eqsat.store import save
 

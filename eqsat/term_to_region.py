@@ -106,13 +106,9 @@ class _Builder:
             case "PBin" | "PTern" | "EBin" | "ETern":
                 return self._op("ewise", str(args[0]), str(args[1]), tree.axes, tree.kids, domain)
             case "Reduce":
-                return self._accumulate(
-                    tree, "reduce", str(args[0]), str(args[1]), parse_sizes(str(args[2])), domain
-                )
+                return self._accumulate(tree, "reduce", str(args[0]), str(args[1]), parse_sizes(str(args[2])), domain)
             case "Contract":
-                return self._accumulate(
-                    tree, "contraction", "sum", str(args[0]), parse_sizes(str(args[1])), domain
-                )
+                return self._accumulate(tree, "contraction", "sum", str(args[0]), parse_sizes(str(args[1])), domain)
             case "Scan":
                 along = int(args[2])
                 axes = {**tree.axes, along: domain[along]}
@@ -145,9 +141,7 @@ class _Builder:
         )
         return self._let(op, order[: len(order) - reduced])
 
-    def _accumulate(
-        self, tree: Tree, kind: OpKind, fn: str, element: str, sizes: Sizes, domain: Sizes
-    ) -> _Value:
+    def _accumulate(self, tree: Tree, kind: OpKind, fn: str, element: str, sizes: Sizes, domain: Sizes) -> _Value:
         """The reduced axes come last, in the domain of the operands and of the op."""
         inner = domain + sizes
         axes = {**tree.axes, **{len(domain) + k: size for k, size in enumerate(sizes)}}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ir import axis_moves as moves
 from ir.axis_expr import ZERO, axis, box_of, parse_expr
 from ir.axis_map import AxisMap, axis_map, identity
-from ir.dtype import DType, TensorType, dtype, promote
+from ir.dtype import DType, TensorType, promote
 from ir.term import (
     App,
     EBin,
@@ -24,8 +24,8 @@ from ir.term import (
     Load,
     PBin,
     PTern,
-    Pure,
     PUn,
+    Pure,
     Reduce,
     Scan,
     Sort,
@@ -34,7 +34,8 @@ from ir.term import (
     Var,
 )
 from ir.term_text import number_text, parse_number, sizes_text, type_text
-from ir.tiny import Graph, Imm as Immediate, Node, Ref
+from ir.tiny import Graph, Node, Ref
+from ir.tiny import Imm as Immediate
 from ir.uop import UOpKind
 
 Types = Sequence[TensorType]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from eqsat.compiled import Compiled
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
-from ir.tiny import Graph
 from ir.tiny_playback import playback
 
 TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf16": 1e-2}
@@ -41,3 +41,36 @@ def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
     scale = float(np.abs(b[finite]).max())
     difference = float(np.abs(a[finite] - b[finite]).max())
     return difference / scale if scale else difference
+
+
+def verify_compiled(compiled: Compiled, seed: int = 0, threads: int = 0) -> dict[str, float]:
+    """The error of each output on random inputs, relative to its largest value.
+
+    An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
+    rounds at every uop.
+
+    Raises:
+        EqsatError: WrongResult naming the outputs that are further off.
+    """
+    graph, constants = compiled.bound.graph, compiled.bound.constants
+    inputs = random_inputs(compiled.inputs, seed)
+    outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in compiled.outputs]
+    compiled.executable.run(list(inputs.values()), outputs, threads or compiled.artifact.target.units)
+    exact = playback(graph, {**inputs, **constants}, wide=True)
+    rounded = playback(graph, {**inputs, **constants})
+    errors, wrong = {}, []
+    for (name, type_), got, wide, narrow in zip(compiled.outputs, outputs, exact, rounded, strict=True):
+        reference = wide if type_.dtype.is_float else narrow
+        errors[name] = relative_error(got, reference)
+        allowed = max(TOLERANCE.get(str(type_.dtype), 0.0), 4 * relative_error(narrow, reference))
+        if errors[name] > allowed:
+            wrong.append(name)
+    if wrong:
+        fail(
+            Kind.WRONG_RESULT,
+            "verify",
+            f"{', '.join(wrong)} differ from the playback of the Tiny graph",
+            errors={name: errors[name] for name in wrong},
+            hint="please report this program; exactness='exact' or rules=() may avoid it",
+        )
+    return errors

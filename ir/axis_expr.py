@@ -100,13 +100,7 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True):
 
     def slope(self, axis: int) -> Fraction:
         """The mean growth per step of `axis`: floors taken as plain quotients."""
-        slope = Fraction(0)
-        for term, c in self.terms:
-            if isinstance(term, FloorDiv):
-                slope += c * term.expr.slope(axis) / term.divisor
-            elif term == axis:
-                slope += c
-        return slope
+        return _slope(self, axis)
 
     def eval(self, point: Sequence[Any]) -> Any:
         """Its value at a point: per axis an int or an integer array, broadcast together."""
@@ -305,6 +299,17 @@ def _axes(expr: AxisExpr) -> frozenset[int]:
     for term, _ in expr.terms:
         used |= {term} if isinstance(term, int) else term.expr.axes
     return frozenset(used)
+
+
+@lru_cache(maxsize=_CACHE)
+def _slope(expr: AxisExpr, position: int) -> Fraction:
+    slope = Fraction(0)
+    for term, c in expr.terms:
+        if isinstance(term, FloorDiv):
+            slope += c * _slope(term.expr, position) / term.divisor
+        elif term == position:
+            slope += c
+    return slope
 
 
 @lru_cache(maxsize=4096)

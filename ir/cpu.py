@@ -70,10 +70,12 @@ class Lanes(Node, frozen=True):
 
 
 class Inside(Node, frozen=True):
-    """A mask: the lanes in which all `conditions` hold, with `variable` advanced by the lane number."""
+    """A mask: of the first `count` lanes (all when None) those in which all `conditions` hold, with `variable`
+    advanced by the lane number."""
 
     conditions: tuple[Within, ...]
     variable: int
+    count: int | None = None
     dtype: str = "bool"
 
 

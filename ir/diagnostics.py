@@ -34,6 +34,7 @@ class Kind(enum.StrEnum):
     NO_DEVICE = "NoDevice"
     NO_COMPILER = "NoCompiler"
     UNSOUND_RULE = "UnsoundRule"
+    WRONG_RESULT = "WrongResult"
 
 
 class Severity(enum.StrEnum):

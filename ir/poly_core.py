@@ -103,6 +103,13 @@ class Stride(msgspec.Struct, frozen=True):
     guarded: bool
     interior: tuple[int, int]
 
+    def within(self, width: int) -> int | None:
+        """Elements per step inside every vector of `width` neighbours that starts at a multiple of it; None where
+        that is not one number."""
+        if self.step is not None:
+            return self.step
+        return self.run_step if self.run % width == 0 else None
+
 
 class MemoryAccess(msgspec.Struct, frozen=True):
     """One read of a buffer by value `value` (its input number `input`), or the write of an output (`input` -1,

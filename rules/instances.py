@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ir import axis_moves as moves
 from ir.axis_map import AxisMap, axis_map, compose, identity
 from ir.axis_expr import axis, box_of
-from ir.diagnostics import EqsatError
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.term import (
     App,
@@ -134,8 +134,10 @@ class Instance:
         if isinstance(pattern, Var):
             leaf = {Sort.PRO: self._leaf, Sort.EPI: self._epilogue}[pattern.sort]
             return self._bound(pattern, type_, leaf)
-        assert isinstance(pattern, App)
-        return _MAKERS[pattern.ctor.name](self, pattern, type_)
+        maker = _MAKERS.get(pattern.ctor.name) if isinstance(pattern, App) else None
+        if maker is None or not isinstance(pattern, App):
+            fail(Kind.UNSOUND_RULE, "rules", f"no instances can be made of {pattern}", hint="see rules.instances")
+        return maker(self, pattern, type_)
 
     def _leaf(self, type_: TensorType) -> App:
         """A value that a variable may stand for."""

@@ -88,10 +88,10 @@ EQ_CAST(f32, i64, eq_cast_f64_i64(eq_cast_f32_f64(a)))
 EQ_FN eq_f32 eq_odd_f32(eq_f64 a) {
   eq_f32 near = eq_cast_f64_f32(a);
   eq_f64 back = eq_cast_f32_f64(near);
-  eq_i32 bits = EQ_BITS(near), away = eq_narrow(back.lo > a.lo, back.hi > a.hi), toward = eq_narrow(back.lo < a.lo, back.hi < a.hi);
-  /* one ulp toward a: magnitudes shrink where near > a >= 0 or near < a <= 0 */
-  eq_i32 shrink = EQ_PICK(eq_i32, eq_i32, bits < 0, toward, away);
+  eq_i32 bits = EQ_BITS(near);
+  eq_i32 above = eq_narrow(back.lo > a.lo, back.hi > a.hi), below = eq_narrow(back.lo < a.lo, back.hi < a.hi);
+  eq_i32 shrink = eq_where_i32(bits < 0, below, above); /* the magnitude is to shrink, by one ulp toward a */
   eq_i32 moved = bits + eq_where_i32(shrink, eq_imm_i32(-1), eq_imm_i32(1));
-  return EQ_FLOAT(eq_where_i32((away | toward) & ((bits & 1) == 0), moved, bits));
+  return EQ_FLOAT(eq_where_i32((above | below) & ((bits & 1) == 0), moved, bits));
 }
 EQ_FN eq_f32 eq_cast_f64_f16(eq_f64 a) { return eq_round_f16(eq_odd_f32(a)); }

@@ -185,7 +185,8 @@ EQ_FN eq_i32h eq_floordiv_half(eq_i32h a, eq_i32h b) {
 }
 EQ_FN eq_i32 eq_idiv_i32(eq_i32 a, eq_i32 b) {
   eq_i32 zero = b == 0, d = b - zero; /* 1 in the place of 0 */
-  return ~zero & eq_join_i32(eq_floordiv_half(eq_lo_i32(a), eq_lo_i32(d)), eq_floordiv_half(eq_hi_i32(a), eq_hi_i32(d)));
+  eq_i32h lo = eq_floordiv_half(eq_lo_i32(a), eq_lo_i32(d)), hi = eq_floordiv_half(eq_hi_i32(a), eq_hi_i32(d));
+  return ~zero & eq_join_i32(lo, hi);
 }
 EQ_FN eq_i32 eq_idiv_short(eq_i32 a, eq_i32 b) {
   eq_i32 zero = b == 0;

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from codegen.cpu_to_c import SUPPORT, c_text
@@ -55,11 +54,10 @@ class Built:
     """Kernels compiled into one library; `call(i, inputs)` runs the i-th."""
 
     def __init__(self, cases: Sequence[tuple[Region, Plan]], machine: Machine | None = None, threads: int = 2) -> None:
-        named = [
-            (msgspec.structs.replace(region, name=f"k{i}"), plan, region) for i, (region, plan) in enumerate(cases)
+        self.lowered = [
+            lower_contraction(region, poly_core(region), plan, f"k{i}") for i, (region, plan) in enumerate(cases)
         ]
-        self.lowered = [lower_contraction(each, poly_core(each), plan) for each, plan, _ in named]
-        self.regions = [region for _, _, region in named]
+        self.regions = [region for region, _ in cases]
         text = [vector_prelude(), pool_source(), SUPPORT]
         for kernel in self.kernels():
             text += [c_text(kernel), _wrapper(kernel.name, threads)]
@@ -75,14 +73,14 @@ class Built:
         region = self.regions[i]
         known = {name: aligned(array) for name, array in inputs.items()}
         for each in lowered.packed:
-            known[each.param.name] = aligned(np.zeros(each.param.elements, DTYPES[each.param.dtype].numpy))
-            self._run(each.kernel, known)
+            known[each.name] = aligned(np.zeros(each.elements, DTYPES[each.dtype].numpy))
+            self._run(each.kernel, _table((*each.sources, each.name), known))
         outputs = {
             each.name: aligned(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy))
             for each in region.outputs
         }
         known |= outputs
-        table = _table(lowered.kernel, known)
+        table = _table(lowered.args, known)
         self._keep = known
         return self.library.entry(f"run_{lowered.kernel.name}"), table, outputs
 
@@ -92,8 +90,8 @@ class Built:
         function(ctypes.addressof(table))
         return outputs
 
-    def _run(self, kernel: Kernel, known: Mapping[str, Array]) -> None:
-        self.library.entry(f"run_{kernel.name}")(ctypes.addressof(_table(kernel, known)))
+    def _run(self, kernel: Kernel, table: ctypes.Array[Any]) -> None:
+        self.library.entry(f"run_{kernel.name}")(ctypes.addressof(table))
 
 
 def aligned(array: Array) -> Array:
@@ -106,8 +104,8 @@ def aligned(array: Array) -> Array:
     return found
 
 
-def _table(kernel: Kernel, known: Mapping[str, Array]) -> ctypes.Array[Any]:
-    return (ctypes.c_size_t * max(len(kernel.params), 1))(*(known[each.name].ctypes.data for each in kernel.params))
+def _table(args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
+    return (ctypes.c_size_t * max(len(args), 1))(*(known[each].ctypes.data for each in args))
 
 
 def _wrapper(name: str, threads: int) -> str:

@@ -26,6 +26,8 @@ REGISTERS = {
     "bool": np.bool_,
 }
 STORAGE = REGISTERS | {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+CELLS = {"f32": "float", "f64": "double", "bool": "uint8_t", "u8": "uint8_t"}
+CELLS |= {t: f"int{t[1:]}_t" for t in ("i8", "i16", "i32", "i64")}
 FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "i32", "i64")
 
 FLOAT_UNARY = [
@@ -72,11 +74,9 @@ def units() -> dict[str, str]:
             c = f"eq_load_{t}({_at(2, t)})"
             moves.append(_wrap(f"fma_{t}", f"eq_store_{t}({_at(3, t)}, eq_fma_{t}({pair}, {c}));"))
         for op in FOLDS if t != "bool" else ("hmax", "hmin"):
-            cell = {"bool": "uint8_t", "f32": "float", "f64": "double"}.get(
-                t, t.replace("i", "int").replace("uint", "u") + "_t"
+            moves.append(
+                _wrap(f"{op}_{t}", f"(({CELLS[t]} *)p[1])[i / EQ_VL] = eq_{op}_{t}(eq_load_{t}({_at(0, t)}));")
             )
-            cell = "uint8_t" if t == "u8" else cell
-            moves.append(_wrap(f"{op}_{t}", f"(({cell} *)p[1])[i / EQ_VL] = eq_{op}_{t}(eq_load_{t}({_at(0, t)}));"))
         for to in REGISTERS:
             casts.append(
                 _wrap(

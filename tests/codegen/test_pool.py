@@ -22,7 +22,7 @@ _TASKS = (
     "#include <time.h>\n"
     + pool_declarations()
     + f"""
-typedef struct {{ int64_t *hits; int32_t n, threads, depth; int64_t spin; _Atomic int32_t *users; int64_t *bad; }} job;
+typedef struct {{ int64_t *hits; int32_t n, threads, depth; int64_t spin; int32_t *users; int64_t *bad; }} job;
 
 static void task(void *ctx, int32_t i, int32_t thread) {{
   job *j = ctx;
@@ -43,7 +43,7 @@ static void task(void *ctx, int32_t i, int32_t thread) {{
 
 {_EXPORT} void loops(int64_t *hits, int32_t n, int32_t threads, int32_t depth, int64_t spin, int32_t repeat,
                      int64_t *bad) {{
-  _Atomic int32_t users[256] = {{0}};
+  int32_t users[256] = {{0}};
   for (int32_t r = 0; r < repeat; r++) {{
     job j = {{hits, n, threads, depth, spin, users, bad}};
     eq_parallel_for(task, &j, n, threads);
@@ -52,7 +52,7 @@ static void task(void *ctx, int32_t i, int32_t thread) {{
 
 /* Each of two tasks waits, 20 s at most, until the other has come. */
 static void meet_task(void *ctx, int32_t i, int32_t thread) {{
-  _Atomic int32_t *come = ctx;
+  int32_t *come = ctx;
   time_t end = time(NULL) + 20;
   for (__atomic_fetch_add(&come[0], 1, __ATOMIC_SEQ_CST); time(NULL) < end;)
     if (__atomic_load_n(&come[0], __ATOMIC_SEQ_CST) == 2) {{
@@ -61,7 +61,7 @@ static void meet_task(void *ctx, int32_t i, int32_t thread) {{
     }}
 }}
 {_EXPORT} int32_t meet(void) {{
-  _Atomic int32_t come[2] = {{0}};
+  int32_t come[2] = {{0}};
   eq_parallel_for(meet_task, come, 2, 2);
   return come[1];
 }}

@@ -1,0 +1,122 @@
+"""Matrix products and ResNet-50's convolutions beside torch, against the multiply-add peak of this machine.
+
+    python -m bench.gemm [gemm] [conv] [--rounds 15]
+
+Outputs are compared before anything is timed; then the two run in turn, and the medians are reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from codegen.machine import machine
+from codegen.peaks import measure_peaks
+from ir.plan import Plan
+from ir.region import Region
+from tests import regions
+from tests.codegen.contraction_runs import Array, Built, plans_of
+
+RESNET50 = [
+    # channels in, size, channels out, kernel, stride
+    *((3, 224, 64, 7, 2), (64, 56, 64, 1, 1), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1)),
+    *((256, 56, 128, 1, 1), (128, 56, 128, 3, 2), (128, 28, 512, 1, 1), (256, 56, 512, 1, 2), (512, 28, 128, 1, 1)),
+    *((128, 28, 128, 3, 1), (512, 28, 256, 1, 1), (256, 28, 256, 3, 2), (256, 14, 1024, 1, 1), (512, 28, 1024, 1, 2)),
+    *((1024, 14, 256, 1, 1), (256, 14, 256, 3, 1), (1024, 14, 512, 1, 1), (512, 14, 512, 3, 2), (512, 7, 2048, 1, 1)),
+    *((1024, 14, 2048, 1, 2), (2048, 7, 512, 1, 1), (512, 7, 512, 3, 1)),
+]
+GEMM = [(n, n, n) for n in (256, 384, 512, 768, 1024)]
+GEMM += [(1, 4096, 4096), (8, 1024, 1024), (128, 768, 768), (128, 3072, 768), (4096, 1, 4096)]
+
+
+def cases(kinds: list[str]) -> Iterator[tuple[str, Region, float, Callable[[dict[str, Array]], Callable[[], object]]]]:
+    """(name, region, flops, torch's version of it)."""
+    import torch
+
+    if "gemm" in kinds:
+        for m, n, k in GEMM:
+            region = regions.matmul((), m, n, k)
+
+            def product(x: dict[str, Array]) -> Callable[[], object]:
+                a, b = torch.from_numpy(x["A"]), torch.from_numpy(x["B"])
+                return lambda: a @ b
+
+            yield f"gemm {m}x{n}x{k}", region, 2.0 * m * n * k, product
+    if "conv" in kinds:
+        for c, size, o, kernel, stride in RESNET50:
+            pad = kernel // 2
+            region = regions.conv(1, c, o, (size, size), kernel, stride, pad)
+            out = regions.conv_output(size, kernel, stride, pad, 1)
+
+            def convolution(x: dict[str, Array], stride: int = stride, pad: int = pad) -> Callable[[], object]:
+                image, weight = torch.from_numpy(x["X"]), torch.from_numpy(x["W"])
+                return lambda: torch.conv2d(image, weight, stride=stride, padding=pad)
+
+            name = f"conv {kernel}x{kernel}s{stride} {c}->{o} @{size}"
+            yield name, region, 2.0 * o * out * out * c * kernel * kernel, convolution
+
+
+def main() -> int:
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", default=["gemm", "conv"])
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    threads = machine().cores
+    torch.set_num_threads(threads)
+    peak = measure_peaks(copy_megabytes=16).fma_flops[threads] * 1e-9
+    print(f"{machine().cpu}, {threads} threads, multiply-add peak {peak:.0f} GFLOP/s, torch {torch.__version__}")
+    print(f"{'case':28} {'tile':>6} {'blocks':>16} {'eqsat ms':>9} {'torch ms':>9} {'ratio':>6} {'GFLOP/s':>8} {'peak':>5}")
+    for name, region, flops, peer in cases(options.kinds):
+        plan = plans_of(region)[0][0]
+        ours, theirs = measure(region, plan, peer, options.rounds, threads)
+        print(
+            f"{name:28} {plan.warp_tile:>6} {'x'.join(map(str, plan.tile)):>16} {ours * 1e3:9.3f} {theirs * 1e3:9.3f}"
+            f" {ours / theirs:6.2f} {flops / ours * 1e-9:8.0f} {flops / ours * 1e-9 / peak:5.0%}"
+        )
+    return 0
+
+
+def measure(
+    region: Region, plan: Plan, peer: Callable[[dict[str, Array]], Callable[[], object]], rounds: int, threads: int
+) -> tuple[float, float]:
+    """Median seconds of our kernel and of the peer, run in turn."""
+    rng = np.random.default_rng(0)
+    inputs = {each.name: rng.standard_normal(each.memref.shape, dtype=np.float32) for each in region.inputs}
+    built = Built([(region, plan)], threads=threads)
+    function, table, outputs = built.prepared(0, inputs)
+    address = ctypes.addressof(table)
+    function(address)
+    other = peer(inputs)
+    expected = np.asarray(other())
+    (found,) = outputs.values()
+    error = float(np.abs(found.reshape(expected.shape) - expected).max() / np.abs(expected).max())
+    if not error < 1e-5:
+        sys.exit(f"{region.name}: off by {error}")
+    return interleaved(lambda: function(address), other, rounds)
+
+
+def interleaved(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Medians over rounds; each round calls one a few times, then the other."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for call in (ours, theirs):
+        call()
+    for _ in range(rounds):
+        for call, found in zip((ours, theirs), times, strict=True):
+            call()
+            start = time.perf_counter()
+            for _ in range(3):
+                call()
+            found.append((time.perf_counter() - start) / 3)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

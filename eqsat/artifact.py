@@ -1,0 +1,104 @@
+"""An optimized program as data: what the disk cache keeps and `Program.save` writes.
+
+A cached file is a line with the SHA-256 of the rest, then JSON; whatever does not match is not used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from eqsat.model import BoundModel
+from eqsat.options import Options
+from eqsat.stats import Stats
+from ir.diagnostics import Diagnostic
+from ir.launch import LaunchTable
+from ir.module import Module
+from ir.pricer import Price
+from ir.serde import from_json, to_json
+from ir.target import Target
+
+PACKAGES = ("ir", "rules", "eqsat", "codegen")
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """Everything but the constants and the machine code.
+
+    tiny: the bound graph's JSON. prices: one per run-time call. units: C translation units by name; kernels: the
+    text of each kernel by function name.
+    """
+
+    target: Target
+    options: Options
+    tiny: dict[str, Any]
+    module: Module
+    prices: tuple[Price, ...]
+    table: LaunchTable
+    units: dict[str, str]
+    kernels: dict[str, str]
+    stats: Stats
+    notes: tuple[Diagnostic, ...]
+
+
+def key_of(bound: BoundModel, target: Target, options: Options) -> str:
+    """What an artifact depends on: the graph, which inputs are constants, the target, the options, our own text."""
+    parts = {
+        "eqsat": source_digest(),
+        "graph": bound.graph.to_json(),
+        "constants": sorted(bound.constants),
+        "target": msgspec.to_builtins(target),
+        "options": msgspec.to_builtins(options),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def source_digest() -> str:
+    """SHA-256 of the text of eqsat itself, so that a changed rule or emitter never meets an old artifact."""
+    home = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((home / package).rglob("*.[ph]*")):
+            if path.suffix in (".py", ".h"):
+                digest.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def read(path: Path) -> Artifact | None:
+    """The artifact stored there; None where there is none or it is damaged."""
+    try:
+        head, _, body = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if head.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
+        return None
+    try:
+        return from_json(body, Artifact)
+    except msgspec.DecodeError:
+        return None
+
+
+def write(artifact: Artifact, path: Path) -> None:
+    """Store atomically: a reader sees the whole file or none."""
+    body = to_json(artifact).encode()
+    write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """A temporary file beside `path`, then a rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,100 @@
+"""Every stage of a compiled program as JSON-ready data or text, computed when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from eqsat.artifact import Artifact
+from eqsat.model import BoundModel
+from ir.diagnostics import Kind, fail
+from ir.indexbook import IndexBook
+from ir.poly_core import PolyCore
+from ir.poly_view import PolyView
+from ir.region import Region
+from ir.serde import to_builtins
+
+STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c")
+
+
+class Facts(Protocol):
+    """The analyses of a region."""
+
+    @property
+    def book(self) -> IndexBook: ...
+    @property
+    def core(self) -> PolyCore: ...
+    @property
+    def view(self) -> PolyView: ...
+
+
+class Stages:
+    """The dumps of one program. What the artifact does not hold is derived again, by the functions that made it."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        bound: BoundModel,
+        lower: Callable[[], Mapping[str, Any]],
+        analyse: Callable[[Region], Facts],
+    ) -> None:
+        self._artifact = artifact
+        self._bound = bound
+        self._lower = lower
+        self._analyse = analyse
+
+    def __call__(self, stage: str) -> Any:
+        """The dump. Raises EqsatError, UnsupportedOp, for a stage that this program did not go through."""
+        if stage not in STAGES:
+            fail(Kind.UNSUPPORTED_OP, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+        return getattr(self, f"_{stage}")()
+
+    def _frontend(self) -> Any:
+        if self._bound.frontend is None:
+            fail(Kind.UNSUPPORTED_OP, "dump", "the program was given as Tiny IR: it has no frontend stage")
+        return json.loads(self._bound.frontend.to_json())
+
+    def _tiny(self) -> Any:
+        return self._artifact.tiny
+
+    def _egraph(self) -> Any:
+        from eqsat.egraph_dump import to_json
+        from eqsat.saturate import saturate
+        from rules import select
+
+        options = self._artifact.options
+        view, _ = saturate(self._bound.graph, select(options.rules), options.exactness, options.budget)
+        return to_json(view)
+
+    def _module(self) -> Any:
+        return to_builtins(self._artifact.module)
+
+    def _region(self) -> Any:
+        from ir.region_dump import region_dump
+
+        return {region.name: region_dump(region) for region in self._regions}
+
+    def _indexbook(self) -> Any:
+        return {region.name: self._analyse(region).book.to_dump() for region in self._regions}
+
+    def _poly_view(self) -> Any:
+        return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
+
+    def _poly_core(self) -> Any:
+        return {region.name: self._analyse(region).core.to_dump() for region in self._regions}
+
+    def _plan(self) -> Any:
+        running = [call.region.name for call in self._artifact.module.calls if call.when == "run"]
+        return {name: to_builtins(price.plan) for name, price in zip(running, self._artifact.prices, strict=True)}
+
+    def _cpu(self) -> Any:
+        return {name: to_builtins(lowered) for name, lowered in self._lower().items()}
+
+    def _c(self) -> str:
+        return "\n".join(self._artifact.kernels.values())
+
+    @property
+    def _regions(self) -> list[Region]:
+        running = (call.region for call in self._artifact.module.calls if call.when == "run")
+        return list({region.name: region for region in running}.values())

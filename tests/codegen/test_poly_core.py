@@ -1,0 +1,431 @@
+"""Poly Core: the report against isl and against enumeration, the verdict case by case."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import islpy
+import msgspec
+import pytest
+
+from codegen.dependences import dependences
+from codegen.indexbook_to_poly_view import poly_view
+from codegen.isl_check import flow
+from codegen.memory_access import strides_of
+from codegen.region_facts import region_facts
+from codegen.sites import find_sites
+from codegen.tails import extents, tail_axes
+from ir.axis_map import parse_map
+from ir.axis_moves import reshape
+from ir.poly_core import PolyCore, Roles
+from ir.region import Let, Op, Operand, Region, Yield
+from ir.serde import from_json, to_json
+from tests import regions
+from tests.regions import buffer, contraction, ewise, index_map, read, reduction, region, same
+
+by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: each.name)
+
+
+def core(given: Region) -> PolyCore:
+    return region_facts(given).core
+
+
+def refused(given: Region, *words: str) -> PolyCore:
+    found = core(given)
+    assert not found.legal
+    assert all(word in found.reason for word in words), found.reason
+    return found
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def test_gemm_report() -> None:
+    dump = core(regions.gemm_bias_relu(4, 6, 5)).to_dump()["analysis"]
+    assert {key: dump[key] for key in ("parallel_axes", "reduce_axes", "tail_axes", "compute_at", "min_buffer")} == {
+        "parallel_axes": ["i0", "i1"],
+        "reduce_axes": ["r0"],
+        "tail_axes": ["i0", "i1", "r0"],
+        "compute_at": {"ok": True, "halo": {"bytes": 0, "per_axis": {"i0": 0, "i1": 0}}},
+        "min_buffer": {"buffer": "reg", "depth": 2},
+    }
+    assert dump["legal"]
+    assert dump["affine_closed"]
+    assert dump["buffers"]["A"] == {"buffer": "smem_ring", "depth": 2}
+    assert dump["buffers"]["C"] == {"buffer": "gmem", "depth": 1}
+    assert {each["arch"] for each in dump["barriers"]} == {"sm80", "sm90"}
+
+
+def test_conv_report() -> None:
+    found = core(regions.conv(stride=1, pad=1))
+    assert found.compute_at.halo.per_axis == {"i0": (0, 0), "i1": (0, 0), "i2": (1, 1), "i3": (1, 1)}
+    assert found.compute_at.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
+    assert found.to_dump()["analysis"]["compute_at"]["halo"]["per_axis"]["i2"] == 1
+    assert found.roles == Roles(batch=(), m=("i0", "i2", "i3"), n=("i1",), k=("r0", "r1", "r2"))
+
+
+def test_masked_scores_report() -> None:
+    found = core(regions.attention_scores())
+    assert found.legal
+    assert found.roles == Roles(batch=("i0", "i1"), m=("i2",), n=("i3",), k=("r0",))
+    (mask,) = found.reads("mask")
+    assert [stride.step for stride in mask.strides] == [0, 0, 5, 1]
+
+
+@by_name
+def test_corpus_is_legal(given: Region) -> None:
+    found = core(given)
+    assert found.legal, found.reason
+    assert from_json(to_json(found), PolyCore) == found
+    json.dumps(found.to_dump())
+    assert given.name in str(found)
+    assert found.affine_closed == (given.name != "gather")
+
+
+# --- dependences, against isl's dataflow ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [*regions.corpus(), regions.conv_then_pool()], ids=lambda each: each.name)
+def test_true_dependences_are_isls(given: Region) -> None:
+    mine = {(each.src, each.dst): islpy.Map(each.relation) for each in core(given).dependences}
+    empty = any(0 in let.op.domain for let in given.body)
+    isls = flow(poly_view(given))
+    for edge, relation in isls.items():
+        assert mine[edge].is_equal(relation), edge
+    outputs = {buffer.name for buffer in given.outputs}
+    inner = {edge for edge in mine if edge[1] not in outputs and not mine[edge].is_empty()}
+    assert empty or inner == set(isls) or given.name == "gather"
+    assert all(each.kind == "true" for each in core(given).dependences)
+
+
+def test_memory_dependences() -> None:
+    over = regions.pointwise()
+    aliased = msgspec.structs.replace(
+        over,
+        outputs=(buffer("X", (3, 5)),),
+        yields=(msgspec.structs.replace(over.yields[0], buffer="X"),),
+    )
+    kinds = {(each.kind, each.src, each.dst) for each in dependences(aliased, find_sites(aliased))}
+    assert ("anti", "A", "X") in kinds
+    refused(aliased, "overwrites an input")
+    twice = msgspec.structs.replace(over, yields=(*over.yields, over.yields[0]))
+    assert any(each.kind == "output" for each in dependences(twice, find_sites(twice)))
+    refused(twice, "written 2 times")
+
+
+# --- strides, runs and unguarded ranges, against enumeration --------------------------------------
+
+MAPS = [
+    ("[4,6] -> [i0, i1]", (4, 6)),
+    ("[4,6] -> [i1, i0]", (6, 4)),
+    ("[5,7] -> [2*i0 + i1 - 1] if 0<=2*i0 + i1 - 1<9 else 0", (9,)),
+    ("[7,8] -> [i0 - 1, i1 - 2] if 1<=i0<5 and 2<=i1<7 else 0", (4, 5)),
+    ("[24] -> [i0//4, i0 - 4*(i0//4)]", (6, 4)),
+    ("[24] -> [i0//12, i0//4 - 3*(i0//12), i0 - 4*(i0//4)]", (2, 3, 4)),
+    ("[24] -> [i0 - 4*(i0//4), i0//4]", (4, 6)),
+    ("[6,8] -> [(8*i0 + i1)//3, 8*i0 + i1 - 3*((8*i0 + i1)//3)]", (16, 3)),
+    ("[9] -> [(i0 + 1)//4]", (3,)),
+    ("[12] -> [i0//4] if 1<=i0//4<3 else 0", (3,)),
+    ("[6] -> [-i0 + 5]", (6,)),
+    ("[5,1] -> [0, i0]", (1, 5)),
+    ("[8,8] -> [i0 - i1] if 0<=i0 - i1<8 else 0", (8,)),
+    ("[6,6] -> [i0, i1] if 0<=i0 + i1<10 else 0", (6, 6)),
+    ("[4,9] -> [i0 + i1//3 - 1] if 0<=i0 + i1//3 - 1<5 else 0", (5,)),
+    ("[12,3] -> [i0 - 4*(i0//4) + i1 - 1] if 0<=i0 - 4*(i0//4) + i1 - 1<4 else 0", (4,)),
+]
+
+
+@pytest.mark.parametrize(("text", "shape"), MAPS, ids=[text for text, _ in MAPS])
+def test_strides_are_what_memory_sees(text: str, shape: tuple[int, ...]) -> None:
+    view = parse_map(text)
+    strides, base = strides_of(view, shape, tuple(f"i{k}" for k in range(len(view.sizes))))
+    weights = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+    def place(point: tuple[int, ...]) -> int:
+        return sum(weight * expr.eval(point) for weight, expr in zip(weights, view.exprs, strict=True))
+
+    def inside(point: tuple[int, ...]) -> bool:
+        return all(guard.holds(point) for guard in view.guards)
+
+    points = [point for point in itertools.product(*map(range, view.sizes)) if inside(point)]
+    if base is not None:
+        assert all(place(p) == base + sum(x * (s.step or 0) for x, s in zip(p, strides, strict=True)) for p in points)
+    for axis, stride in enumerate(strides):
+        assert stride.size == view.sizes[axis]
+        assert stride.run >= 1
+        for point in points:
+            after = (*point[:axis], point[axis] + 1, *point[axis + 1 :])
+            if after not in points:
+                continue
+            moved = place(after) - place(point)
+            assert stride.step is None or moved == stride.step
+            if after[axis] % stride.run:
+                assert moved == stride.run_step
+        padded = {
+            point[axis]
+            for point in itertools.product(*map(range, view.sizes))
+            for guard in view.guards
+            for bound in guard.bounds
+            if axis in bound.expr.axes and not bound.holds(point)
+        }
+        low, high = stride.interior
+        assert not padded & set(range(low, high))
+        assert stride.guarded or not padded
+        assert high - low == longest_run(stride.size, padded)
+
+
+def longest_run(size: int, without: set[int]) -> int:
+    """The length of the longest interval of [0, size) that has none of these."""
+    ends = [-1, *sorted(without), size]
+    return max(after - before - 1 for before, after in itertools.pairwise(ends))
+
+
+def test_runs_of_a_re_split_are_vectors() -> None:
+    (stride,), base = strides_of(parse_map("[24] -> [i0 - 4*(i0//4), i0//4]"), (4, 6), ("i0",))
+    assert (stride.step, stride.run, stride.run_step, base) == (None, 4, 6, None)
+    assert (stride.within(4), stride.within(2), stride.within(8)) == (6, 6, None)
+    (whole,), _ = strides_of(reshape((6, 4), (24,)), (6, 4), ("i0",))
+    assert (whole.step, whole.run) == (1, 24)
+
+
+def test_conv_interior_is_tight() -> None:
+    (x,) = core(regions.conv(stride=1, pad=1)).reads("X")
+    assert x.stride("i2").interior == (1, 6)
+    assert x.stride("i3").interior == (1, 8)
+    assert x.stride("r1").interior == (1, 2)
+    assert not x.stride("r0").guarded
+
+
+def test_accesses_are_composed_through_prologues() -> None:
+    found = core(regions.prologue_gemm())
+    (a,) = found.reads("A")
+    assert (a.value, a.scope) == ("P", "C")
+    assert [stride.step for stride in a.strides] == [5, 0, 1]
+    assert [site.scope for site in found.sites if site.value == "P"] == ["C"]
+
+
+def test_a_gather_reads_indirectly() -> None:
+    (table,) = core(regions.gather()).reads("T")
+    assert table.indirect == 0
+    assert [stride.step for stride in table.strides] == [0, 1]
+
+
+def test_a_value_used_in_two_scopes_has_two_sites() -> None:
+    over = (4, 7)
+    body = [
+        ewise("E", "exp", over, same("X", over)),
+        reduction("R", "sum", over, 1, same("E", over)),
+        ewise("D", "div", over, same("E", over), read("R", over, "i0")),
+    ]
+    found = core(region("softmax", [buffer("X", over)], body, over))
+    assert found.legal
+    assert sorted(site.scope for site in found.sites if site.value == "E") == ["R", "Y"]
+    assert len(found.reads("X")) == 2
+
+
+# --- halo, tails, buffers -------------------------------------------------------------------------
+
+
+def test_halo_of_a_tile() -> None:
+    tile = region_facts(regions.conv(c_in=3, size=(32, 32), stride=1, pad=1)).halo({"i2": 8, "i3": 8})
+    assert tile.bytes == 3 * (10 * 10 - 8 * 8) * 4
+    assert tile.per_axis["i2"] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (regions.conv(stride=2, pad=1), (1, 0)),
+        (regions.conv(stride=1, pad=0), (0, 2)),
+        (regions.conv(stride=1, pad=2, dilation=2), (2, 2)),
+        (regions.conv(kernel=1, stride=2, pad=0), (0, 0)),
+        (regions.maxpool(), (1, 0)),
+        (regions.maxpool(kernel=2, pad=0), (0, 0)),
+    ],
+)
+def test_halo_of_windows(given: Region, expected: tuple[int, int]) -> None:
+    assert core(given).compute_at.halo.per_axis["i2"] == expected
+
+
+def test_shifts_have_no_halo() -> None:
+    assert core(regions.pad2d()).compute_at.halo.bytes == 0
+    assert core(regions.transpose()).compute_at.halo.bytes == 0
+
+
+def test_tails_follow_the_tile() -> None:
+    gemm = core(regions.gemm_bias_relu(64, 48, 33))
+    assert extents(gemm) == {"m": 64, "n": 48, "k": 33}
+    assert tail_axes(gemm, (16, 16, 11)) == ()
+    assert tail_axes(gemm, (14, 32, 32)) == ("m", "n", "k")
+    assert tail_axes(gemm, (64, 48, 64)) == ("k",)
+    conv = core(regions.conv(batch=2, stride=1, pad=1))
+    assert extents(conv) == {"m": 2 * 7 * 9, "n": 4, "k": 27}
+    rows = core(regions.pointwise((3, 5)))
+    assert extents(rows) == {"i0": 3, "i1": 5}
+    assert tail_axes(rows, (1, 4)) == ("i1",)
+    assert core(regions.pointwise((1, 5))).tail_axes == ("i1",)
+
+
+def test_least_buffers() -> None:
+    def kept(given: Region) -> dict[str, str]:
+        return {each.value: each.buffer for each in core(given).min_buffer}
+
+    assert kept(regions.centre_rows())["R"] == "reg"
+    over = (4, 7)
+    columns = [
+        reduction("R", "sum", (7, 4), 1, read("X", (7, 4), "i1", "i0")),
+        ewise("D", "sub", over, same("X", over), read("R", over, "i1")),
+    ]
+    assert kept(region("centre_columns", [buffer("X", over)], columns, over))["R"] == "stack"
+    assert kept(regions.conv_then_pool())["C"] == "stack"
+
+
+def test_bank_conflicts_name_the_remedy() -> None:
+    found = core(regions.matmul((), 64, 1024, 1024)).bank_conflicts
+    assert ("B", "r0", "cache_sets") in {(each.buffer, each.axis, each.where) for each in found}
+    assert {each.advice for each in found if each.where == "smem_banks"} == {"swizzle"}
+    assert core(regions.matmul((), 64, 33, 33)).bank_conflicts == ()
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+def test_a_nest_is_refused_and_sliced() -> None:
+    found = refused(regions.conv_then_pool(), "`C`", "inside `P`")
+    (only,) = found.compute_at.slices
+    assert (only.value, only.reader, only.extent, only.bytes) == ("C", "P", (1, 2, 2), 16)
+    assert only.recompute == pytest.approx(27 * 4 / 147)
+    assert found.compute_at.ok
+
+
+def test_a_slice_too_large_is_not_computed_there() -> None:
+    whole = (1, 200, 200)
+    body = [
+        contraction("C", (200, 200, 3), 1, read("A", (200, 200, 3), "i0", "i2"), read("B", (200, 200, 3), "i2", "i1")),
+        reduction("R", "max", whole, 2, read("C", whole, "i1", "i2")),
+    ]
+    given = region("largest", [buffer("A", (200, 3)), buffer("B", (3, 200))], body, (1,))
+    found = refused(given, "inside `R`")
+    assert not found.compute_at.ok
+    assert "160000 bytes" in found.compute_at.reason
+
+
+def test_reductions_over_nested_axes_only() -> None:
+    over = (4, 7)
+    rows = reduction("R", "sum", over, 1, same("X", over))
+    total = reduction("T", "sum", over, 2, same("X", over))
+    columns = reduction("K", "sum", (7, 4), 1, read("X", (7, 4), "i1", "i0"))
+    nested = [
+        rows,
+        total,
+        ewise("A", "sub", over, read("R", over, "i0"), read("T", over)),
+        ewise("D", "sub", over, same("X", over), same("A", over)),
+    ]
+    assert core(region("nested", [buffer("X", over)], nested, over)).legal
+    crossed = [
+        rows,
+        columns,
+        ewise("A", "sub", over, read("R", over, "i0"), read("K", over, "i1")),
+        ewise("D", "sub", over, same("X", over), same("A", over)),
+    ]
+    refused(region("crossed", [buffer("X", over)], crossed, over), "no order", "`R`", "`K`")
+
+
+def test_an_accumulator_is_read_at_one_plain_place() -> None:
+    over, out = (4, 7), (8,)
+    rows = reduction("R", "sum", over, 1, same("X", over))
+    repeated = [rows, ewise("U", "relu", out, read("R", out, "i0 // 2"))]
+    refused(region("upsampled", [buffer("X", over)], repeated, out), "repeatedly")
+    padded = [rows, ewise("U", "relu", (6,), read("R", (6,), "i0 - 1", pad={0: 4}))]
+    refused(region("padded", [buffer("X", over)], padded, (6,)), "padded")
+    twice = [rows, ewise("U", "add", (4,), same("R", (4,)), read("R", (4,), "3 - i0"))]
+    refused(region("twice", [buffer("X", over)], twice, (4,)), "2 different maps")
+    part = [rows, ewise("U", "add", (3, 7), same("Z", (3, 7)), read("R", (3, 7), "i0"))]
+    refused(region("part", [buffer("X", over), buffer("Z", (3, 7))], part, (3, 7)), "repeatedly")
+    split = [rows, ewise("U", "relu", (2, 2), Operand("R", reshape((4,), (2, 2))))]
+    assert core(region("split", [buffer("X", over)], split, (2, 2))).legal
+
+
+def test_contractions_share_domain_and_roles() -> None:
+    over, out = (4, 6, 5), (4, 6)
+    first = contraction("C", over, 1, read("A", over, "i0", "i2"), read("B", over, "i2", "i1"))
+    second = contraction("D", over, 1, read("E", over, "i0", "i2"), read("B", over, "i2", "i1"))
+    join = ewise("J", "mul", out, same("C", out), same("D", out))
+    inputs = [buffer("A", (4, 5)), buffer("B", (5, 6)), buffer("E", (4, 5))]
+    assert core(region("two", inputs, [first, second, join], out)).legal
+    turned = contraction("D", over, 1, read("B", over, "i2", "i1"), read("E", over, "i0", "i2"))
+    refused(region("turned", inputs, [first, turned, join], out), "different roles")
+    deeper = contraction("D", (4, 6, 3), 1, read("F", (4, 6, 3), "i0", "i2"), read("G", (4, 6, 3), "i2", "i1"))
+    refused(
+        region("deeper", [*inputs, buffer("F", (4, 3)), buffer("G", (3, 6))], [first, deeper, join], out),
+        "different domains",
+    )
+
+
+def test_a_contraction_has_the_kernel_to_itself() -> None:
+    over, out = (4, 6, 5), (4, 6)
+    first = contraction("C", over, 1, read("A", over, "i0", "i2"), read("B", over, "i2", "i1"))
+    rows = reduction("R", "sum", (4, 5), 1, same("A", (4, 5)))
+    join = ewise("J", "mul", out, same("C", out), read("R", out, "i0"))
+    inputs = [buffer("A", (4, 5)), buffer("B", (5, 6))]
+    refused(region("both", inputs, [first, rows, join], out), "shares the kernel")
+    vector = contraction("V", (4, 5), 1, read("A", (4, 5), "i0", "i1"), read("x", (4, 5), "i1"))
+    spread = ewise("J", "add", out, read("V", out, "i0"), same("Z", out))
+    refused(
+        region("spread", [buffer("A", (4, 5)), buffer("x", (5,)), buffer("Z", out)], [vector, spread], out), "repeated"
+    )
+
+
+def test_scans_run_over_the_whole_output() -> None:
+    over = (3, 6)
+    scan = Let("S", Op("scan", "sum", "fp32", over, (same("X", over),), axis=1))
+    last = Yield("S", "Y", index_map((3,), "i0", "5"))
+    cut = Region("last", (buffer("X", over),), (buffer("Y", (3,)),), (scan,), (last,))
+    refused(cut, "`S`")
+    other = Let("T", Op("scan", "sum", "fp32", over, (same("X", over),), axis=0))
+    join = ewise("J", "add", over, same("S", over), same("T", over))
+    refused(region("both_ways", [buffer("X", over)], [scan, other, join], over), "another axis")
+    turned = region("turned", [buffer("X", over)], [scan], (6, 3), at=("i1", "i0"))
+    assert core(turned).sequential_axes == ("i0",)
+    assert core(turned).parallel_axes == ("i1",)
+
+
+def test_a_scan_beside_an_axis_of_size_1() -> None:
+    assert core(regions.cumsum(1, 6, axis=1)).sequential_axes == ("i1",)
+    assert core(regions.cumsum(3, 1, axis=1)).sequential_axes == ()
+
+
+def test_a_gather_reads_memory() -> None:
+    table = ewise("P", "relu", (10, 4), same("T", (10, 4)))
+    out = (6, 4)
+    op = Op("gather", "gather", "fp32", out, (read("P", out, "0", "i1"), read("index", out, "i0")), axis=0)
+    given = region("g", [buffer("T", (10, 4)), buffer("index", (6,), "i64")], [table, Let("G", op)], out)
+    refused(given, "not in memory")
+
+
+def test_outputs_have_one_domain() -> None:
+    over = (4, 7)
+    body = (ewise("E", "exp", over, same("X", over)), reduction("R", "sum", over, 1, same("E", over)))
+    yields = (Yield("E", "Y", index_map(over, "i0", "i1")), Yield("R", "Z", index_map((4,), "i0")))
+    outputs = (buffer("Y", over), buffer("Z", (4,)))
+    refused(Region("two", (buffer("X", over),), outputs, body, yields), "different domains")
+    both = (yields[0], Yield("F", "Z", index_map(over, "i0", "i1")))
+    pair = (body[0], ewise("F", "relu", over, same("E", over)))
+    found = core(Region("pair", (buffer("X", over),), (buffer("Y", over), buffer("Z", over)), pair, both))
+    assert found.legal
+    assert len([each for each in found.accesses if each.input < 0]) == 2
+
+
+def test_part_of_an_accumulator_may_be_stored() -> None:
+    over = (4, 7)
+    rows = reduction("R", "sum", over, 1, same("X", over))
+    part = [rows, ewise("U", "relu", (3,), read("R", (3,), "i0"))]
+    assert core(region("part", [buffer("X", over)], part, (3,))).legal
+
+
+def test_a_long_chain_is_no_recursion() -> None:
+    body = [ewise("v0", "exp", (3,), same("X", (3,)))]
+    body += [ewise(f"v{k}", "exp", (3,), same(f"v{k - 1}", (3,))) for k in range(1, 3000)]
+    assert core(region("chain", [buffer("X", (3,))], body, (3,))).legal

@@ -1,0 +1,62 @@
+"""Every node of an e-graph evaluated on arrays: what it means for an e-graph to be sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph_view import EGraphView, ENode
+from ir.term import CTORS, Sort
+from ir.term_playback import node_value
+
+TEXTS = (Sort.STR, Sort.I64)
+
+
+def node_values(
+    view: EGraphView, inputs: Mapping[str, Any], wide: bool = False
+) -> Iterator[tuple[int, ENode, np.ndarray, np.ndarray]]:
+    """Class, node, the node's value, and the value of the class's first node that could be evaluated."""
+    known: dict[int, np.ndarray] = {}
+    pending = [(number, node) for number, nodes in view.classes.items() for node in nodes]
+    while pending:
+        waiting = []
+        for number, node in pending:
+            sorts = CTORS[node.ctor].args
+            if any(sort not in TEXTS and arg not in known for arg, sort in zip(node.args, sorts, strict=True)):
+                waiting.append((number, node))
+                continue
+            args = [arg if sort in TEXTS else known[arg] for arg, sort in zip(node.args, sorts, strict=True)]
+            value = node_value(node.ctor, args, inputs, wide)
+            yield number, node, value, known.setdefault(number, value)
+        assert len(waiting) < len(pending), "a class can only be computed from itself"
+        pending = waiting
+
+
+def describe(view: EGraphView, number: int, node: ENode) -> str:
+    others = [f"{each} by {view.rules.get(each)}" for each in view.classes[number]]
+    return f"class {number}: {node} by {view.rules.get(node)}, beside " + "; ".join(others)
+
+
+def fits_one_kernel(view: EGraphView, root: int) -> bool:
+    """Whether a buffer's class holds a kernel that reads inputs only."""
+    stored = {child for child in view.classes if view.sorts[child] is not Sort.BUF}
+    inputs = {n for n, nodes in view.classes.items() if any(node.ctor == "Input" for node in nodes)}
+    able: set[int] = set()
+    while True:
+        found = {
+            number
+            for number in stored - able
+            if any(_readable(node, able | inputs) for node in view.classes[number])
+        }
+        if not found:
+            break
+        able |= found
+    return any(node.ctor == "Store" and node.args[0] in able for node in view.classes[root])
+
+
+def _readable(node: ENode, able: set[int]) -> bool:
+    sorts = CTORS[node.ctor].args
+    children = [arg for arg, sort in zip(node.args, sorts, strict=True) if sort not in TEXTS]
+    return node.ctor not in ("PView", "EView") and all(child in able for child in children)

@@ -1,0 +1,116 @@
+"""Every rule: sound on random instances, and it fires in the engine; unsound rules are caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsat.saturate import saturate_terms
+from ir.diagnostics import EqsatError, Kind
+from ir.dtype import TensorType, dtype
+from ir.rule import Exactness, Rule, pattern_variables
+from ir.term import App, Contract, Fin, Imm, Load, PBin, Pure, PUn, PView, Reduce, Sort, Store
+from ir.term_playback import evaluate
+from ir.term_text import type_text
+from rules import RULES
+from rules.instances import Instance, Unfit
+from rules.primitives import domain, moves, reads_all
+from rules.soundness import check, rewritten
+from tests.egraph_values import describe, node_values
+
+p, q, b, m, n, o, t, d, c, k, v = pattern_variables("p:P q:P b:B m:S n:S o:S t:S d:S c:S k:S v:S")
+by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+
+
+@by_name
+def test_both_sides_agree(rule: Rule) -> None:
+    assert check(rule, np.random.default_rng(1), instances=40) == 40
+
+
+@pytest.mark.slow
+@by_name
+def test_both_sides_agree_on_many(rule: Rule) -> None:
+    assert check(rule, np.random.default_rng(2), instances=1000, attempts=200_000) == 1000
+
+
+@by_name
+def test_it_fires_and_the_egraph_stays_sound(rule: Rule) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(4000):
+        try:
+            instance = Instance(rule.lhs, rng, specials=False)
+        except Unfit:
+            continue
+        if rewritten(rule, instance) is None:
+            continue
+        view, stats = saturate_terms([("root", _stored(instance))], [rule], Exactness.RANGE)
+        if not stats.matches[rule.name]:
+            continue  # a fact that steers the search, such as HasFin, does not hold
+        assert stats.families == {rule.family: stats.matches[rule.name]}
+        assert rule.name in view.rules.values() or not isinstance(rule.rhs, App) or _was_there(view)
+        for number, node, value, first in node_values(view, instance.inputs, wide=True):
+            assert value.shape == first.shape, describe(view, number, node)
+            assert np.allclose(
+                value.astype(float), first.astype(float), rtol=1e-9, atol=1e-9, equal_nan=True
+            ), describe(view, number, node)
+        return
+    pytest.fail(f"{rule.name} never fires")
+
+
+def _was_there(view: object) -> bool:
+    """A rule may find that its right side was loaded already."""
+    return True
+
+
+def _stored(instance: Instance) -> App:
+    """The instance as what a kernel stores."""
+    value = evaluate(instance.term, instance.inputs)
+    type_ = type_text(TensorType.of(dtype(value.dtype), value.shape))
+    match instance.term:
+        case App(ctor=ctor) as term if ctor.result is Sort.BUF:
+            return term
+        case App(ctor=ctor) as term if ctor.result is Sort.PRO:
+            return Store(Pure(term), type_)
+        case App(ctor=ctor) as term if ctor.result is Sort.ACC:
+            return Store(Fin(term), type_)
+        case term:
+            return Store(term, type_)
+
+
+UNSOUND = {
+    "a slice taken for the whole": Rule(
+        "slice", "bad", "T[m(i)] = p", Load(Store(Pure(p), t), m), p, (domain(m),)
+    ),
+    "a guard forgotten at an immediate": Rule(
+        "imm", "bad", "v(n(i)) = v", PView(Imm(d, v, k), n), Imm(d, v, domain(n))
+    ),
+    "a guard pushed through any op": Rule(
+        "push", "bad", "o(p)(n(i)) = o(p(n(i)))", PView(PUn(o, d, p), n), PUn(o, d, PView(p, n))
+    ),
+    "subtraction commutes": Rule(
+        "commute", "bad", "p − q = q − p", PBin("sub", d, p, q), PBin("sub", d, q, p)
+    ),
+    "a maximum of products is a contraction": Rule(
+        "contract", "bad", "max p·q = Σ p·q", Reduce("max", d, k, PBin("mul", d, p, q)), Contract(d, k, p, q),
+        exactness=Exactness.ROUNDING,
+    ),
+    "integer casts vanish": Rule(
+        "cast", "bad", "cast(p) = p", Contract(d, k, PUn("cast", c, p), q), Contract(d, k, p, q)
+    ),
+    "x·0 = 0 for infinities too": Rule(
+        "zero", "bad", "p·0 = 0", PBin("mul", d, p, Imm(d, v, k)), Imm(d, v, k),
+        (reads_all("[] -> []", "fp32[]"),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", UNSOUND.values(), ids=UNSOUND.keys())
+def test_an_unsound_rule_is_caught(rule: Rule) -> None:
+    with pytest.raises(EqsatError) as caught:
+        check(rule, np.random.default_rng(4), instances=400)
+    assert caught.value.kind is Kind.UNSOUND_RULE
+
+
+def test_a_rule_whose_condition_never_holds_has_no_instances() -> None:
+    never = Rule("never", "bad", "p = p", PView(p, n), PView(p, n), (moves("[] -> []", "fp32[]"),))
+    assert check(never, np.random.default_rng(5), attempts=100) == 0
