@@ -171,4 +171,13 @@ class Block:
                 raise AssertionError(f"the lanes of a store to {buffer} are not evenly spaced")
             step, count = found, self.lane_axis.count or self.writer.lanes
         whole = count == self.writer.lanes
-        self.add(Store(self.writer.buffer(buffer), offset, value, None if whole else count, step, stream and whole and step == 1))
+        self.add(
+            Store(
+                self.writer.buffer(buffer),
+                offset,
+                value,
+                None if whole else count,
+                step,
+                stream and whole and step == 1,
+            )
+        )

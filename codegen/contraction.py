@@ -222,6 +222,15 @@ def flat(coordinates: Sequence[AxisExpr], shape: Sequence[int]) -> AxisExpr:
     return weighted_sum(0, zip(coordinates, strides, strict=True))
 
 
+def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int) -> bool:
+    """Whether an operand is read faster with lanes along k than along `group`: neighbours there, and not here."""
+    run, step = view.run(side, view.k)
+    across, apart = view.run(side, group)
+    neighbours = view.extent(run) if step == 1 else 1
+    beside = view.extent(across) if apart in (0, 1) else view.extent(across) / 2 if apart == 2 else 1
+    return min(neighbours, lanes) > min(beside, lanes)
+
+
 def digits(counter: AxisExpr, sizes: Sequence[int], box: Box) -> list[AxisExpr]:
     """The coordinates of point `counter` of a row-major box; a counter beyond it goes on along the first axis."""
     found: list[AxisExpr] = []

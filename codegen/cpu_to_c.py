@@ -73,11 +73,12 @@ CELL = {
     "bool": "uint8_t",
 }
 """The C type of one element in memory."""
-_RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "asm typeof linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx all l main".split()
-)
+_KEYWORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
+    linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx all l main
+"""
+_RESERVED = frozenset(_KEYWORDS.split())
 
 
 def suffix(dtype: str) -> str:
@@ -155,9 +156,9 @@ class _Emitter:
         match stmt:
             case Comment(text):
                 return [f"{pad}/* {text.replace('*/', '* /')} */"]
-            case Let(name, value, mutable):
-                const = "" if mutable else "const "
-                return [f"{pad}{const}eq_{suffix(value.dtype)} {_name(name)} = {self._value(value)};"]
+            case Let():
+                const = "" if stmt.mutable else "const "
+                return [f"{pad}{const}eq_{suffix(stmt.value.dtype)} {_name(stmt.name)} = {self._value(stmt.value)};"]
             case Assign(name, value):
                 return [f"{pad}{_name(name)} = {self._value(value)};"]
             case Store():
@@ -211,7 +212,7 @@ class _Emitter:
             case Lanes():
                 return self._lanes(value)
             case Inside(conditions, variable, count):
-                masks = [f"eq_first({count})"] if count is not None else []
+                masks = [f"eq_first({self._count(count)})"] if count is not None else []
                 masks += [self._mask(each, variable) for each in conditions]
                 text = masks[0]
                 for mask in masks[1:]:

@@ -14,6 +14,7 @@ from codegen.contraction_pattern import pattern_of
 from codegen.isl_text import access, box, points, tuple_name
 from codegen.region_to_indexbook import index_book
 from ir.indexbook import IndexBook, IndexInfo, product
+from ir.indexbook_verify import verify
 from ir.poly_view import Access, Block, BlockKind, Edge, PolyView
 from ir.region import Let, Region
 
@@ -25,8 +26,13 @@ _KINDS: dict[str, BlockKind] = {"contraction": "contraction_pattern", "reduce": 
 
 @lru_cache(maxsize=1024)
 def poly_view(region: Region) -> PolyView:
-    """The affine part of a region."""
+    """The affine part of a region.
+
+    Raises:
+        EqsatError: what `ir.indexbook_verify` finds: a view is made of a right IndexBook only (seed 000 §14).
+    """
     book = index_book(region)
+    verify(book)
     affine = [let for let in region.body if not book.values[let.name].non_scop]
     blocks = tuple(_block(region, book, let) for let in affine)
     names = {block.name for block in blocks}

@@ -18,6 +18,7 @@ from typing import Any
 
 from codegen.machine import Machine
 from codegen.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
+from ir.atomic_file import write_atomically
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 
 _STAGE = "library"
@@ -111,6 +112,14 @@ def build(
     return Library(target, found)
 
 
+def load_library(code: bytes) -> Library:
+    """The library of a shared object's bytes: kept in the cache under their hash, and loaded from there."""
+    target = cache_dir() / "loaded" / f"{hashlib.sha256(code).hexdigest()}.so"
+    if not target.exists() or target.read_bytes() != code:
+        write_atomically(target, code)
+    return Library(target)
+
+
 def cache_dir() -> Path:
     """$EQSAT_CACHE_DIR, or the user's cache folder."""
     chosen = os.environ.get("EQSAT_CACHE_DIR")
@@ -178,20 +187,12 @@ def _damaged(target: Path) -> Diagnostic:
 
 
 def _store(target: Path, data: bytes) -> None:
-    _write_atomically(target, data)
-    _write_atomically(_checksum_path(target), hashlib.sha256(data).hexdigest().encode())
+    write_atomically(target, data)
+    write_atomically(_checksum_path(target), hashlib.sha256(data).hexdigest().encode())
 
 
 def _checksum_path(target: Path) -> Path:
     return target.with_suffix(".sha256")
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    """Readers see the old file or the whole new one; a library already loaded keeps its old file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
 
 
 def _compiled(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], jobs: int) -> bytes:

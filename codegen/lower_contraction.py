@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import msgspec
 
 from codegen.blocks import Block, Writer
-from codegen.contraction import STAGE, Contraction, contraction_of, flat, fused_step
+from codegen.contraction import STAGE, Contraction, contraction_of, flat, fused_step, lanes_along_k
 from codegen.contraction_frame import (
     DepthBlock,
     Frame,
@@ -280,8 +280,7 @@ class _Template:
     def _rows_along_k(self) -> int | None:
         """The stride between rows where row panels are laid out term by term; None for column panels."""
         view = self.view
-        side = 1 - view.vector
-        if view.run(side, view.k)[1] != 1 or not view.rows:
+        if not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.lanes):
             return None
         return self.blocks.bk + self.lanes
 

@@ -12,6 +12,7 @@ bound to "thread" are the kernel's tasks. Vectors that do not fill a register st
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from ir.cpu import Bind, Fence, Kernel, Param, Phase
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
-from ir.region import Region, Yield
+from ir.region import Operand, Region, Yield
 
 STAGE = "lower_nest"
 
@@ -177,7 +178,7 @@ class _Outputs:
         if loop.blocks == 1 and len(loop.group.axes) == 1:
             cuts = interiors(self.ev.region, self.scope, self.shape, loop.group.axes[0])
         edges = [0, *cuts, loop.extent]
-        return list(zip(edges, edges[1:], strict=False))
+        return list(itertools.pairwise(edges))
 
     # --- points ---
 
@@ -187,14 +188,7 @@ class _Outputs:
         self._reductions(points, block)
         for point in points:
             for each in self.yields:
-                value = self.ev.mapped(
-                    each.map,
-                    point,
-                    self.ev.dtype(each.value),
-                    block,
-                    (),
-                    lambda at, inner, where, name=each.value: self.ev.value(name, at, inner, where),
-                )
+                value = self.ev.operand(Operand(each.value, each.map), point, block)
                 value = converted(value, self.ev.dtype(each.value), self.ev.dtype(each.buffer))
                 offset = self.ev.offset(each.buffer, point)
                 block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))

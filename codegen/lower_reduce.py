@@ -155,7 +155,7 @@ class _Sum:
         return converted(self.ev.operand(self.op.inputs[0], point, block, self.where), self.source, self.dtype)
 
     def start(self, block: Block) -> Reg:
-        register = block.let(f"{self.request.name}_sum", self.identity, mutable=True)
+        register = block.let(f"{self.request.name}_acc", self.identity, mutable=True)
         assert isinstance(register, Reg)
         return register
 
@@ -237,7 +237,7 @@ class _Nest:
         def emit(at: AxisExpr, sums: Totals, body: Block) -> None:
             for chain in range(len(sums[0])):
                 one = [[registers[chain]] for registers in sums]
-                self._add(one, {**place, lane: at.shift(width * chain)}, body)
+                self._add(one, {**place, lane: at.shift(width * chain)}, body, along_lanes=True)
 
         first = [registers[:1] for registers in totals]
         self._loop(_Loop(lane.name, 0, unrolled, width * chains, width), totals, block, emit)
@@ -275,8 +275,9 @@ class _Nest:
         self._put_away(totals, parts, around)
         block.loop(around, origin, AxisExpr(loop.start), AxisExpr(loop.stop), chunk)
 
-    def _add(self, totals: Totals, place: Place, block: Block) -> None:
-        """The terms at `place` to the first accumulators; lanes of a tail that do not exist add nothing."""
+    def _add(self, totals: Totals, place: Place, block: Block, *, along_lanes: bool = False) -> None:
+        """The terms at `place` to the first accumulators. Where lanes are terms, those of a tail that do not exist
+        add nothing."""
         box = self.ev.writer.box
         reduced: dict[int, AxisExpr] = {}
         for group, at in place.items():
@@ -285,7 +286,7 @@ class _Nest:
         for each, registers in zip(self.sums, totals, strict=True):
             term = each.term(point, block)
             lane = block.lane_axis
-            if lane is not None and lane.count is not None and lane.variable in _variables(place):
+            if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
                 term = Call("where", (mask, term, each.identity), each.dtype)
             block.accumulate(registers[0], each.fn, term)
@@ -361,7 +362,3 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
     assert isinstance(running, Reg)
     block.accumulate(running, _FUNCTION[op.fn] if kind != "bool" else "max", term)
     return converted(running, kind, op.dtype)
-
-
-def _variables(place: Place) -> frozenset[int]:
-    return axes_of(tuple(place.values()))

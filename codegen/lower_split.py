@@ -17,7 +17,7 @@ from codegen.lane_values import Point, Where, axes_of
 from codegen.lower_value import Evaluator
 from codegen.nest_plan import split_parts
 from ir.axis_expr import AxisExpr
-from ir.cpu import Bind, If, Phase, Reg, Scratch, Value, Within
+from ir.cpu import Bind, If, Phase, Scratch, Value, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.region import Buffer, MemRef

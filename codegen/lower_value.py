@@ -30,7 +30,7 @@ from ir.region import Buffer, Number, Op, Operand, Region
 Provider = Callable[[Point, Block, Where], Value]
 
 STAGE = "lower_value"
-_EXACT = frozenset("neg abs relu max min where floor ceil round copy".split())
+_EXACT = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
 """Functions whose results are always numbers of the operands' own dtype."""
 _INT32 = 2**31
 
@@ -204,7 +204,7 @@ class Evaluator:
 
         def read(at: Point, inner: Block, _: Where) -> Value:
             low, high = interval(at[0], self.writer.box)
-            dtype = "i32" if -_INT32 <= low and high < _INT32 else "i64"
+            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
             moving = inner.lane_axis if inner.moves_in_lanes(at[0].axes) else None
             lanes = Lanes(at[0], moving.variable if moving else None, dtype)
             return converted(lanes, dtype, op.dtype)

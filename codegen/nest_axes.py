@@ -1,6 +1,6 @@
 """The loops of a region's nest: which axes run as one, and along which of them lanes run well.
 
-    x[768*i0 + i1], y[768*i0 + i1] over i0 < 64, i1 < 768   →   one loop i0i1 over 49152 elements
+x[768*i0 + i1], y[768*i0 + i1] over i0 < 64, i1 < 768   →   one loop i0i1 over 49152 elements
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def reduce_groups(region: Region, value: str) -> tuple[Group, ...]:
         found = [[axis] for axis in axes]
     else:
         found = groups(region, value, op.domain, axes)
-    loops = [
-        Group.whole([axis - kept for axis in group], [op.domain[axis] for axis in group], "r") for group in found
-    ]
+    loops = [Group.whole([axis - kept for axis in group], [op.domain[axis] for axis in group], "r") for group in found]
     scores = [lane_score(region, value, op.domain, group[-1]) for group in found]
     best = max(range(len(loops)), key=lambda k: (loops[k].extent > 1, scores[k], loops[k].extent, k))
     return (*loops[:best], *loops[best + 1 :], loops[best])

@@ -1,11 +1,11 @@
 """What a Plan says about the nest of a region without a contraction.
 
-    algo_choice  {"nest": "i0 i1i2"}   the loops, outermost first; merged axes stand together
-                 {"reduce": "split"}   the only reduction is cut into parts that run side by side
-    tile         one block size per loop, in elements, then the size of a part where the reduction is split
-    bind         {"i0.o": "thread"}    the blocks of this loop are tasks
-    vectorize    the loop that lanes run along and the elements per step; an axis "r…" means that lanes run
-                 along the reduced axes and outputs are written one by one
+algo_choice  {"nest": "i0 i1i2"}   the loops, outermost first; merged axes stand together
+             {"reduce": "split"}   the only reduction is cut into parts that run side by side
+tile         one block size per loop, in elements, then the size of a part where the reduction is split
+bind         {"i0.o": "thread"}    the blocks of this loop are tasks
+vectorize    the loop that lanes run along and the elements per step; an axis "r…" means that lanes run
+             along the reduced axes and outputs are written one by one
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.blocks import Block
-from codegen.contraction import Read
+from codegen.contraction import Read, lanes_along_k
 from codegen.contraction_frame import DepthBlock, Frame, Pieces, greatest, lanes_along, least, tail_lanes
 from codegen.lane_values import converted
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, weighted_sum
@@ -50,9 +50,9 @@ def pack(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
     view = frame.view
     if not view.depth:
         return
-    run, step = view.run(panel.side, panel.group)
-    along_k, k_step = view.run(panel.side, view.k)
-    if not panel.group or (step not in (0, 1) and k_step == 1):
+    run, _ = view.run(panel.side, panel.group)
+    along_k, _ = view.run(panel.side, view.k)
+    if not panel.group or lanes_along_k(view, panel.side, panel.group, frame.lanes):
         _along_k(frame, block, panel, depth, along_k)
     elif run == panel.group:
         _along_group(frame, block, panel, depth)

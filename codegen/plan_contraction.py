@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from codegen.contraction import Contraction, contraction_of
+from codegen.contraction import Contraction, contraction_of, flat, fused_step, lanes_along_k
 from ir.dtype import DTYPES
 from ir.plan import Cached, Plan, Vectorize
 from ir.poly_core import PolyCore
@@ -29,12 +29,12 @@ SMALL_FLOPS = 200_000
 """Below this a fork and join cost more than a second core saves."""
 
 BLOCK_K = 1024
-_PANEL_BYTES = 512 << 10
-_SCRATCH_BYTES = 512 << 10
+_SUM_BYTES = 1 << 20
+_STREAMED = 1 << 18
 _REGISTERS = {"avx512": 32}
 _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
-_UNIT_PACK, _LANE_PACK, _STORE = 2.5, 1.5, 3.0
+_UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
 _CANDIDATES = 20
 
 
@@ -107,18 +107,27 @@ def _even(size: int, most: int) -> int:
 
 def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Blocks]:
     """Blocks of a task: all rows and few columns, or all columns and few rows, so that every core has work."""
-    bk = block_k(view)
     item = DTYPES[view.accumulator].bytes
-    tall = max(mr, _PANEL_BYTES // (bk * item) // mr * mr)
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
-    wide = tiles_n * nr if bk >= view.depth else max(nr, _SCRATCH_BYTES // (min(tall, tiles_m * mr) * item) // nr * nr)
     seen = set()
-    for cuts_m, cuts_n in _cuts(target.units if _flops(view) >= SMALL_FLOPS else 1, view.repeats):
-        bm = min(-(-tiles_m // min(cuts_m, tiles_m)) * mr, tall)
-        bn = min(-(-tiles_n // min(cuts_n, tiles_n)) * nr, wide)
-        if (bm, bn) not in seen:
-            seen.add((bm, bn))
-            yield Blocks(mr, nr, bm, bn, bk)
+    for bk in _depths(view, tiles_m):
+        tall = max(mr, target.l2_bytes // (bk * item) // mr * mr)
+        rows = min(tall, tiles_m * mr)
+        wide = tiles_n * nr if bk >= view.depth else max(nr, _SUM_BYTES // (rows * item) // nr * nr)
+        for cuts_m, cuts_n in _cuts(target.units if _flops(view) >= SMALL_FLOPS else 1, view.repeats):
+            bm = min(-(-tiles_m // min(cuts_m, tiles_m)) * mr, tall)
+            bn = min(-(-tiles_n // min(cuts_n, tiles_n)) * nr, wide)
+            if (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk)
+
+
+def _depths(view: Contraction, tiles_m: int) -> list[int]:
+    """Lengths of a block of k: few long ones, as each block lays the sums down; short ones where the columns are used
+    once, so that they stream from memory in wide rows."""
+    if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
+        return sorted({block_k(view, 16), block_k(view, BLOCK_K)})
+    return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
 
 
 def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
@@ -147,12 +156,12 @@ def _dot_possible(view: Contraction) -> bool:
     return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
 
 
-def block_k(view: Contraction) -> int:
-    """Terms per block: a whole number of steps of one reduced piece, all pieces inside it whole."""
-    if view.depth <= BLOCK_K:
+def block_k(view: Contraction, most: int) -> int:
+    """Terms per block, about `most`: a whole number of steps of one reduced piece, all pieces inside it whole."""
+    if view.depth <= most:
         return max(view.depth, 1)
-    position, inner = block_axis(view, BLOCK_K)
-    return _even(view.sizes[position], max(1, BLOCK_K // inner)) * inner
+    position, inner = block_axis(view, most)
+    return _even(view.sizes[position], max(1, most // inner)) * inner
 
 
 def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
@@ -190,8 +199,6 @@ def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target
 
 def _turned(view: Contraction) -> bool:
     """Whether neighbouring columns are not neighbours in the output."""
-    from codegen.contraction import flat, fused_step
-
     shape = view.region.outputs[0].memref.shape
     return 0 not in shape and fused_step(flat(view.out.exprs, shape), view.columns, view.sizes) != 1
 
@@ -295,14 +302,12 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
 def _pack_cycles(view: Contraction, side: int, lanes: int) -> float:
     """Cycles per element packed: a vector at a time where the reads are a run along the panel or along k."""
     group = view.columns if side == view.vector else view.rows
-    run, step = view.run(side, group)
-    if step in (0, 1):
-        length = min(view.extent(run), lanes) if run else 1
-        return _UNIT_PACK / max(length, 1)
-    along_k, step = view.run(side, view.k)
-    if step in (0, 1) and side != view.vector:
-        return _UNIT_PACK / max(min(view.extent(along_k), lanes), 1)
-    return _LANE_PACK
+    along_k = lanes_along_k(view, side, group, lanes)
+    run, step = view.run(side, view.k if along_k else group)
+    cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
+    if along_k and side == view.vector:
+        cycles += _LANE_PACK * lanes
+    return cycles / max(min(view.extent(run), lanes), 1)
 
 
 def _bytes(view: Contraction, blocks: Blocks, tasks: int, target: Target) -> float:

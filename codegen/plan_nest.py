@@ -111,9 +111,7 @@ def _along_outputs(
     return _plan(target, axes, order, tiles, extents, bind, Vectorize(_name(axes[lane]), lanes * wide))
 
 
-def _along_terms(
-    core: PolyCore, target: Target, shape: tuple[int, ...], axes: list[list[int]], threads: bool
-) -> Plan:
+def _along_terms(core: PolyCore, target: Target, shape: tuple[int, ...], axes: list[list[int]], threads: bool) -> Plan:
     """Lanes along the reduced axes: outputs are written one by one."""
     extents = [math.prod(shape[axis] for axis in group) for group in axes]
     tiles = list(extents)
@@ -123,9 +121,7 @@ def _along_terms(
     return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, Vectorize("r0", lanes))
 
 
-def _spread(
-    tiles: list[int], extents: list[int], lane: int | None, width: int, carried: list[bool]
-) -> list[int]:
+def _spread(tiles: list[int], extents: list[int], lane: int | None, width: int, carried: list[bool]) -> list[int]:
     """Binds loops to threads, outermost first, until there are tasks enough; changes `tiles` of those."""
     bind: list[int] = []
     tasks = 1

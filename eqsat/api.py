@@ -90,4 +90,9 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
     Raises:
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
-    return pipeline.load_program(Path(path), threads)
+    return pipeline.load_stored(Path(path), threads)
+
+
+def examine() -> dict[str, str]:
+    """What this machine offers, measured in about a second: what `eqsat doctor` prints."""
+    return pipeline.examine()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import msgspec
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.stats import Stats
+from ir.atomic_file import write_atomically
 from ir.diagnostics import Diagnostic
 from ir.launch import LaunchTable
 from ir.module import Module
@@ -89,16 +88,3 @@ def write(artifact: Artifact, path: Path) -> None:
     """Store atomically: a reader sees the whole file or none."""
     body = to_json(artifact).encode()
     write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """A temporary file beside `path`, then a rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

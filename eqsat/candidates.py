@@ -27,12 +27,12 @@ LowerBound = Callable[[float, float], float]
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many survive per class of values, of epilogues, and of buffers; what one kernel may accumulate; how many
-    combinations of operands are looked at per node."""
+    """How many trees of one kind survive per class of values (fewer of constants) and per buffer; what one kernel
+    may accumulate; how many combinations of operands are looked at per node."""
 
     alternatives: int = 6
-    epilogues: int = 12
-    candidates: int = 24
+    constants: int = 2
+    candidates: int = 12
     contractions: int = 1
     accumulators: int = 2
     combinations: int = 64
@@ -141,8 +141,7 @@ class Enumeration:
         made = [tree for node, kids in self._extractable(each) for tree in self._combined(node, kids)]
         loaded = [tree for node in self.view.classes[each] if (tree := self._as_loaded(node)) is not None]
         inner = self.view.sorts[each] is not Sort.EPI
-        keep = self.limits.alternatives if inner else self.limits.epilogues
-        self._alternatives[each] = self._best([*before[0], *made], keep, inner=inner)
+        self._alternatives[each] = self._best([*before[0], *made], self.limits.alternatives, inner=inner)
         if loaded:
             self._written[each] = min(loaded, key=_size)
         return (self._alternatives[each], self._written.get(each)) != before
@@ -180,14 +179,16 @@ class Enumeration:
         return contractions <= self.limits.contractions and len(tree.accumulators) <= self.limits.accumulators
 
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
-        """The most promising, none dominated by another."""
-        kept: list[Tree] = []
+        """The most promising of each kind, none dominated by another; of constants, which are computed but once,
+        few."""
+        kept: dict[tuple[str, ...], list[Tree]] = {}
         for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
-            if len(kept) == keep:
-                break
-            if not any(_dominates(other, tree) for other in kept):
-                kept.append(tree)
-        return tuple(kept)
+            several = kept.setdefault(tree.kinds, [])
+            constant = inner and self._constant.issuperset(tree.reads)
+            enough = len(several) >= (self.limits.constants if constant else keep)
+            if not enough and not any(_dominates(other, tree) for other in several):
+                several.append(tree)
+        return tuple(tree for several in kept.values() for tree in several)
 
     def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[bool, float, int, int, int]:
         """Constants first, then the least time of the kernel and of what must be stored for it, then simplicity.
@@ -209,12 +210,11 @@ class Enumeration:
 
 
 def _dominates(a: Tree, b: Tree) -> bool:
-    """Whether `a` reads no other buffer, no more bytes, and computes no more than `b`, being of its kind."""
+    """Whether `a` reads no other buffer, no more bytes, and computes no more than `b`."""
     return (
         a.flops <= b.flops
         and a.reads.keys() <= b.reads.keys()
         and all(size <= b.reads[buffer] for buffer, size in a.reads.items())
-        and a.kinds == b.kinds
     )
 
 

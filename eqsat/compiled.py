@@ -64,7 +64,7 @@ class Stages(Protocol):
 @dataclass(frozen=True)
 class Compiled:
     """All there is to know of one variant: `kernels` has one report per launch; `seconds` says what each stage of
-    this compilation took."""
+    this compilation took; `features` are the instruction sets that the code may use."""
 
     bound: BoundModel
     artifact: Artifact
@@ -73,6 +73,7 @@ class Compiled:
     notes: tuple[Diagnostic, ...]
     executable: Executable
     library: Library
+    features: tuple[str, ...]
     stages: Stages
 
     @property

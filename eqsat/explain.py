@@ -8,6 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from eqsat.compiled import Compiled, KernelReport
+from ir.diagnostics import Kind, fail
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,3 +87,23 @@ def counted(rules: Iterable[str]) -> str:
 def micros(ns: float) -> str:
     """ns as µs."""
     return f"{ns / 1e3:,.1f} µs"
+
+
+def rule_text(name: str) -> str:
+    """A rule for people: equation, level, conditions, both sides. Raises EqsatError for a name that is none."""
+    import difflib
+
+    from rules import RULES
+
+    found = next((rule for rule in RULES if rule.name == name), None)
+    if found is None:
+        names = [rule.name for rule in RULES]
+        near = difflib.get_close_matches(name, names, 3) or names
+        fail(Kind.UNSOUND_RULE, "rules", f"there is no rule {name!r}", hint=", ".join(near))
+    lines = [
+        f"{found.name} ({found.family}, {found.exactness.name.lower()})",
+        f"  {found.equation}",
+        f"  from  {found.lhs}",
+        f"  to    {found.rhs}",
+    ]
+    return "\n".join([*lines, *(f"  when  {condition}" for condition in found.when)])

@@ -6,17 +6,20 @@ This file and `eqsat.api` are the only ones that see both the optimizer and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from codegen.executable import Executable
-from codegen.library import Library, build, cache_dir
+from codegen.library import Library, build, cache_dir, load_library
 from codegen.lower import Lowered, lower
 from codegen.machine import machine
+from codegen.peaks import measure_peaks
 from codegen.plans import plans
 from codegen.program_to_c import c_units, kernel_texts, launch_table
 from codegen.region_facts import region_facts
-from eqsat import artifact
+from codegen.toolchain import find_compiler
+from eqsat import artifact, store
 from eqsat.artifact import Artifact
 from eqsat.assemble import assemble
 from eqsat.clock import Clock, Progress
@@ -24,9 +27,10 @@ from eqsat.compiled import Compiled, KernelReport
 from eqsat.cost import lower_bound_ns
 from eqsat.dump import Stages
 from eqsat.extract import extract
-from eqsat.model import BoundModel
+from eqsat.model import BoundModel, TinyModel
 from eqsat.options import Options
 from eqsat.pricing import PlanPricer
+from eqsat.program import Program
 from eqsat.saturate import saturate
 from eqsat.stats import Stats
 from eqsat.targets import cpu_target
@@ -37,6 +41,8 @@ from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
 from ir.tiny import Graph
+from ir.tiny_bind import load as load_tiny
+from ir.tiny_parse import parse
 from ir.uop import total_flops
 from rules import select
 
@@ -112,8 +118,30 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         notes=(*found.notes, *library.diagnostics),
         executable=executable,
         library=library,
+        features=machine().features,
         stages=Stages(found, bound, lambda: lower_module(module, found.prices), region_facts),
     )
+
+
+def load_stored(path: Path, threads: int | None) -> Program:
+    """A saved program, on a machine that has the instruction sets it was compiled for."""
+    clock = Clock()
+    with clock.stage("load"):
+        stored = store.read(path)
+        missing = [each for each in stored.features if each not in machine().features]
+        if missing:
+            fail(
+                Kind.UNKNOWN_TARGET,
+                "load",
+                f"the program uses {', '.join(missing)}, which this machine lacks",
+                at=str(path),
+                hint="compile the model here",
+            )
+        graph, _ = load_tiny(stored.artifact.tiny)
+        bound = BoundModel(graph, stored.constants, stored.artifact.notes)
+        compiled = load_compiled(stored.artifact, bound, load_library(stored.code), clock)
+    model = TinyModel(parse(stored.artifact.tiny), stored.constants)
+    return Program(model, lambda _: compiled, threads or stored.artifact.target.units, compiled)
 
 
 def folded(module: Module, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -159,6 +187,23 @@ def find_target(wanted: str | Target) -> Target:
         l3_bytes=here.l3_bytes,
         source=f"{here.cpu}, nominal clock",
     )
+
+
+def examine() -> dict[str, str]:
+    """Facts and measured peaks of this machine, by name, for people."""
+    here, compiler = machine(), find_compiler()
+    peaks = measure_peaks(here)
+    facts = {
+        "cpu": here.cpu,
+        "instruction sets": f"{here.arch} ({', '.join(here.features)})",
+        "cores": str(here.cores),
+        "caches": f"L1 {here.l1_bytes >> 10} KiB, L2 {here.l2_bytes >> 10} KiB, L3 {here.l3_bytes >> 10} KiB",
+        "compiler": str(compiler),
+        "cache folder": str(cache_dir()),
+    }
+    facts |= {f"fp32 FMA, {n} threads": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
+    facts |= {f"copy, {n} threads": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()}
+    return facts
 
 
 def _report(call: Call, price: Price, function: str) -> KernelReport:

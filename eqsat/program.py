@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Program:
         """Write all that `eqsat.load` needs to `path`, atomically: it needs no compiler on a like machine."""
         from eqsat.store import save
 
-        save(self._compiled, path)
+        save(self._compiled, Path(path))
 
     @property
     def _compiled(self) -> Compiled:

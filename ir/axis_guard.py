@@ -194,9 +194,13 @@ def _divided(constraint: AxisExpr, box: Box) -> AxisExpr | None:
     """g·a + b ≥ 0 is a + k ≥ 0 where floor(b/g) = k throughout."""
     for g in common_divisors({abs(c) for _, c in constraint.terms}):
         quotient = without_floor(constraint, g, box)
-        if quotient is not None:
+        if quotient is not None and _weight(quotient) < _weight(constraint):
             return quotient
     return None
+
+
+def _weight(expr: AxisExpr) -> int:
+    return sum(abs(c) for _, c in expr.terms)
 
 
 def _narrowed(constraint: AxisExpr, box: Box) -> Box | None:

@@ -75,7 +75,7 @@ class Inside(Node, frozen=True):
 
     conditions: tuple[Within, ...]
     variable: int
-    count: int | None = None
+    count: int | AxisExpr | None = None
     dtype: str = "bool"
 
 
@@ -104,7 +104,7 @@ class Load(Node, frozen=True):
     mask: Value | None = None
 
 
-Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]  # noqa: UP007 (msgspec resolves it)
+Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]
 
 
 # Statements.
@@ -185,7 +185,7 @@ class Scratch(Node, frozen=True):
     elements: int
 
 
-Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch"]  # noqa: UP007
+Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch"]
 
 
 class Param(msgspec.Struct, frozen=True):

@@ -323,7 +323,7 @@ def normalize(m: int = 4, n: int = 7) -> Region:
     body = [
         ewise("D", "sub", over, same("X", over), read("max", over, "i0")),
         ewise("E", "exp", over, same("D", over)),
-        ewise("Q", "div", over, same("E", over), read("sum", over, "i0")),
+        ewise("Q", "fdiv", over, same("E", over), read("sum", over, "i0")),
     ]
     return region("normalize", [buffer("X", over), buffer("max", (m,)), buffer("sum", (m,))], body, over)
 

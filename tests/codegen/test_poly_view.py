@@ -13,6 +13,7 @@ import pytest
 from codegen.indexbook_to_poly_view import poly_view
 from codegen.isl_check import flow, pattern_holds, written_once
 from codegen.region_to_indexbook import index_book
+from ir.diagnostics import EqsatError, Kind
 from ir.poly_view import Pattern, PolyView
 from ir.region import Region
 from ir.serde import from_json, to_json
@@ -187,3 +188,11 @@ def test_json_and_text(given: Region) -> None:
     assert from_json(to_json(view), PolyView) == view
     json.dumps(view.to_dump())
     assert all(block.name in str(view) for block in view.blocks)
+
+
+def test_no_view_of_a_wrong_book() -> None:
+    """A re-split that leaves its operand without a guard is stopped before Poly-View."""
+    with pytest.raises(EqsatError) as caught:
+        poly_view(regions.move((2, 4), (12,), "i0 // 4", "i0 - 4*(i0 // 4)"))
+    assert caught.value.kind is Kind.MISSING_DIV_GUARD
+    assert caught.value.diagnostics[0].at == "M"
