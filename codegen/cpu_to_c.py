@@ -51,6 +51,35 @@ EQ_FN eq_mask eq_within(int64_t start, int64_t step, int64_t low, int64_t high) 
 }
 EQ_FN int64_t eq_less(int64_t a, int64_t b) { return a < b ? a : b; }
 EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
+/* Running results: lane i is f of the carry and lanes 0 .. i, in that order; the last lane, in all lanes. */
+#define EQ_RUN(T, C, op, f)                                                         \\
+  EQ_FN eq_##T eq_run##op##_##T(eq_##T carry, eq_##T v) {                           \\
+    C lane[EQ_VL], now[EQ_VL];                                                      \\
+    memcpy(lane, &v, sizeof lane), memcpy(now, &carry, sizeof now);                 \\
+    for (int i = 0; i < EQ_VL; i++) lane[i] = now[0] = (C)f(now[0], lane[i]);       \\
+    memcpy(&v, lane, sizeof lane);                                                  \\
+    return v;                                                                       \\
+  }
+#define EQ_RUNS(T, C)                                                               \\
+  EQ_RUN(T, C, add, EQ_SCALAR_ADD) EQ_RUN(T, C, mul, EQ_SCALAR_MUL)                 \\
+  EQ_RUN(T, C, max, EQ_SCALAR_MAX)                                                  \\
+  EQ_FN eq_##T eq_last_##T(eq_##T v) {                                              \\
+    C lane[EQ_VL];                                                                  \\
+    memcpy(lane, &v, sizeof lane);                                                  \\
+    return eq_imm_##T(lane[EQ_VL - 1]);                                             \\
+  }
+EQ_RUNS(f32, float)
+EQ_RUNS(f64, double)
+EQ_RUNS(i8, int8_t)
+EQ_RUNS(u8, uint8_t)
+EQ_RUNS(i16, int16_t)
+EQ_RUNS(i32, int32_t)
+EQ_RUNS(i64, int64_t)
+#define EQ_SCALAR_OR(a, b) ((a) | (b))
+#define EQ_SCALAR_AND(a, b) ((a) & (b))
+EQ_RUN(bool, int32_t, max, EQ_SCALAR_OR)
+EQ_RUN(bool, int32_t, min, EQ_SCALAR_AND)
+EQ_FN eq_mask eq_last_bool(eq_mask v) { return eq_last_i32(v); }
 /* An index from data: the first lane, held within [low, high]. */
 EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
   int64_t at = v.lo[0];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from codegen.isl_text import tuple_name
@@ -114,14 +115,10 @@ def _out(relation: islpy.Map) -> str:
 
 def _isl(expression: str) -> str:
     """IndexBook text as isl reads it: x//4 is floor((x)/4)."""
-    import ast
-
     return _written(ast.parse(expression, mode="eval").body)
 
 
-def _written(node: object) -> str:
-    import ast
-
+def _written(node: ast.expr) -> str:
     match node:
         case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
             return f"floor(({_written(left)})/{_written(right)})"
@@ -131,4 +128,4 @@ def _written(node: object) -> str:
         case ast.UnaryOp(operand=operand):
             return f"(-{_written(operand)})"
         case _:
-            return ast.unparse(node)  # type: ignore[arg-type]
+            return ast.unparse(node)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from ir.axis_expr import AxisExpr
 from ir.axis_isl import isl_expr
 from ir.axis_map import AxisMap, Bound
 
@@ -27,9 +28,9 @@ def box(sizes: Sequence[int], names: Sequence[str]) -> list[str]:
     return [f"0 <= {name} < {size}" for name, size in zip(names, sizes, strict=True)]
 
 
-def expression(expr: object, names: Sequence[str]) -> str:
+def expression(expr: AxisExpr, names: Sequence[str]) -> str:
     """An `AxisExpr` in isl's notation, over axes of these names."""
-    text = isl_expr(expr)  # type: ignore[arg-type]
+    text = isl_expr(expr)
     return re.sub(r"\bi(\d+)\b", lambda match: names[int(match[1])], text)
 
 

@@ -35,7 +35,7 @@ from codegen.pack import Panel, pack
 from codegen.plan_contraction import Blocks
 from codegen.register_tile import Accumulator, Side, dot_tile, outer_tile
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.cpu import Comment, If, Kernel, Load, Param, Phase, Scratch, Store, Within
+from ir.cpu import Comment, Kernel, Load, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore

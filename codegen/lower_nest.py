@@ -159,7 +159,8 @@ class _Outputs:
                     continue
                 last = stop - 1 if count < lanes else stop - step + lanes - 1
                 variable = self.writer.variable(loop.name, start, last)
-                body = block.inner({variable}, lane_axis=LaneAxis(variable, None if count == lanes else count))
+                axis = LaneAxis(variable, None if count == lanes else count)
+                body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.axis(variable)
                 several = [[*places, _Place(loop, at.shift(lanes * unit))] for unit in range(max(1, step // lanes))]
                 if rest:

@@ -338,17 +338,30 @@ class _Loop:
 
 def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
     """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
-    `block` is the body of; it is carried from one trip to the next."""
+    `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
+    to the next as well. Points must be evaluated in the scan's order."""
     assert op.axis is not None
     source = source_dtype(ev, op)
     kind = accumulator(source, op.dtype)
     term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
     if op.domain[op.axis] == 1:
         return converted(term, kind, op.dtype)
-    along = point[op.axis]
-    others = axes_of((*point[: op.axis], *point[op.axis + 1 :]), where)
-    carried = along.const == 0 and len(along.terms) == 1 and along.terms[0][1] == 1
-    if not (carried and block.sequential and block.parent and along.axes <= block.variables) or along.axes & others:
+    others = (*point[: op.axis], *point[op.axis + 1 :])
+    running = _carried(ev, name, op, point[op.axis], others, block, where)
+    fn = _FUNCTION[op.fn] if kind != "bool" else {"sum": "max", "prod": "min", "max": "max"}[op.fn]
+    if not block.moves_in_lanes(point[op.axis].axes):
+        block.accumulate(running, fn, term)
+        return converted(running, kind, op.dtype)
+    along = block.let(name, Call(f"run{fn}", (running, term), kind))
+    block.assign(running, Call("last", (along,), kind))
+    return converted(along, kind, op.dtype)
+
+
+def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
+    """The register that a scan carries through the loop over `along`; it stands before the loop."""
+    steps = [term for term, c in along.terms if isinstance(term, int) and c == 1]
+    in_order = len(along.terms) == 1 and len(steps) == 1 and block.sequential and steps[0] in block.variables
+    if not in_order or block.parent is None or along.axes & axes_of(others, where):
         fail(
             Kind.UNSUPPORTED_OP,
             STAGE,
@@ -357,8 +370,11 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
             op=f"scan {op.fn}",
             hint="the reader needs a kernel of its own",
         )
-    number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[op.fn]
-    running = block.parent.let(f"{name}_run", constant(number, kind), mutable=True)
-    assert isinstance(running, Reg)
-    block.accumulate(running, _FUNCTION[op.fn] if kind != "bool" else "max", term)
-    return converted(running, kind, op.dtype)
+    key = ("carried", name, others, where)
+    found = block.find(key)
+    if found is None:
+        kind = accumulator(source_dtype(ev, op), op.dtype)
+        number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[op.fn]
+        found = block.parent.memo[key] = block.parent.let(f"{name}_run", constant(number, kind), mutable=True)
+    assert isinstance(found, Reg)
+    return found

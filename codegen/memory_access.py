@@ -15,14 +15,15 @@ from ir.region import Op, Region
 
 
 def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
-    """Every read of an input buffer and every write of an output, in body order."""
+    """Every read of an input buffer and every write of an output, writes first; a read that is padding everywhere
+    touches no memory and is none."""
     ops = {let.name: let.op for let in region.body}
     shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
     accesses = []
     for read in found.reads:
         if read.input < 0:
             accesses.append(_write(read, shapes[read.value]))
-        if read.source in shapes and read.input >= 0:
+        elif read.source in shapes and read.map.fill is None:
             accesses.append(_read(read, shapes[read.source], ops))
     return tuple(accesses)
 

@@ -29,7 +29,13 @@ _PARTS = 32
 """Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
 _LANE_CYCLES, _VECTOR_CYCLES = 1.2, 0.6
 """Cycles to move one lane on its own, and a whole register."""
-_TRANSPOSE_TILE = 64
+_FAR_CYCLES = 3.0
+"""Cycles of a lane that lies in a cache line of its own."""
+_HORIZONTAL_CYCLES = 20.0
+"""Cycles to reduce the lanes of a register to one number."""
+_CARRY_CYCLES = 4.0
+"""Cycles per step of a scan along lanes: the latency of an addition."""
+_LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _FEW_VECTORS = 64
 """With so few vectors of outputs a long reduction is cut into parts."""
 
@@ -56,6 +62,9 @@ def _plans(region: Region, core: PolyCore, target: Target) -> Iterator[Plan]:
             yield _along_outputs(region, core, target, shape, axes, lane, threads)
             if threads and _splits(region, shape, lanes):
                 yield _split(_along_outputs(region, core, target, shape, axes, lane, False), region, core)
+    carried = [number for number, group in enumerate(axes) if group[0] in scan_axes(core, shape)]
+    if len(carried) == 1:
+        yield _along_scan(target, shape, axes, carried[0], threads)
     if reduces or best is None:
         plain = _along_terms(core, target, shape, axes, threads)
         yield plain
@@ -102,13 +111,27 @@ def _along_outputs(
     crossed = any(
         each.linear.coeff(axes[lane][-1]) not in (0, 1) for each in views(region, region.outputs[0].name, shape)
     )
-    if crossed and position and not carried:
-        tiles[position] = min(extents[position], _TRANSPOSE_TILE * wide)
-        tiles[position - 1] = min(extents[position - 1], _TRANSPOSE_TILE)
+    strip = crossed and not carried and position > 0 and extents[position] > lanes * wide
+    if strip:  # the lines that one vector's lanes lie in are used up before the next vector
+        tiles[position] = lanes * wide
     bind: list[int] = []
     if threads:
-        bind = _spread(tiles, extents, position, lanes * wide, [axes[number][0] in carried for number in order])
+        rank = len(axes)
+        first = [position] if strip else []
+        bind = _spread(
+            tiles, extents, position, lanes * wide, [axes[number][0] in carried for number in order],
+            [*first, *(each for each in range(rank) if each not in first)],
+        )  # fmt: skip
     return _plan(target, axes, order, tiles, extents, bind, Vectorize(_name(axes[lane]), lanes * wide))
+
+
+def _along_scan(target: Target, shape: tuple[int, ...], axes: list[list[int]], scan: int, threads: bool) -> Plan:
+    """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
+    extents = [math.prod(shape[axis] for axis in group) for group in axes]
+    tiles = list(extents)
+    bind = _spread(tiles, extents, None, 1, [number == scan for number in range(len(axes))]) if threads else []
+    vectorize = Vectorize(_name(axes[scan]), LANES[target.arch])
+    return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, vectorize)
 
 
 def _along_terms(core: PolyCore, target: Target, shape: tuple[int, ...], axes: list[list[int]], threads: bool) -> Plan:
@@ -215,6 +238,11 @@ def _moves(region: Region, core: PolyCore, plan: Plan, lanes: int) -> float:
     for each in views(region, scope, shape):
         count = math.prod(each.map.sizes)
         total += count * _per_point(each, along, len(shape), lanes)
+    if along.startswith("r"):
+        reductions = sum(let.op.kind == "reduce" for let in region.body)
+        total += math.prod(shape) * reductions * _HORIZONTAL_CYCLES
+    if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in core.sequential_axes:
+        total += math.prod(shape) * _CARRY_CYCLES
     return total
 
 
@@ -231,7 +259,8 @@ def _per_point(view: View, along: str, rank: int, lanes: int) -> float:
     filled = max(1, min(lanes, size))
     if step in (0, 1) and not view.indirect:
         return _VECTOR_CYCLES / filled
-    return _LANE_CYCLES
+    far = step is None or abs(step) * _ELEMENT_BYTES >= _LINE_BYTES
+    return (_FAR_CYCLES if far else _LANE_CYCLES) * (2 if view.stored else 1)
 
 
 def _occupancy(plan: Plan, region: Region, target: Target) -> float:

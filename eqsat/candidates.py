@@ -27,14 +27,14 @@ LowerBound = Callable[[float, float], float]
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many trees of one kind survive per class of values (fewer of constants) and per buffer; what one kernel
-    may accumulate; how many combinations of operands are looked at per node."""
+    """How many trees of one kind survive per class of values (fewer of constants) and per buffer; how many
+    reductions one kernel may hold (a contraction stands alone); how many combinations of operands are looked at per
+    node."""
 
     alternatives: int = 6
     constants: int = 2
     candidates: int = 12
-    contractions: int = 1
-    accumulators: int = 2
+    reductions: int = 2
     combinations: int = 64
 
 
@@ -93,7 +93,13 @@ class Enumeration:
             self._settle(int(node.args[0]))
         made = [tree for node in stores for tree in self._combined(node, (int(node.args[0]),))]
         trees = [tree for tree in made if buffer not in tree.reads]
-        return self._best(trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+        fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
+        return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+
+    def _is_stale(self, read: int, reader: int | None = None) -> bool:
+        """Whether another buffer is always as good to store; only its own kernel may then read this one."""
+        successor = self._reads.successor(read)
+        return successor is not None and successor != reader
 
     def _stores(self, buffer: int) -> list[ENode]:
         return [node for node in self.view.classes[buffer] if node.ctor == "Store"]
@@ -173,10 +179,9 @@ class Enumeration:
                 yield tree
 
     def _fits(self, tree: Tree) -> bool:
-        if len(tree.accumulators) <= 1:
-            return True
-        contractions = sum(each.node.ctor == "Contract" for each in tree.accumulators)
-        return contractions <= self.limits.contractions and len(tree.accumulators) <= self.limits.accumulators
+        several = len(tree.accumulators) > 1
+        contracts = several and any(each.node.ctor == "Contract" for each in tree.accumulators)
+        return not contracts and len(tree.accumulators) <= max(1, self.limits.reductions)
 
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, none dominated by another; of constants, which are computed but once,
@@ -190,17 +195,19 @@ class Enumeration:
                 several.append(tree)
         return tuple(tree for several in kept.values() for tree in several)
 
-    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[bool, float, int, int, int]:
-        """Constants first, then the least time of the kernel and of what must be stored for it, then simplicity.
+    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int]:
+        """Constants first, stale reads last, then the least time of the kernel and of what must be stored for it, then simplicity.
 
-        An inner value cannot hold an accumulator: what one gives must be stored for every alternative alike.
+        What reductions give must be stored for every alternative of an inner value, since none can hold one.
         """
         stored = [buffer for buffer in tree.reads if buffer not in self._free]
         if inner:
-            stored = [buffer for buffer in stored if self._reads.is_avoidable(buffer)]
+            stored = [buffer for buffer in stored if self._reads.costs_a_kernel(buffer)]
         time = self._bound(tree.flops, sum(tree.reads.values()) + written)
         time += sum(map(self._storing, stored))
-        return not self._constant.issuperset(tree.reads), time, tree.flops, len(tree.work), tree.serial
+        stale = any(map(self._is_stale, tree.reads))
+        group = 0 if self._constant.issuperset(tree.reads) else 1 + stale
+        return group, time, tree.flops, len(tree.work), tree.serial
 
     def _storing(self, buffer: int) -> float:
         """The least time to write a buffer and read it again, by a kernel more."""

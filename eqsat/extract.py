@@ -22,7 +22,7 @@ from ir.pricer import Price, Pricer, Rejected
 from ir.region import Buffer, MemRef, Region
 
 STAGE = "extract"
-ROUNDS = 24
+ROUNDS = 8
 """Covers computed before the choice is confined to kernels that are priced."""
 
 CONSTANT_NS_PER_BYTE = 1e-6

@@ -13,6 +13,9 @@ from eqsat.egraph_view import EGraphView, ENode
 from eqsat.kernel_tree import VIEWS, inline_classes
 from ir.axis_facts import is_injective
 from ir.axis_map import parse_map
+from ir.term_text import parse_type
+
+EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
 
 
 class ReadFacts:
@@ -22,21 +25,51 @@ class ReadFacts:
         self._view, self._given = view, given
         self._readers = _readers(view)
         self._avoidable: dict[int, bool] = {}
+        self._extra: dict[int, bool] = {}
         self._copies: dict[int, bool] = {}
-        self._counts: dict[int, int] = {}
+        self._readers_of: dict[int, frozenset[int]] = {}
+        self._successors: dict[int, int | None] = {}
 
     def gain_nothing(self, load: ENode) -> bool:
         """Whether the value of this Load is had as cheaply from what its buffer is computed from."""
         buffer, view = int(load.args[0]), parse_map(str(load.args[1]))
         if view.fill is not None or not self.is_avoidable(buffer):
             return False
-        return self._is_copy(buffer) or (self._count(buffer) <= 1 and is_injective(view))
+        return self._is_copy(buffer) or (len(self._ends(buffer)) <= 1 and is_injective(view))
 
     def is_avoidable(self, buffer: int) -> bool:
         """Whether the buffer need not exist: it is not given, and its value can be computed at any index."""
         if buffer not in self._avoidable:
             self._avoidable[buffer] = buffer not in self._given and any(True for _ in self._pure(buffer))
         return self._avoidable[buffer]
+
+    def costs_a_kernel(self, buffer: int) -> bool:
+        """Whether having the buffer takes one kernel more: an avoidable one that no reduction or contraction could
+        write in place of its own result."""
+        if buffer not in self._extra:
+            self._extra[buffer] = self.is_avoidable(buffer) and not self._is_epilogue(buffer)
+        return self._extra[buffer]
+
+    def successor(self, buffer: int) -> int | None:
+        """The one buffer that is computed from this, where storing that instead is always as good: it is no larger,
+        computed index by index, and can be written in this one's place."""
+        if buffer not in self._successors:
+            ends = self._ends(buffer)
+            (end,) = ends if len(ends) == 1 else (None,)
+            replaces = (
+                end is not None
+                and buffer not in self._given
+                and any(True for _ in self._pure(end))
+                and self._nbytes(end) <= self._nbytes(buffer)
+                and (self.is_avoidable(buffer) or self._is_epilogue(end))
+            )
+            self._successors[buffer] = end if replaces else None
+        return self._successors[buffer]
+
+    def _is_epilogue(self, buffer: int) -> bool:
+        """Whether some kernel that accumulates can write the buffer."""
+        stores = [store for store in self._view.classes[buffer] if store.ctor == "Store"]
+        return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[int(store.args[0])])
 
     def _pure(self, buffer: int) -> Iterable[int]:
         """The classes of the values that the buffer stores without an accumulator."""
@@ -53,14 +86,18 @@ class ReadFacts:
             self._copies[buffer] = any(node.ctor == "Load" and node.args[0] != buffer for node in nodes)
         return self._copies[buffer]
 
-    def _count(self, buffer: int) -> int:
-        """How many kernels of the program as it was written read the buffer, directly or through copies."""
-        if buffer not in self._counts:
-            self._counts[buffer] = 0  # a copy of itself reads nothing more
-            readers = self._readers.get(buffer, {})
-            through = [each for each in readers if each not in self._given and self._is_copy(each)]
-            self._counts[buffer] = len(readers) - len(through) + sum(map(self._count, through))
-        return self._counts[buffer]
+    def _ends(self, buffer: int) -> frozenset[int]:
+        """The buffers that are computed from this one in the program as it was written, copies passed over."""
+        if buffer not in self._readers_of:
+            self._readers_of[buffer] = frozenset()  # a copy of itself leads nowhere
+            ends: set[int] = set()
+            for reader in self._readers.get(buffer, ()):
+                ends |= {reader} if reader in self._given or not self._is_copy(reader) else self._ends(reader)
+            self._readers_of[buffer] = frozenset(ends)
+        return self._readers_of[buffer]
+
+    def _nbytes(self, buffer: int) -> int:
+        return parse_type(next(str(node.args[1]) for node in self._view.classes[buffer])).nbytes
 
 
 def _readers(view: EGraphView) -> dict[int, dict[int, None]]:

@@ -32,7 +32,7 @@ _CACHE = 1 << 17
 _MANY_FLOORS = 4
 
 
-class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True):
+class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """floor(expr / divisor), divisor ≥ 2. Made by `floordiv` only."""
 
     expr: AxisExpr
@@ -47,7 +47,7 @@ class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True):
 Term: TypeAlias = "int | FloorDiv"
 
 
-class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True):
+class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """`const + Σ coefficient·term`; terms are sorted, axes first, and no coefficient is 0."""
 
     const: int = 0

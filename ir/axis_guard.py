@@ -167,6 +167,7 @@ def _close(constraints: list[AxisExpr], box: Box) -> tuple[Box, list[AxisExpr]] 
     return inner, list(dict.fromkeys(several))
 
 
+@lru_cache(maxsize=1 << 16)
 def _simplest(constraint: AxisExpr, box: Box) -> AxisExpr:
     """An expression that is ≥ 0 at the same points of the box; 0 where all are, -1 where none is."""
     constraint = simplify(constraint, box)
@@ -222,10 +223,17 @@ def _irredundant(several: list[AxisExpr], singles: list[AxisExpr], box: Box) -> 
     kept = sorted(several, key=expr_order) + singles
     for constraint in list(kept):
         others = [one for one in kept if one is not constraint]
+        if not any(_related(constraint, other) for other in others):
+            continue
         implied = _close(others, box)
         if implied is not None and interval(constraint, implied[0])[0] >= 0:
             kept = others
     return kept
+
+
+def _related(a: AxisExpr, b: AxisExpr) -> bool:
+    """Whether one could imply the other: they share an axis and are not the two sides of one bound."""
+    return not a.axes.isdisjoint(b.axes) and b.terms != tuple((term, -c) for term, c in a.terms)
 
 
 def _joined(constraints: Iterable[AxisExpr], box: Box) -> tuple[Bound, ...]:

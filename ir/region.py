@@ -235,17 +235,13 @@ def _verify_read(
 ) -> None:
     _require(read.value in readable, region, at, f"reads {read.value!r}, which nothing before it defines")
     fits = read.map.sizes == domain and len(read.map.exprs) == len(readable[read.value])
-    _require(
-        fits, region, at, f"reads {read.value!r} through a map of another shape", map=str(read.map), domain=domain
-    )
+    _require(fits, region, at, f"reads {read.value!r} through a map of another shape", map=str(read.map), domain=domain)
 
 
 def _require(holds: bool, region: Region, at: str, message: str, **details: object) -> None:
     if not holds:
         text = f"{region.name}: {message}"
-        raise EqsatError(
-            Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=text, at=at, details=details)
-        )
+        raise EqsatError(Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=text, at=at, details=details))
 
 
 def _call(op: Op) -> str:

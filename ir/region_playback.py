@@ -165,9 +165,7 @@ def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
     batch = [axis for axis in kept if axis in used[0] and axis in used[1]]
     rows = [axis for axis in kept if axis not in batch and axis not in used[1]]
     columns = [axis for axis in kept if axis not in batch and axis not in rows]
-    sides = [
-        convert(_operand(each, op, values, wide), accumulator, wide) for each in op.inputs
-    ]
+    sides = [convert(_operand(each, op, values, wide), accumulator, wide) for each in op.inputs]
     lhs = _matrix(sides[0], op.domain, batch, rows, list(reduced), drop=columns)
     rhs = _matrix(sides[1], op.domain, batch, list(reduced), columns, drop=rows)
     grouped = [*batch, *rows, *columns]

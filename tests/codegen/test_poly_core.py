@@ -207,6 +207,12 @@ def test_accesses_are_composed_through_prologues() -> None:
     assert [site.scope for site in found.sites if site.value == "P"] == ["C"]
 
 
+def test_padding_everywhere_reads_nothing() -> None:
+    given = regions.move((4,), (3,), "i0 - 9", pad={0: 4}, fill=2.0)
+    assert core(given).reads("X") == ()
+    assert core(given).legal
+
+
 def test_a_gather_reads_indirectly() -> None:
     (table,) = core(regions.gather()).reads("T")
     assert table.indirect == 0

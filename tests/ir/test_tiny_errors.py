@@ -274,7 +274,7 @@ def test_graphs_built_by_hand_are_checked() -> None:
 JUNK = (None, -1, 0, 1, 7, 2.5, True, "", "x", "M", "inf", "fp16", [], {}, [0], [[0, 1]], [-1], {"x0": "i0"}, 10**40)
 
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
+PROGRAMS = Path(__file__).parents[2] / "eqsat" / "programs"
 
 
 def sizes(document: dict[str, Any]) -> dict[str, int]:

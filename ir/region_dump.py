@@ -1,0 +1,96 @@
+"""The JSON of a region, with the names of seed 000 §6: `let`, `op`, `lhs`, `rhs`, `acc_dtype`, `yield`.
+
+A map is its canonical text. `load_region(dump_region(r)) == r`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ir.axis_map import AxisMap, parse_map
+from ir.diagnostics import Kind, fail
+from ir.region import STAGE, Buffer, Let, Number, Op, Operand, Region, Yield
+
+Json = dict[str, Any]
+
+
+def dump_region(region: Region) -> Json:
+    """The region as JSON objects."""
+    return {
+        "name": region.name,
+        "inputs": [msgspec.to_builtins(each) for each in region.inputs],
+        "outputs": [msgspec.to_builtins(each) for each in region.outputs],
+        "body": [
+            *({"let": let.name, "op": _dump_op(let.op)} for let in region.body),
+            {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},
+        ],
+        "yield_maps": [str(each.map) for each in region.yields],
+    }
+
+
+def load_region(record: Mapping[str, Any]) -> Region:
+    """The region of such objects. Raises EqsatError (MalformedGraph) where they are none."""
+    try:
+        *lets, ends = record["body"]
+        yields = [text.split(" -> ") for text in ends["yield"]]
+        maps = map(parse_map, record["yield_maps"])
+        return Region(
+            name=record["name"],
+            inputs=tuple(msgspec.convert(each, Buffer) for each in record["inputs"]),
+            outputs=tuple(msgspec.convert(each, Buffer) for each in record["outputs"]),
+            body=tuple(Let(each["let"], _load_op(each["op"])) for each in lets),
+            yields=tuple(Yield(*names, at) for names, at in zip(yields, maps, strict=True)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not the JSON of a region: {error}")
+
+
+def _dump_op(op: Op) -> Json:
+    if op.kind == "contraction":
+        lhs, rhs = map(_dump_operand, op.inputs)
+        head: Json = {"kind": op.kind, "fn": op.fn, "lhs": lhs, "rhs": rhs, "acc_dtype": op.dtype}
+    else:
+        inputs = [_dump_operand(each) for each in op.inputs]
+        head = {"kind": op.kind, "fn": op.fn, "inputs": inputs, "dtype": op.dtype}
+    optional = {
+        "reduced": op.reduced or None,
+        "axis": op.axis,
+        "index_map": None if op.index_map is None else str(op.index_map),
+    }
+    return {
+        **head,
+        "domain": list(op.domain),
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def _load_op(record: Json) -> Op:
+    contraction = record["kind"] == "contraction"
+    operands = [record["lhs"], record["rhs"]] if contraction else record["inputs"]
+    index_map = record.get("index_map")
+    return Op(
+        kind=record["kind"],
+        fn=record["fn"],
+        dtype=record["acc_dtype" if contraction else "dtype"],
+        domain=tuple(record["domain"]),
+        inputs=tuple(map(_load_operand, operands)),
+        reduced=record.get("reduced", 0),
+        axis=record.get("axis"),
+        index_map=None if index_map is None else parse_map(index_map),
+    )
+
+
+def _dump_operand(each: Operand | Number) -> Json:
+    if isinstance(each, Operand):
+        return {"value": each.value, "map": str(each.map)}
+    return {"number": each.number, "dtype": each.dtype}
+
+
+def _load_operand(record: Json) -> Operand | Number:
+    if "value" in record:
+        view: AxisMap = parse_map(record["map"])
+        return Operand(record["value"], view)
+    return Number(record["number"], record["dtype"])
