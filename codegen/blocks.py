@@ -45,6 +45,11 @@ class Writer:
         """The variable as an expression: a constant where it has one value."""
         return axis(variable, self._box)
 
+    def counter(self, variable: int) -> AxisExpr:
+        """The variable as an expression that depends on it even where it has one value: lanes, and what a loop
+        carries, belong inside the loop."""
+        return AxisExpr(0, ((variable, 1),))
+
     def fresh(self, name: str) -> str:
         """A C name not used before, made of `name`."""
         clean = "".join(each if each.isalnum() and each.isascii() else "_" for each in name)
@@ -164,7 +169,8 @@ class Block:
 
     def store(self, buffer: str, offset: AxisExpr, value: Value, *, stream: bool = False) -> None:
         """`value` to `buffer`, in the lanes that exist; one element where no lane axis moves the offset."""
-        step, count = 1, 1
+        step = 1
+        count: int | AxisExpr = 1
         if self.lane_axis is not None and self.lane_axis.variable in offset.axes:
             found = offset.coeff(self.lane_axis.variable)
             if found is None:

@@ -38,7 +38,7 @@ class Read(msgspec.Struct, frozen=True):
         return flat(self.map.exprs, self.buffer.memref.shape)
 
 
-class Contraction(msgspec.Struct, frozen=True):
+class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
     """A region's contraction as the template sees it.
 
     sizes    of the pieces: first those of the output (`rank` of them), then the reduced ones

@@ -52,6 +52,11 @@ EQ_FN eq_mask eq_within(int64_t start, int64_t step, int64_t low, int64_t high) 
 EQ_FN int64_t eq_less(int64_t a, int64_t b) { return a < b ? a : b; }
 EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Running results: lane i is f of the carry and lanes 0 .. i, in that order; the last lane, in all lanes. */
+#define EQ_RUN_ADD(a, b) ((a) + (b))
+#define EQ_RUN_MUL(a, b) ((a) * (b))
+#define EQ_RUN_MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
+#define EQ_RUN_OR(a, b) ((a) | (b))
+#define EQ_RUN_AND(a, b) ((a) & (b))
 #define EQ_RUN(T, C, op, f)                                                         \\
   EQ_FN eq_##T eq_run##op##_##T(eq_##T carry, eq_##T v) {                           \\
     C lane[EQ_VL], now[EQ_VL];                                                      \\
@@ -61,8 +66,8 @@ EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
     return v;                                                                       \\
   }
 #define EQ_RUNS(T, C)                                                               \\
-  EQ_RUN(T, C, add, EQ_SCALAR_ADD) EQ_RUN(T, C, mul, EQ_SCALAR_MUL)                 \\
-  EQ_RUN(T, C, max, EQ_SCALAR_MAX)                                                  \\
+  EQ_RUN(T, C, add, EQ_RUN_ADD) EQ_RUN(T, C, mul, EQ_RUN_MUL)                       \\
+  EQ_RUN(T, C, max, EQ_RUN_MAX)                                                     \\
   EQ_FN eq_##T eq_last_##T(eq_##T v) {                                              \\
     C lane[EQ_VL];                                                                  \\
     memcpy(lane, &v, sizeof lane);                                                  \\
@@ -75,10 +80,8 @@ EQ_RUNS(u8, uint8_t)
 EQ_RUNS(i16, int16_t)
 EQ_RUNS(i32, int32_t)
 EQ_RUNS(i64, int64_t)
-#define EQ_SCALAR_OR(a, b) ((a) | (b))
-#define EQ_SCALAR_AND(a, b) ((a) & (b))
-EQ_RUN(bool, int32_t, max, EQ_SCALAR_OR)
-EQ_RUN(bool, int32_t, min, EQ_SCALAR_AND)
+EQ_RUN(bool, int32_t, max, EQ_RUN_OR)
+EQ_RUN(bool, int32_t, min, EQ_RUN_AND)
 EQ_FN eq_mask eq_last_bool(eq_mask v) { return eq_last_i32(v); }
 /* An index from data: the first lane, held within [low, high]. */
 EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
@@ -123,7 +126,7 @@ def c_text(kernel: Kernel) -> str:
 class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.buffers = {each.name: each.dtype for each in (*kernel.params, *kernel.shared)}
+        self.buffers = {each.name: each.dtype for each in kernel.buffers}
         for phase in kernel.phases:
             self.buffers |= {each.name: each.dtype for each in walk(phase.body) if isinstance(each, Scratch)}
 
@@ -147,7 +150,7 @@ class _Emitter:
     def _pointers(self, phase: Phase) -> list[str]:
         used = _buffers_of(phase.body)
         lines = ["void *const *buf = ctx;"]
-        for position, each in enumerate((*self.kernel.params, *self.kernel.shared)):
+        for position, each in enumerate(self.kernel.buffers):
             if each.name in used:
                 const = "const " if isinstance(each, Param) and not each.written else ""
                 lines.append(f"{const}{CELL[each.dtype]} *restrict {_name(each.name)} = buf[{position}];")
@@ -321,16 +324,23 @@ class _Emitter:
         pieces: list[str] = []
         for term, coefficient in expr.terms:
             if isinstance(term, FloorDiv):
-                text = f"({self._index(term.expr, lane)}) / {term.divisor}"
+                inner = self._index(term.expr, lane)
+                bare = len(term.expr.terms) == 1 and inner in (self._place(each, lane) for each in term.expr.axes)
+                text = f"{inner if bare else f'({inner})'} / {term.divisor}"
                 text = text if coefficient == 1 else f"({text})"
             else:
-                text = self._variable(term) if term != lane else f"({self._variable(term)} + l)"
+                text = self._place(term, lane)
             sign = "-" if coefficient < 0 else "+"
             pieces += [sign, text if abs(coefficient) == 1 else f"{abs(coefficient)} * {text}"]
         if expr.const or not pieces:
             pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
         lead = "-" if pieces[0] == "-" else ""
         return lead + " ".join(pieces[1:])
+
+    def _place(self, variable: int, lane: int | None) -> str:
+        """A variable, advanced by the lane number l where it is `lane`."""
+        name = self._variable(variable)
+        return name if variable != lane else f"({name} + l)"
 
     def _variable(self, number: int) -> str:
         return _name(self.kernel.variables[number].name)

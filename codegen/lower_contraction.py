@@ -14,43 +14,29 @@ Each output element is summed by one task in one order, whatever the number of t
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import msgspec
 
 from codegen.blocks import Block, Writer
-from codegen.contraction import STAGE, Contraction, contraction_of, flat, fused_step, lanes_along_k
+from codegen.contraction import STAGE, Contraction, contraction_of, lanes_along_k
+from codegen.contraction_epilogue import epilogue
 from codegen.contraction_frame import (
     DepthBlock,
     Frame,
     bound,
     depth_block,
     depth_blocks,
-    lanes_along,
 )
-from codegen.lane_values import converted
-from codegen.lower_value import Evaluator, Provider
+from codegen.lower_value import Evaluator
 from codegen.pack import Panel, pack
+from codegen.pack_constant import PackedConstant, buffer_param, pack_constant, packed_name, product_base, unused
 from codegen.plan_contraction import Blocks
 from codegen.register_tile import Accumulator, Side, dot_tile, outer_tile
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.cpu import Comment, Kernel, Load, Param, Phase, Scratch, Within
+from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
-from ir.region import Buffer, Region
-
-
-class PackedConstant(msgspec.Struct, frozen=True):
-    """A constant operand in the order in which the kernel reads it: a buffer `name` of so many `elements`, filled by
-    `kernel` from the constants `sources` (its params are these, then `name`) once, when the program is built."""
-
-    name: str
-    dtype: str
-    elements: int
-    sources: tuple[str, ...]
-    kernel: Kernel
+from ir.region import Operand, Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
@@ -76,7 +62,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
     blocks = _blocks(plan)
     _check_tails(view, plan, blocks)
     constants = tuple(
-        _pack_constant(view, core, plan, blocks, side, f"{name}_pack{side}")
+        pack_constant(view, core, blocks, plan.vectorize.width, side, f"{name}_pack{side}")
         for side in (0, 1)
         if _cached(view, plan, side) == "const_pool"
     )
@@ -108,27 +94,21 @@ def _cached(view: Contraction, plan: Plan, side: int) -> str | None:
     return next((each.where for each in plan.cache if each.tensor == name), None)
 
 
-def _packed_name(view: Contraction, side: int) -> str:
-    return unused(f"{view.operand(side).value}_packed{side}", view.region)
-
-
-@dataclass
 class _Template:
-    view: Contraction
-    core: PolyCore
-    plan: Plan
-    blocks: Blocks
-    lanes: int
+    """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
+
+    def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, lanes: int) -> None:
+        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, blocks, lanes
+        self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
         writer = Writer(self.lanes)
         gone = {source for each in constants for source in each.sources} - self._still_read()
-        inputs = [_param(writer, each, False) for each in region.inputs if each.name not in gone]
+        inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
         packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
-        outputs = [_param(writer, each, True) for each in region.outputs]
-        self.sums, self.rows, self.columns = (unused(each, region) for each in ("sums", "rows", "columns"))
-        evaluator = Evaluator(region, self.core, writer, {view.name: self._accumulated})
+        outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
+        evaluator = Evaluator(region, self.core, writer)
         tasks = view.repeats * self._row_blocks * self._column_blocks if view.m and view.n else 0
         phases = (self._tasks(Frame(view, self.blocks, writer, evaluator, {}), tasks),) if tasks else ()
         kernel = Kernel(
@@ -154,13 +134,11 @@ class _Template:
         if self.plan.bind or tasks <= 1:
             self._task(frame, body, writer.axis(task))
             return Phase(task, tasks, tuple(body.statements))
-        only = writer.variable("only", 0, 0)
-        outer = Block(writer, variables={only})
-        outer.loop(body, task, ZERO, constant(tasks))
         self._task(frame, body, writer.axis(task))
-        outer.statements.clear()
-        outer.loop(body, task, ZERO, constant(tasks))
-        return Phase(only, 1, tuple(outer.statements))
+        only = writer.variable("all", 0, 0)
+        whole = Block(writer, variables={only})
+        whole.loop(body, task, ZERO, constant(tasks))
+        return Phase(only, 1, tuple(whole.statements))
 
     def _task(self, frame: Frame, block: Block, task: AxisExpr) -> None:
         view, blocks, box = self.view, self.blocks, frame.writer.box
@@ -200,7 +178,9 @@ class _Template:
         tile = panel.inner({m})
         row = frame.writer.axis(m)
         tall, wide = self._tile_block
-        into = Accumulator(frame.writer.buffer(self.sums), (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO)
+        into = Accumulator(
+            frame.writer.buffer(self.sums), (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO
+        )
         self._tile(frame, tile, depth, number, row, column, m0, row_panel, into)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
@@ -228,11 +208,11 @@ class _Template:
             tile_rows = self._at_row(rows, row, m0)
             outer_tile(frame, block, depth, tile_rows, columns, row, column, into, again)
         if not last:
-            self._epilogue(frame, block, row, column, into)
+            epilogue(frame, block, self.plan.epilogue, row, column, into)
             return
         done = Within(number, last, last + 1)
         finish = block.inner(barrier=True, facts=(done,))
-        self._epilogue(frame, finish, row, column, into)
+        epilogue(frame, finish, self.plan.epilogue, row, column, into)
         block.guard(finish, (done,))
 
     def _dot(
@@ -307,8 +287,8 @@ class _Template:
             return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
         if where is None:
             return None
-        base = _constant_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
-        return Side(frame.writer.buffer(_packed_name(view, view.vector)), base, nr, 1)
+        base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
+        return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
     def _row_panel(self, frame: Frame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
         """The side of the first tile of rows of the task."""
@@ -320,8 +300,8 @@ class _Template:
             return Side(name, ZERO, 1, stride) if stride else Side(name, ZERO, mr, 1)
         if where is None:
             return None
-        base = _constant_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
-        return Side(frame.writer.buffer(_packed_name(view, side)), base, mr, 1)
+        base = product_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
+        return Side(frame.writer.buffer(packed_name(view, side)), base, mr, 1)
 
     def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
         if rows is None:
@@ -343,65 +323,6 @@ class _Template:
         base = (row - m0) * blocks.bk
         pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
         block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
-
-    # --- epilogue ---
-
-    def _accumulated(self, point: object, block: Block, where: object) -> Load:
-        raise AssertionError("the sums are provided where the epilogue stands")
-
-    def _epilogue(self, frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, into: Accumulator) -> None:
-        """What follows the sum, and the store, over the rows and columns of the tile that exist."""
-        view, blocks, writer = self.view, self.blocks, frame.writer
-        block.add(Comment("epilogue: " + (", ".join(self.plan.epilogue) or "store")))
-        r = writer.variable("r", 0, view.m - 1)
-        c = writer.variable("c", 0, view.n - 1)
-        turned = self._turned(view)
-        outer_variable, inner_variable = (c, r) if turned else (r, c)
-        outer = block.inner({outer_variable})
-        alone = not writer.axis(inner_variable).terms  # then no point tells that a value needs the sums
-        body = outer.inner({inner_variable}, barrier=alone)
-        tile = {r: (row, blocks.mr, view.m), c: (column, blocks.nr, view.n)}
-        start, width, size = tile[inner_variable]
-        at = writer.axis(inner_variable)
-        left = [start.shift(width) - at, constant(size) - at]
-        even = width % self.lanes == 0
-        lanes_along(body, inner_variable, left[even:], whole=even and size % self.lanes == 0)
-        placed = frame.placed(
-            {**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))}
-        )
-        offset = into.base + (writer.axis(r) - row) * blocks.nr + (writer.axis(c) - column)
-        self._finish(placed, body, into.buffer, offset)
-        outer.loop(body, inner_variable, start, start.shift(width), self.lanes, size)
-        start, width, size = tile[outer_variable]
-        block.loop(outer, outer_variable, start, start.shift(width), 1, size)
-
-    def _turned(self, view: Contraction) -> bool:
-        """Whether the output's neighbours are rows: then lanes lie along them."""
-        shape = view.region.outputs[0].memref.shape
-        if 0 in shape or not view.rows:
-            return False
-        offset = flat(view.out.exprs, shape)
-        return fused_step(offset, view.rows, view.sizes) == 1
-
-    def _finish(self, frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
-        view = self.view
-        lane = block.lane_axis
-        assert lane is not None
-        step = offset.coeff(lane.variable)
-        assert step is not None
-        mode = "unit" if step == 1 else "strided" if step else "splat"
-        count = None if step == 0 else lane.count
-        load = Load(buffer, offset, view.accumulator, mode, count, step or 1)
-        total = converted(block.let("sum", load), view.accumulator, view.op.dtype)
-        ev = frame.evaluator
-        provide: Provider = lambda _point, _block, _where: total  # noqa: E731
-        ev.provided[view.name] = provide
-        place = frame.place(view.out.exprs)
-        for each in view.region.yields:
-            value = ev.mapped(
-                each.map, place, ev.dtype(each.value), block, (), lambda at, b, w, name=each.value: ev.value(name, at, b, w)
-            )
-            block.store(each.buffer, ev.offset(each.buffer, place), value)
 
     def _comment(self) -> str:
         view, blocks = self.view, self.blocks
@@ -431,66 +352,6 @@ class _Template:
                 continue
             seen.add(name)
             if name in bodies:
-                inputs = [each.value for each in bodies[name].inputs if hasattr(each, "value")]
+                inputs = [each.value for each in bodies[name].inputs if isinstance(each, Operand)]
                 open_ += [each for each in inputs if name != view.name or each not in packed]
         return seen
-
-
-def _param(writer: Writer, buffer: Buffer, written: bool) -> Param:
-    return Param(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)
-
-
-def unused(name: str, region: Region) -> str:
-    """`name`, made unlike the names of all buffers of the region."""
-    taken = {each.name for each in (*region.inputs, *region.outputs)}
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _constant_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
-    """Where the panels of this product start in a packed constant: it has those of the batch that move it."""
-    view = frame.view
-    group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
-    return frame.index(group) * (-(-size // width) * width * view.depth)
-
-
-def _pack_constant(
-    view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, side: int, name: str
-) -> PackedConstant:
-    """[batch][panel][k][width], every panel whole."""
-    assert plan.vectorize is not None
-    columns = side == view.vector
-    width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
-    group = view.columns if columns else view.rows
-    repeats = (*view.depends(side, view.batch), *view.depends(side, view.outer))
-    panels = -(-size // width)
-    result = _packed_name(view, side)
-    elements = view.extent(repeats) * panels * width * view.depth
-    writer = Writer(plan.vectorize.width)
-    read = dict.fromkeys(each.buffer for each in view.reads[side])
-    params = (
-        *(_param(writer, each, False) for each in read),
-        Param(writer.buffer(result), view.accumulator, elements, True),
-    )
-    whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
-    frame = Frame(view, whole, writer, Evaluator(view.region, core, writer), {})
-    tasks = view.extent(repeats) * panels if elements else 0
-    task = writer.variable("task", 0, max(tasks - 1, 0))
-    body = Block(writer, variables={task})
-    if tasks:
-        at = writer.axis(task)
-        start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
-        frame = frame.placed(frame.along(repeats, floordiv(at, panels, writer.box)))
-        frame, depth = depth_block(frame, body, constant(0))
-        base = _constant_base(frame, side, width, size) + start * view.depth
-        pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
-    kernel = Kernel(
-        name=name,
-        lanes=writer.lanes,
-        params=params,
-        variables=tuple(writer.variables),
-        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks else (),
-        comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
-    )
-    return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)

@@ -161,7 +161,7 @@ class _Outputs:
                 variable = self.writer.variable(loop.name, start, last)
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
-                at = self.writer.axis(variable)
+                at = self.writer.counter(variable)
                 several = [[*places, _Place(loop, at.shift(lanes * unit))] for unit in range(max(1, step // lanes))]
                 if rest:
                     for each in several:

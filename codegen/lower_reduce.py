@@ -34,7 +34,7 @@ STAGE = "lower_reduce"
 _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 _CHAINS = 4
 """Accumulators per reduction along lanes: they hide the latency of an addition."""
-_PART = 1024
+_PART = 256
 """Additions into one accumulator before it is put away."""
 _WRITTEN_OUT = 16
 """So few points of reduced axes are written out instead of looped over."""
@@ -261,7 +261,7 @@ class _Nest:
         lanes = loop.lane_axis(variable, writer.lanes)
         if plain or not self._drifts or loop.trips <= 2 * _PART:
             body = block.inner({variable}, lane_axis=lanes)
-            emit(writer.axis(variable), totals, body)
+            emit(writer.counter(variable), totals, body)
             block.loop(body, variable, AxisExpr(loop.start), AxisExpr(loop.stop), loop.step)
             return
         chunk = _PART * loop.step
@@ -269,7 +269,7 @@ class _Nest:
         around = block.inner({origin})
         parts = self._fresh(totals, around)
         body = around.inner({variable}, lane_axis=lanes)
-        emit(writer.axis(variable), parts, body)
+        emit(writer.counter(variable), parts, body)
         start = writer.axis(origin)
         around.loop(body, variable, start, start.shift(chunk), loop.step, loop.stop)
         self._put_away(totals, parts, around)
@@ -359,8 +359,8 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
 
 def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
     """The register that a scan carries through the loop over `along`; it stands before the loop."""
-    steps = [term for term, c in along.terms if isinstance(term, int) and c == 1]
-    in_order = len(along.terms) == 1 and len(steps) == 1 and block.sequential and steps[0] in block.variables
+    runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
+    in_order = block.sequential and runs  # a constant is the place of one register among several of a step
     if not in_order or block.parent is None or along.axes & axes_of(others, where):
         fail(
             Kind.UNSUPPORTED_OP,
@@ -378,3 +378,4 @@ def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, b
         found = block.parent.memo[key] = block.parent.let(f"{name}_run", constant(number, kind), mutable=True)
     assert isinstance(found, Reg)
     return found
+

@@ -96,7 +96,7 @@ def _each_result(
         count = min(lanes, stop - start)
         axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
         body = block.inner({variable}, lane_axis=axis)
-        _each_result(ev, name, parts, task, (*point, writer.axis(variable)), rest, body, lanes_in_results)
+        _each_result(ev, name, parts, task, (*point, writer.counter(variable)), rest, body, lanes_in_results)
         block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
 
 

@@ -137,7 +137,7 @@ class Evaluator:
         key = ("mask", mask)
         found = block.find(key)
         if found is None:
-            home = block.home(axes_of((), conditions))
+            home = block.home(axes_of((count,) if isinstance(count, AxisExpr) else (), conditions))
             found = home.memo[key] = home.let("inside", mask)
         return found
 

@@ -10,16 +10,22 @@ no element is tested by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.blocks import Block
 from codegen.contraction import Read, lanes_along_k
 from codegen.contraction_frame import DepthBlock, Frame, Pieces, greatest, lanes_along, least, tail_lanes
 from codegen.lane_values import converted
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, weighted_sum
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import Const, Load, Store, Value, Within, register_type
-from ir.region import Operand
+
+AtTerm = Callable[[Frame, Block, AxisExpr], None]
+"""What to do at one term: (frame, block, number of the term in its block of k)."""
+AtRun = Callable[[Frame, Block, AxisExpr, AxisExpr, int, Sequence[int]], None]
+"""What to do with a run of terms: (frame, block, start, stop, size, pieces of the run)."""
+AtPieces = Callable[[Frame, Block, Pieces], None]
+"""What to do where some pieces of k are bound: (frame, block, those pieces)."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +237,8 @@ def _raw(frame: Frame, block: Block, read: Read, x: int) -> Value:
     dtype, name = read.buffer.memref.dtype, frame.writer.buffer(read.buffer.name)
     step = offset.coeff(x)
     lane = block.lane_axis
-    assert step is not None and lane is not None
+    assert step is not None
+    assert lane is not None
     register = register_type(dtype)
     if step == 0:
         load = Load(name, offset, register, "splat")
@@ -273,10 +280,9 @@ def _terms_in_lanes(
     over_runs(frame, block, depth, run, lanes_of)
 
 
-def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: object) -> None:
+def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
     """Calls body(frame, block, start, stop, size, group) for the runs of terms of this block: `group` are the
     pieces of one run and [start, stop) its part of their `size` points."""
-    assert callable(body)
     pieces = _depth_pieces(depth)
     group = tuple(position for position in pieces if position in run)
     if not group:
@@ -309,19 +315,17 @@ def term_of(frame: Frame, depth: DepthBlock) -> AxisExpr:
     return (frame.at[depth.axis] - depth.start) * depth.terms + frame.index(depth.inner)
 
 
-def over_terms(frame: Frame, block: Block, depth: DepthBlock, body: object, done: Pieces | None = None) -> None:
+def over_terms(frame: Frame, block: Block, depth: DepthBlock, body: AtTerm, done: Pieces | None = None) -> None:
     """Calls body(frame, block, term) inside loops over all terms but those of the pieces `done`."""
-    assert callable(body)
     left = [position for position in _depth_pieces(depth) if position not in (done or {})]
     _over_pieces(frame, block, depth, left, lambda f, b, _: body(f, b, term_of(f, depth)))
 
 
 def _over_pieces(
-    frame: Frame, block: Block, depth: DepthBlock, pieces: Sequence[int], body: object, bound_: Pieces | None = None
+    frame: Frame, block: Block, depth: DepthBlock, pieces: Sequence[int], body: AtPieces, known: Pieces | None = None
 ) -> None:
     """Calls body(frame, block, bound pieces) inside loops over `pieces` of this block of k."""
-    assert callable(body)
-    done = dict(bound_ or {})
+    done = dict(known or {})
     if not pieces:
         body(frame, block, done)
         return

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -61,7 +62,7 @@ def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tu
             continue
         found += [_candidate(view, blocks, "outer", target) for blocks in _outer_blocks(view, target)]
         found += [_candidate(view, blocks, "dot", target) for blocks in _dot_blocks(view, target)]
-    found.sort(key=lambda each: _time(each[1], target))
+    found.sort(key=lambda each: (_time(each[1], target), -each[1].efficiency))
     return found[:_CANDIDATES]
 
 
@@ -83,9 +84,11 @@ def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     wide = _registers_per_vector(view)
     budget = _REGISTERS.get(target.arch, 16)
     lanes = target.lanes
-    for vectors in (1, 2, 3, 4):
+    for vectors in (1, 2, 3, 4, 8):
         most = (budget // wide - 1 - vectors) // vectors
         if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
+            continue
+        if vectors > 4 and view.m > most:  # a panel that is read again should stay in the first-level cache
             continue
         for rows in _even_rows(view.m, min(most, 16)):
             yield from _grids(view, rows, vectors * lanes, target)
@@ -111,12 +114,12 @@ def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Bloc
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
     seen = set()
     for bk in _depths(view, tiles_m):
-        tall = max(mr, target.l2_bytes // (bk * item) // mr * mr)
-        rows = min(tall, tiles_m * mr)
-        wide = tiles_n * nr if bk >= view.depth else max(nr, _SUM_BYTES // (rows * item) // nr * nr)
+        tall = max(1, target.l2_bytes // (bk * item * mr))
+        rows = min(tall, tiles_m) * mr
+        wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
         for cuts_m, cuts_n in _cuts(target.units if _flops(view) >= SMALL_FLOPS else 1, view.repeats):
-            bm = min(-(-tiles_m // min(cuts_m, tiles_m)) * mr, tall)
-            bn = min(-(-tiles_n // min(cuts_n, tiles_n)) * nr, wide)
+            bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
+            bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
             if (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk)
@@ -126,7 +129,7 @@ def _depths(view: Contraction, tiles_m: int) -> list[int]:
     """Lengths of a block of k: few long ones, as each block lays the sums down; short ones where the columns are used
     once, so that they stream from memory in wide rows."""
     if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
-        return sorted({block_k(view, 16), block_k(view, BLOCK_K)})
+        return [block_k(view, 8)]
     return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
 
 
@@ -197,6 +200,7 @@ def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target
     return plan, _work(view, blocks, algorithm, plan, max(tasks, 1), parallel, target)
 
 
+@lru_cache(maxsize=64)
 def _turned(view: Contraction) -> bool:
     """Whether neighbouring columns are not neighbours in the output."""
     shape = view.region.outputs[0].memref.shape
@@ -258,12 +262,14 @@ def _work(
     ideal = max(flops, 1.0) / (2 * target.lanes * _PORTS) * _registers_per_vector(view)
     inner, side_work = _inner_cycles(view, blocks, algorithm, target), _side_cycles(view, blocks, plan, target)
     units = min(target.units, tasks) if parallel else 1
-    occupancy = tasks / (-(-tasks // units) * target.units) if units > 1 else 1 / target.units
+    each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
+    longest = -(-tasks // units) * each if units > 1 else max(view.repeats * tiles_m * tiles_n, 1)
+    occupancy = max(view.repeats * tiles_m * tiles_n, 1) / (longest * target.units)
     return Work(
         flops=max(flops, 1.0),
         bytes=_bytes(view, blocks, tasks, target),
         compute_dtype=view.accumulator,
-        occupancy=occupancy,
+        occupancy=min(1.0, occupancy),
         efficiency=min(1.0, max(0.01, ideal / (ideal * inner + side_work))),
     )
 
@@ -273,12 +279,12 @@ def _inner_cycles(view: Contraction, blocks: Blocks, algorithm: str, target: Tar
     wide = _registers_per_vector(view)
     if algorithm == "dot":
         multiplies = blocks.mr * blocks.nr * wide
-        loads = (blocks.mr + blocks.nr) * wide
-    else:
-        vectors = blocks.nr // target.lanes
-        multiplies = blocks.mr * vectors * wide
-        loads = blocks.mr + vectors * wide
-    return max(multiplies, loads, _LATENCY * _PORTS) / multiplies
+        return max(multiplies, (blocks.mr + blocks.nr) * wide, _LATENCY * _PORTS) / multiplies
+    vectors = blocks.nr // target.lanes * wide
+    multiplies = blocks.mr * vectors
+    panel = blocks.bk * blocks.nr * DTYPES[view.accumulator].bytes
+    far = 2 * vectors * _PORTS if panel > target.l1_bytes else 0  # half a vector per cycle from the second level
+    return max(multiplies, blocks.mr + vectors, far, _LATENCY * _PORTS) / multiplies
 
 
 def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) -> float:
@@ -299,6 +305,7 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
     return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
 
 
+@lru_cache(maxsize=64)
 def _pack_cycles(view: Contraction, side: int, lanes: int) -> float:
     """Cycles per element packed: a vector at a time where the reads are a run along the panel or along k."""
     group = view.columns if side == view.vector else view.rows

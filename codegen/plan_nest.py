@@ -8,7 +8,7 @@ their lanes lie in memory; traffic beyond the caches is the buffers' own size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -144,11 +144,19 @@ def _along_terms(core: PolyCore, target: Target, shape: tuple[int, ...], axes: l
     return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, Vectorize("r0", lanes))
 
 
-def _spread(tiles: list[int], extents: list[int], lane: int | None, width: int, carried: list[bool]) -> list[int]:
-    """Binds loops to threads, outermost first, until there are tasks enough; changes `tiles` of those."""
+def _spread(
+    tiles: list[int],
+    extents: list[int],
+    lane: int | None,
+    width: int,
+    carried: list[bool],
+    order: Sequence[int] | None = None,
+) -> list[int]:
+    """Binds loops to threads, in `order` (outermost first), until there are tasks enough; changes `tiles` of those."""
     bind: list[int] = []
     tasks = 1
-    for position, extent in enumerate(extents):
+    for position in order if order is not None else range(len(extents)):
+        extent = extents[position]
         if carried[position] or tasks >= _PARTS or extent == 1:
             continue
         wanted = -(-_PARTS // tasks)
@@ -216,14 +224,15 @@ def _is_small(region: Region) -> bool:
 
 def _work(region: Region, core: PolyCore, plan: Plan, target: Target) -> Work:
     lanes = LANES[plan.arch]
-    flops = float(max(1, region_flops(region)))
+    points = sum(math.prod(each.memref.shape) for each in region.outputs)
+    flops = float(max(1, points, region_flops(region)))
     cycles = flops / lanes + _moves(region, core, plan, lanes)
     return Work(
         flops=flops,
         bytes=float(region_bytes(region)),
         compute_dtype="fp32",
         occupancy=_occupancy(plan, region, target),
-        efficiency=max(1e-3, min(1.0, flops / (4 * lanes * cycles))),
+        efficiency=max(1e-5, min(1.0, flops / (4 * lanes * cycles))),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from codegen.blocks import Block, LaneAxis
 from codegen.contraction_frame import DepthBlock, Frame, lanes_along, tail_lanes
-from codegen.pack import operand_value, over_runs, over_terms, term_of
+from codegen.pack import operand_value, over_runs, over_terms
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
 
@@ -142,7 +142,8 @@ def _step(
 ) -> None:
     view = frame.view
     columns = [
-        operand_value(frame.placed(frame.along(view.columns, column.shift(j))), view.vector, block) for j in range(width)
+        operand_value(frame.placed(frame.along(view.columns, column.shift(j))), view.vector, block)
+        for j in range(width)
     ]
     for i in range(frame.blocks.mr):
         value = operand_value(frame.placed(frame.along(view.rows, row.shift(i))), 1 - view.vector, block)

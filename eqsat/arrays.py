@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ir.diagnostics import Kind, fail
-from ir.dtype import DType, dtype
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.dtype import DType, bf16, dtype
 
+STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host
+_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2}
 
 
 class Family(Enum):
@@ -31,20 +33,29 @@ def family_of(arrays: Iterable[Any]) -> Family:
     return Family.TORCH if any(_is_tensor(array) for array in arrays) else Family.NUMPY
 
 
-def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:
-    """`value` as a C-contiguous NumPy array of dtype `wanted` and of `shape` (None: any), copied only if needed.
+def shape_of(name: str, value: Any) -> tuple[int, ...]:
+    """The sizes of an argument. Raises EqsatError, InputMismatch, for a device array or for what is no array."""
+    return tuple(value.shape) if _is_tensor(value) else _as_numpy(name, value).shape
 
-    Python numbers and sequences take the wanted dtype; an array must have it already.
+
+def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:
+    """`value` as a C-contiguous, aligned NumPy array of dtype `wanted` and of `shape` (None: any), copied only if
+    needed.
+
+    Python numbers and sequences take the wanted dtype where that loses no kind (a float is no integer); an array
+    must have it already.
 
     Raises:
         EqsatError: InputMismatch for another dtype or shape, for a device array, or for what is no array.
     """
-    array = _to_numpy(name, value, wanted)
+    array = _as_numpy(name, value)
+    if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
+        array = _converted(name, value, array, wanted)
     if array.dtype != wanted.numpy:
         fail(
             Kind.INPUT_MISMATCH,
-            "call",
-            f"input has dtype {_dtype_name(array)}, the program takes {wanted}",
+            STAGE,
+            f"the array has dtype {_dtype_name(array)}, the program takes {wanted}",
             at=name,
             hint=f"convert it first, or put a CAST to {wanted} behind an input of its dtype",
             got=_dtype_name(array),
@@ -53,14 +64,14 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
     if shape is not None and array.shape != shape:
         fail(
             Kind.INPUT_MISMATCH,
-            "call",
-            f"input has shape {list(array.shape)}, the program takes {list(shape)}",
+            STAGE,
+            f"the array has shape {list(array.shape)}, the program takes {list(shape)}",
             at=name,
             hint="compile with other dims=, or leave the dims free to specialise at each call",
             got=list(array.shape),
             expected=list(shape),
         )
-    return np.require(array, requirements="C").reshape(array.shape)
+    return np.require(array, requirements=("C", "A"))
 
 
 def give_back(array: np.ndarray, family: Family) -> Any:
@@ -69,7 +80,7 @@ def give_back(array: np.ndarray, family: Family) -> Any:
         return array
     import torch
 
-    if array.dtype == dtype("bf16").numpy:
+    if array.dtype == bf16.numpy:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
@@ -80,61 +91,74 @@ def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.n
     Raises:
         EqsatError: InputMismatch unless it is a writable, contiguous CPU array of that dtype and shape.
     """
-    array = _to_numpy(name, out, wanted)
+    array = _as_numpy(name, out)
     fits = array.dtype == wanted.numpy and array.shape == shape
-    if not (fits and array.flags.c_contiguous and array.flags.writeable and _shares_memory(out, array)):
+    flags = array.flags
+    if not (fits and flags.c_contiguous and flags.writeable and flags.aligned and _shares_memory(out, array)):
         fail(
             Kind.INPUT_MISMATCH,
-            "call",
+            STAGE,
             f"out= must be a writable C-contiguous {wanted} array of shape {list(shape)}",
             at=name,
-            got=f"{_dtype_name(array)}{list(array.shape)}",
+            got=f"{type(out).__name__} {_dtype_name(array)}{list(array.shape)}",
         )
     return array
 
 
-def _to_numpy(name: str, value: Any, wanted: DType) -> np.ndarray:
+def _as_numpy(name: str, value: Any) -> np.ndarray:
+    """The value in the dtype that it has by itself, without a copy where its memory can be shared."""
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, bool | int | float | list | tuple | np.generic):
-        return _from_python(name, value, wanted)
-    if _is_tensor(value):
-        return _from_tensor(name, value)
-    if hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) not in _DLPACK_HOST:
-        _refuse_device(name, f"{type(value).__module__} array")
-    if hasattr(value, "__cuda_array_interface__"):
-        _refuse_device(name, f"{type(value).__module__} array")
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    fail(Kind.INPUT_MISMATCH, "call", f"a {type(value).__name__} is not an array", at=name)
+    try:
+        if _is_tensor(value):
+            return _from_tensor(name, value)
+        _refuse_device(name, value)
+        if isinstance(value, bool | int | float | list | tuple | np.generic) or hasattr(value, "__array__"):
+            return np.asarray(value)
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except EqsatError:
+        raise
+    except Exception as error:  # a foreign library's conversion may fail in any way
+        fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} that makes no array: {error}", at=name)
+    fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} is not an array", at=name)
 
 
-def _from_python(name: str, value: Any, wanted: DType) -> np.ndarray:
-    if isinstance(value, np.generic):
-        return np.asarray(value)
+def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
+    """Python numbers in the wanted dtype; `natural` is what NumPy makes of them unasked."""
+    rank = _KIND_RANK.get(natural.dtype.kind, 3)
+    if natural.size and rank > (0 if wanted.is_bool else 1 if wanted.is_int else 2):
+        fail(Kind.INPUT_MISMATCH, STAGE, f"Python numbers of kind {natural.dtype} are no {wanted}", at=name)
     try:
         return np.asarray(value, dtype=wanted.numpy)
     except (ValueError, TypeError, OverflowError) as error:
-        fail(Kind.INPUT_MISMATCH, "call", f"does not convert to {wanted}: {error}", at=name)
+        fail(Kind.INPUT_MISMATCH, STAGE, f"does not convert to {wanted}: {error}", at=name)
 
 
 def _from_tensor(name: str, tensor: Any) -> np.ndarray:
     import torch
 
     if tensor.device.type != "cpu":
-        _refuse_device(name, f"torch tensor on {tensor.device}")
+        _device_array(name, f"torch tensor on {tensor.device}")
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.dtype is torch.bfloat16:
-        return np.asarray(plain.contiguous().view(torch.int16).numpy()).view(dtype("bf16").numpy)
+        return np.asarray(plain.contiguous().view(torch.int16).numpy()).view(bf16.numpy)
     return np.asarray(plain.numpy())
 
 
-def _refuse_device(name: str, what: str) -> None:
+def _refuse_device(name: str, value: Any) -> None:
+    """Raise for an array that the host cannot read."""
+    on_device = hasattr(value, "__cuda_array_interface__")
+    if hasattr(value, "__dlpack_device__"):
+        on_device = int(value.__dlpack_device__()[0]) not in _DLPACK_HOST
+    if on_device:
+        _device_array(name, f"{type(value).__module__}.{type(value).__name__} on a device")
+
+
+def _device_array(name: str, what: str) -> NoReturn:
     fail(
         Kind.INPUT_MISMATCH,
-        "call",
+        STAGE,
         f"a {what} was given to a program that runs on the CPU",
         at=name,
         hint="copy it to host memory first: arrays never cross devices silently",
@@ -147,7 +171,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _shares_memory(given: Any, array: np.ndarray) -> bool:
-    if isinstance(given, np.ndarray):
+    if isinstance(given, np.ndarray) or array.size == 0:
         return True
     return _is_tensor(given) and int(given.data_ptr()) == array.ctypes.data
 
@@ -155,5 +179,5 @@ def _shares_memory(given: Any, array: np.ndarray) -> bool:
 def _dtype_name(array: np.ndarray) -> str:
     try:
         return str(dtype(array.dtype))
-    except Exception:
+    except EqsatError:
         return str(array.dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import product
+from itertools import product, zip_longest
 
 import msgspec
 
@@ -27,7 +27,7 @@ LowerBound = Callable[[float, float], float]
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many trees of one kind survive per class of values (fewer of constants) and per buffer; how many
+    """How many trees of one kind survive per class of values, per constant value and per buffer; how many
     reductions one kernel may hold (a contraction stands alone); how many combinations of operands are looked at per
     node."""
 
@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
     constants: int = 2
     candidates: int = 12
     reductions: int = 2
-    combinations: int = 64
+    combinations: int = 144
 
 
 DEFAULT = Limits()
@@ -97,9 +97,13 @@ class Enumeration:
         return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
 
     def _is_stale(self, read: int, reader: int | None = None) -> bool:
-        """Whether another buffer is always as good to store; only its own kernel may then read this one."""
+        """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
         successor = self._reads.successor(read)
-        return successor is not None and successor != reader
+        if successor is None:
+            return False
+        while successor is not None and successor != reader:
+            successor = self._reads.successor(successor)
+        return successor is None
 
     def _stores(self, buffer: int) -> list[ENode]:
         return [node for node in self.view.classes[buffer] if node.ctor == "Store"]
@@ -183,20 +187,21 @@ class Enumeration:
         contracts = several and any(each.node.ctor == "Contract" for each in tree.accumulators)
         return not contracts and len(tree.accumulators) <= max(1, self.limits.reductions)
 
-    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
-        """The most promising of each kind, none dominated by another; of constants, which are computed but once,
-        few."""
+    def _best(
+        self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False
+    ) -> tuple[Tree, ...]:
+        """The most promising of each kind, few where all is constant, none dominated by another; the best of every
+        kind come first."""
         kept: dict[tuple[str, ...], list[Tree]] = {}
         for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
             several = kept.setdefault(tree.kinds, [])
-            constant = inner and self._constant.issuperset(tree.reads)
-            enough = len(several) >= (self.limits.constants if constant else keep)
-            if not enough and not any(_dominates(other, tree) for other in several):
+            enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
+            if len(several) < enough and not any(_dominates(other, tree) for other in several):
                 several.append(tree)
-        return tuple(tree for several in kept.values() for tree in several)
+        return tuple(tree for rank in zip_longest(*kept.values()) for tree in rank if tree is not None)
 
     def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int]:
-        """Constants first, stale reads last, then the least time of the kernel and of what must be stored for it, then simplicity.
+        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
 
         What reductions give must be stored for every alternative of an inner value, since none can hold one.
         """
@@ -217,12 +222,8 @@ class Enumeration:
 
 
 def _dominates(a: Tree, b: Tree) -> bool:
-    """Whether `a` reads no other buffer, no more bytes, and computes no more than `b`."""
-    return (
-        a.flops <= b.flops
-        and a.reads.keys() <= b.reads.keys()
-        and all(size <= b.reads[buffer] for buffer, size in a.reads.items())
-    )
+    """Whether `a` reads no other buffer, no more of each, and computes no more than `b`."""
+    return a.flops <= b.flops and all(size <= b.reads.get(buffer, -1) for buffer, size in a.reads.items())
 
 
 def _size(tree: Tree) -> tuple[int, int, int]:

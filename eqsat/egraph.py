@@ -85,7 +85,11 @@ class EGraph:
         return tables
 
     def _run(self, line: str) -> list[bindings._CommandOutput]:
-        return self._guarded(line, lambda: self._egraph.run_program(*self._egraph.parse_program(line)))
+        egraph = self._egraph
+        outputs: list[bindings._CommandOutput] = self._guarded(
+            line, lambda: egraph.run_program(*egraph.parse_program(line))
+        )
+        return outputs
 
     def _guarded(self, what: str, action: Callable[[], Any]) -> Any:
         """PanicException derives from BaseException: nothing of egglog's may pass as it is."""

@@ -225,8 +225,7 @@ class Extraction:
         return any(not choice.compile_time for choice in fresh)
 
     def _priced(self, choice: _Choice) -> _Priced:
-        leaves = {read: self._leaf(read) for read in choice.tree.reads}
-        key = (self._leaf(choice.buffer), *structure(choice.tree, leaves))
+        key = (self._leaf(choice.buffer), *structure(choice.tree, self._leaf))
         if key not in self._memo:
             region = self._region(choice)
             self._memo[key] = _Priced(region, None if choice.compile_time else self._exact(choice, region))

@@ -1,29 +1,24 @@
-"""Frontend IR → Tiny IR: one function per high-level op, each written in lazy tensors."""
+"""Frontend IR → Tiny IR: each node by the lowering of its op (`eqsat.frontend_ops`), located where it goes wrong."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from eqsat import nn, tensor
+from eqsat import tensor
+from eqsat.frontend_ops import OPS, supported
 from eqsat.tensor import Tensor
 from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
-from ir.frontend import STAGE, FrontendGraph, Node
-from ir.uop import UOPS
-
-Lowering = Callable[[Node, Sequence[Tensor | None]], Tensor]
-OPS: dict[str, Lowering] = {}
-
-
-def supported() -> list[str]:
-    """The names of the ops that have a lowering."""
-    return sorted(OPS)
+from ir.frontend import STAGE, FrontendGraph, Node, TensorInfo
 
 
 def frontend_to_tiny(
@@ -32,29 +27,36 @@ def frontend_to_tiny(
     """The model as a Tiny graph with bound sizes, and its constants by tensor_id.
 
     Raises:
-        EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, and what the
-            uops' type rules find, located at the node.
+        EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, what the
+            uops' type rules find, located at the node, and tensors that are not what the graph declares.
     """
+    _require_sizes(graph, dims)
     values: dict[str, Tensor | None] = {"": None}
-    for argument in graph.signature.inputs:
-        name, info = argument.tensor, graph.tensors[argument.tensor]
+    arguments = []
+    for name in (each.tensor for each in graph.signature.inputs):
+        info = graph.tensors[name]
         if name in constants:
-            values[name] = tensor.constant(constants[name], info.dtype)
+            values[name] = tensor.constant(constants[name], name=name)
         else:
-            values[name] = tensor.input(name, bind_shape(info.shape, dims), info.dtype)
+            argument = tensor.input(name, [size if isinstance(size, int) else dims[size] for size in info.shape], info.dtype)
+            values[name] = argument
+            arguments.append(argument)
     for node in graph.graph:
-        values[node.outputs[0]] = lower_node(node, [values[name] for name in node.inputs])
-    found = [(each.tensor, values.get(each.tensor)) for each in graph.signature.outputs]
-    outputs = []
-    for name, value in found:
-        if value is None:
-            fail(Kind.UNSUPPORTED_OP, STAGE, "only the first output of a node is computed", at=name)
-        outputs.append(value)
-    return tensor_to_tiny(outputs)
+        inputs = [_value(values, name, node.name) for name in node.inputs]
+        result = lower_node(node, inputs)
+        _check_declared(node, result, graph.tensors.get(node.outputs[0]), dims)
+        values[node.outputs[0]] = result
+    outputs = [_value(values, each.tensor, each.tensor) for each in graph.signature.outputs]
+    return tensor_to_tiny(typing.cast("list[Tensor]", outputs), arguments)
 
 
 def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """The node's first result."""
+    """The node's first result.
+
+    Raises:
+        EqsatError: UnsupportedOp for an op without a lowering, MalformedGraph for inputs or attributes that do not
+            fit it, and what the uops' type rules find; all located at the node.
+    """
     lowering = OPS.get(node.op)
     if lowering is None:
         near = difflib.get_close_matches(node.op, OPS, 1)
@@ -66,14 +68,15 @@ def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
             op=node.op,
             supported=supported(),
         )
+    arguments = {**node.attrs} if node.fn is None else {"fn": node.fn, **node.attrs}
     try:
-        return lowering(node, inputs)
+        return lowering(*_operands(node, inputs), **_attributes(node, arguments))
     except EqsatError as error:
         raise EqsatError(
             msgspec.structs.replace(one, message=f"{one.message} (in {node.op})", at=node.name)
             for one in error.diagnostics
         ) from None
-    except (TypeError, ValueError, IndexError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
@@ -85,180 +88,84 @@ def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
         )
 
 
-def bind_shape(shape: Sequence[int | str], dims: Mapping[str, int]) -> tuple[int, ...]:
-    """The sizes with every symbol replaced."""
-    free = sorted({size for size in shape if isinstance(size, str) and size not in dims})
-    if free:
-        fail(Kind.UNBOUND_DIM, STAGE, f"no size for {', '.join(free)}", hint=f"dims={{{free[0]!r}: …}}", shape=shape)
-    return tuple(size if isinstance(size, int) else dims[size] for size in shape)
+def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """The inputs, as many as the lowering takes, the mandatory ones present."""
+    places = [each for each in _parameters(node.op) if each.kind is not each.KEYWORD_ONLY]
+    many = any(each.kind is each.VAR_POSITIONAL for each in places)
+    least = sum(each.default is each.empty for each in places)
+    absent = [each.name for each, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
+    missing = [name for name in absent if name in {each.name for each in places[:least]}]
+    if missing or (len(inputs) > len(places) and not many):
+        most = "" if many else f" to {len(places)}"
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"takes {least}{most} inputs" + (f", {missing[0]!r} is missing" if missing else ""),
+            op=node.op,
+            expected=[each.name for each in places],
+        )
+    return inputs
 
 
-def op(name: str) -> Callable[[Lowering], Lowering]:
-    """Register the lowering of an op."""
-
-    def register(lowering: Lowering) -> Lowering:
-        OPS[name] = lowering
-        return lowering
-
-    return register
-
-
-def _present(inputs: Sequence[Tensor | None], least: int) -> list[Tensor]:
-    given = [each for each in inputs if each is not None]
-    if len(given) < least or any(each is None for each in inputs[:least]):
-        raise ValueError(f"needs {least} inputs")
-    return given
-
-
-def _optional(inputs: Sequence[Tensor | None], position: int) -> Tensor | None:
-    return inputs[position] if len(inputs) > position else None
+def _attributes(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes in the types that the lowering declares for its keywords."""
+    keywords = {each.name: each for each in _parameters(node.op) if each.kind is each.KEYWORD_ONLY}
+    unknown = [name for name in given if name not in keywords]
+    absent = [name for name, each in keywords.items() if each.default is each.empty and name not in given]
+    if unknown or absent:
+        message = f"has no attribute {unknown[0]!r}" if unknown else f"needs the attribute {absent[0]!r}"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, op=node.op, hint=", ".join(keywords))
+    checked = {}
+    for name, value in given.items():
+        try:
+            checked[name] = msgspec.convert(value, _hints(node.op)[name])
+        except msgspec.ValidationError as error:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"the attribute {name!r}: {error}", op=node.op, found=value)
+    return checked
 
 
-@op("GEMM")
-def _gemm(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """alpha · op(A) · op(B) + beta · C; the product is summed in acc_dtype and rounded to A's dtype."""
-    a, b = _present(inputs, 2)[:2]
-    a = a.T if node.attrs.get("trans_a") else a
-    b = b.T if node.attrs.get("trans_b") else b
-    product = a @ b
-    if (alpha := node.attrs.get("alpha", 1.0)) != 1:
-        product = product * alpha
-    if (c := _optional(inputs, 2)) is None:
-        return product
-    beta = node.attrs.get("beta", 1.0)
-    return product + (c if beta == 1 else c * beta)
+@cache
+def _parameters(op: str) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(OPS[op]).parameters.values())
 
 
-@op("MatMul")
-def _matmul(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    a, b = _present(inputs, 2)
-    return a @ b
+@cache
+def _hints(op: str) -> dict[str, Any]:
+    return typing.get_type_hints(OPS[op])
 
 
-@op("Conv")
-def _conv(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    x, weight = _present(inputs, 2)[:2]
-    attrs = node.attrs
-    return nn.conv2d(
-        x,
-        weight,
-        _optional(inputs, 2),
-        stride=attrs.get("stride", 1),
-        padding=attrs.get("pad", 0),
-        dilation=attrs.get("dilation", 1),
-        groups=attrs.get("groups", 1),
+def _value(values: Mapping[str, Tensor | None], name: str, at: str) -> Tensor | None:
+    if name not in values:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{name!r} is not the first output of its node: it is not computed", at=at)
+    return values[name]
+
+
+def _check_declared(node: Node, result: Tensor, info: TensorInfo | None, dims: Mapping[str, int]) -> None:
+    """What the graph says of a tensor must be what the node makes; symbols without a size say nothing."""
+    if info is None:
+        return
+    said = tuple(dims.get(size, size) if isinstance(size, str) else size for size in info.shape)
+    agrees = len(said) == result.ndim and all(
+        isinstance(size, str) or size == found for size, found in zip(said, result.shape, strict=True)
     )
+    if not agrees or dtype(info.dtype) != result.dtype:
+        fail(
+            Kind.DTYPE_MISMATCH if agrees else Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            "the node makes another tensor than the graph declares",
+            at=node.name,
+            op=node.op,
+            declared=f"{info.dtype}{list(said)}",
+            found=str(result.type),
+        )
 
 
-@op("BatchNorm")
-def _batch_norm(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    x, scale, bias, mean, var = _present(inputs, 5)
-    return nn.batch_norm(x, scale, bias, mean, var, node.attrs.get("eps", 1e-5))
-
-
-@op("LayerNorm")
-def _layer_norm(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x, *_) = _present(inputs, 1)
-    axes = x.ndim - node.attrs["axis"] % x.ndim if "axis" in node.attrs else 1
-    return nn.layer_norm(x, _optional(inputs, 1), _optional(inputs, 2), node.attrs.get("eps", 1e-5), axes)
-
-
-@op("Attention")
-def _attention(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """q, k, v and an optional additive mask, [B, H, M, D]."""
-    q, k, v = _present(inputs, 3)[:3]
-    return nn.attention(q, k, v, _optional(inputs, 3), bool(node.attrs.get("causal", False)))
-
-
-@op("Softmax")
-def _softmax(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x,) = _present(inputs, 1)
-    return nn.softmax(x, node.attrs.get("axis", -1))
-
-
-@op("Elementwise")
-def _elementwise(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """`fn` is a lower-case uop, or silu, gelu, clip; more than two operands fold from the left."""
-    operands = _present(inputs, 1)
-    fn = str(node.fn)
-    if fn in ("silu", "gelu"):
-        return nn.silu(operands[0]) if fn == "silu" else nn.gelu(operands[0])
-    uop = {"div": "FDIV", "pow": "POW"}.get(fn, fn.upper())
-    if uop not in UOPS or not (UOPS[uop].kind.is_elementwise):
-        known = sorted(each.fn for each in UOPS.values() if each.kind.is_elementwise)
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"no elementwise function {fn!r}", supported=[*known, "gelu", "silu"])
-    if uop == "CAST":
-        return operands[0].cast(node.attrs["to"])
-    if uop == "WHERE":
-        return tensor.where(*operands)
-    if UOPS[uop].arity == 1:
-        return Tensor(uop, operands)
-    result = operands[0]
-    for operand in operands[1:]:
-        result = tensor.binary(uop, result, operand)
-    return result
-
-
-@op("Reduce")
-def _reduce(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x,) = _present(inputs, 1)
-    if node.fn not in ("sum", "max", "min", "prod", "mean"):
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"no reduction {node.fn!r}", supported=["sum", "max", "min", "prod", "mean"])
-    result: Tensor = getattr(x, node.fn)(node.attrs.get("axes"), node.attrs.get("keepdims", False))
-    return result
-
-
-@op("Pool")
-def _pool(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """Windows of [N, C, H, W]: `fn` is max or avg."""
-    (x,) = _present(inputs, 1)
-    attrs = node.attrs
-    kernel, stride, pad = attrs["kernel"], attrs.get("stride"), attrs.get("pad", 0)
-    if node.fn == "max":
-        return nn.max_pool2d(x, kernel, stride, pad, attrs.get("dilation", 1))
-    return nn.avg_pool2d(x, kernel, stride, pad, attrs.get("count_include_pad", False))
-
-
-@op("GlobalPool")
-def _global_pool(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x,) = _present(inputs, 1)
-    over = tuple(range(2, x.ndim))
-    return x.max(over, keepdims=True) if node.fn == "max" else x.mean(over, keepdims=True)
-
-
-@op("Reshape")
-def _reshape(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """`shape` may hold one -1; a 0 keeps the size at that place."""
-    (x,) = _present(inputs, 1)
-    return x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(node.attrs["shape"])])
-
-
-@op("Flatten")
-def _flatten(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    """To rank 2: the axes before `axis`, and the rest."""
-    (x,) = _present(inputs, 1)
-    axis = node.attrs.get("axis", 1)
-    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return x.reshape(rows, x.size // rows if rows else int(np.prod(x.shape[axis:], dtype=np.int64)))
-
-
-@op("Transpose")
-def _transpose(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x,) = _present(inputs, 1)
-    return x.transpose(*node.attrs.get("perm", ()))
-
-
-@op("Concat")
-def _concat(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    return tensor.concatenate(_present(inputs, 1), node.attrs["axis"])
-
-
-@op("Cast")
-def _cast(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    (x,) = _present(inputs, 1)
-    return x.cast(str(dtype(node.attrs["to"])))
-
-
-@op("Identity")
-def _identity(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
-    return _present(inputs, 1)[0]
+def _require_sizes(graph: FrontendGraph, dims: Mapping[str, int]) -> None:
+    if missing := tuple(symbol for symbol in graph.symbols if symbol not in dims):
+        fail(
+            Kind.UNBOUND_DIM,
+            STAGE,
+            f"no size is given for {', '.join(missing)}",
+            hint=f"dims={{{missing[0]!r}: …}}",
+            missing=missing,
+        )

@@ -7,7 +7,7 @@ kernel is a DAG, and its price counts each value once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from eqsat.egraph_view import EGraphView, ENode
 from ir.axis_map import AxisMap, parse_map, support
@@ -189,7 +189,7 @@ def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:
     return tuple(sorted(view.rules[each.node] for each in subtrees(tree) if each.node in view.rules))
 
 
-def structure(tree: Tree, leaf: Mapping[int, str]) -> tuple[object, ...]:
+def structure(tree: Tree, leaf: Callable[[int], str]) -> tuple[object, ...]:
     """The tree with buffers replaced by their first appearance and `leaf` (a type, whether constant): equal for
     kernels that differ in what they are applied to."""
     numbers: dict[Tree, int] = {}
@@ -199,7 +199,7 @@ def structure(tree: Tree, leaf: Mapping[int, str]) -> tuple[object, ...]:
         line: list[object] = [each.node.ctor, *texts_of(each.node), *(numbers[kid] for kid in each.kids)]
         buffer = buffer_of(each.node)
         if buffer is not None:
-            line += [seen.setdefault(buffer, len(seen)), leaf[buffer]]
+            line += [seen.setdefault(buffer, len(seen)), leaf(buffer)]
         numbers[each] = len(lines)
         lines.append(tuple(line))
     return tuple(lines)

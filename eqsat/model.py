@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from eqsat.arrays import adopt
 from eqsat.tensor import Tensor
 from eqsat.tensor_to_tiny import tensor_to_tiny
-from ir.diagnostics import Diagnostic, Kind, fail
-from ir.dtype import TensorType
-from ir.frontend import FrontendGraph, parse_frontend
+from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
+from ir.dtype import TensorType, dtype
+from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_frontend
 from ir.tiny import Graph
-from ir.tiny_bind import bind, infer_dims, load
-from ir.tiny_parse import Source, parse, program_text
+from ir.tiny_bind import bind, load
+from ir.tiny_dims import match_shapes
+from ir.tiny_parse import Source, checked_dims, document_of, parse, program_text
+
+STAGE = "load"
 
 Constants = Mapping[str, np.ndarray]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -25,10 +29,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model with every size known: its Tiny graph, the constants by tensor_id, and what was noted on the way."""
+    """A model with every size known: its Tiny graph, the constants by tensor_id, the names of its results (the
+    outputs' ids if none are given), and what was noted on the way."""
 
     graph: Graph
     constants: Constants
+    results: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     frontend: FrontendGraph | None = None
 
@@ -38,121 +44,151 @@ class BoundModel:
         types = {name: self.graph.types[node.id] for name, node in self.graph.inputs.items()}
         return {name: type_ for name, type_ in types.items() if name not in self.constants}
 
+    @property
+    def outputs(self) -> list[tuple[str, TensorType]]:
+        """Name and type of each result, in order."""
+        ids = self.graph.outputs
+        return [(name, self.graph.types[ref]) for name, ref in zip(self.results or ids, ids, strict=True)]
 
-class Model(Protocol):
-    """A program before its sizes are bound."""
+
+@dataclass(frozen=True, kw_only=True)
+class Model(ABC):
+    """A program before its sizes are bound, with the constants and the sizes that are known already."""
+
+    constants: Constants = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def declared(self) -> Mapping[str, TensorInfo]:
+        """dtype and sizes (or symbols) of every input, constants among them, in order."""
+
+    @abstractmethod
+    def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
+        """The model at these sizes. Raises EqsatError, UnboundDim where a size stays unknown."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names that the caller passes, in order."""
-        ...
+        return tuple(name for name in self.declared if name not in self.constants)
 
     def infer(self, shapes: Shapes) -> dict[str, int]:
-        """Sizes by symbol, from the shapes of the arguments."""
-        ...
+        """All known sizes by symbol: those given, and what the shapes of constants and arguments say.
 
-    def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
-        """The model at these sizes. Raises EqsatError, UnboundDim where a size stays unknown."""
-        ...
+        Raises:
+            EqsatError: InputMismatch for another rank or fixed size, AxisSizeMismatch for a contradiction.
+        """
+        known = {name: array.shape for name, array in self.constants.items()}
+        return match_shapes({name: info.shape for name, info in self.declared.items()}, {**known, **shapes}, self.dims)
+
+    def with_constants(self, given: Mapping[str, Any]) -> Model:
+        """The model with copies of these arrays in place of arguments.
+
+        Raises:
+            EqsatError: InputMismatch for a name that is no input, another dtype or shape.
+        """
+        unknown = [name for name in given if name not in self.declared]
+        if unknown:
+            fail(
+                Kind.INPUT_MISMATCH,
+                STAGE,
+                f"constants= names no input: {', '.join(unknown)}",
+                expected=list(self.declared),
+            )
+        taken = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
+        copies = {name: np.array(array) for name, array in taken.items()}
+        return replace(self, constants={**self.constants, **copies})
 
 
-@dataclass(frozen=True)
-class TinyModel:
+@dataclass(frozen=True, kw_only=True)
+class TinyModel(Model):
     """Tiny IR, as read."""
 
     source: Source
-    constants: Constants = field(default_factory=dict)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        names = (node.arg["tensor_id"] for node in self.source.uops if node.uop == "INPUT")
-        return tuple(dict.fromkeys(name for name in names if name not in self.constants))
-
-    def infer(self, shapes: Shapes) -> dict[str, int]:
-        return infer_dims(self.source, {**{name: each.shape for name, each in self.constants.items()}, **shapes})
+    def declared(self) -> Mapping[str, TensorInfo]:
+        inputs = (node.arg for node in self.source.uops if node.uop == "INPUT")
+        return {arg["tensor_id"]: TensorInfo(arg["dtype"], arg["shape"]) for arg in inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
-        graph, notes = bind(self.source, dims, strict)
-        return BoundModel(graph, checked_constants(graph, self.constants), notes)
+        own = {name for name in self.source.dims if name not in self.source.symbols}  # unused, but nobody's mistake
+        graph, notes = bind(self.source, {name: size for name, size in dims.items() if name not in own}, strict)
+        return BoundModel(graph, self.constants, notes=notes)
 
 
-@dataclass(frozen=True)
-class FrontendModel:
+@dataclass(frozen=True, kw_only=True)
+class FrontendModel(Model):
     """High-level ops, lowered to Tiny at each binding."""
 
     frontend: FrontendGraph
-    constants: Constants
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        return tuple(each.tensor for each in self.frontend.signature.inputs if each.tensor not in self.constants)
-
-    def infer(self, shapes: Shapes) -> dict[str, int]:
-        dims: dict[str, int] = {}
-        for name, shape in shapes.items():
-            declared = self.frontend.tensors[name].shape
-            if len(declared) != len(shape):
-                fail(Kind.INPUT_MISMATCH, "call", "another rank", at=name, expected=declared, found=shape)
-            for size, found in zip(declared, shape, strict=True):
-                if isinstance(size, str) and dims.setdefault(size, found) != found:
-                    fail(Kind.AXIS_SIZE_MISMATCH, "call", f"{size} is {dims[size]} and {found}", at=name, found=shape)
-        return dims
+    def declared(self) -> Mapping[str, TensorInfo]:
+        return {each.tensor: self.frontend.tensors[each.tensor] for each in self.frontend.signature.inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         from eqsat.frontend_to_tiny import frontend_to_tiny
 
+        unused = [symbol for symbol in dims if symbol not in self.frontend.symbols]
+        warnings = [
+            note(Kind.UNBOUND_DIM, STAGE, f"`dims` binds {symbol!r}, which no size uses", severity=Severity.WARNING)
+            for symbol in unused
+        ]
         tiny, constants = frontend_to_tiny(self.frontend, dims, self.constants)
         graph, notes = load(tiny, strict=strict)
-        return BoundModel(graph, constants, notes, self.frontend)
+        results = tuple(each.tensor for each in self.frontend.signature.outputs)
+        return BoundModel(graph, constants, results, (*warnings, *notes), self.frontend)
 
 
-def read_model(source: Any, constants: Constants) -> Model:
-    """The model in any of the forms that `optimize_and_compile` takes.
+def read_model(
+    source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None
+) -> Model:
+    """The model in any of the forms that `optimize_and_compile` takes, with what is known of it.
 
     Tiny IR (dict, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON text or
     file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto).
     """
+    model = _read(source)
+    sized = replace(model, dims={**model.dims, **checked_dims(dims or {})})
+    return sized.with_constants(constants or {})
+
+
+def _read(source: Any) -> Model:
     match source:
         case Tensor() | [Tensor(), *_]:
             tiny, own = tensor_to_tiny(source)
-            return TinyModel(parse(tiny), {**own, **constants})
+            return TinyModel(source=parse(tiny), constants=own)
         case Graph():
-            return TinyModel(parse(source.to_json()), constants)
+            return _tiny(parse(source.to_json()))
         case Source():
-            return TinyModel(source, constants)
+            return _tiny(source)
         case FrontendGraph():
-            return FrontendModel(source, constants)
-        case Mapping():
-            is_frontend = "graph" in source or "signature" in source
-            return (
-                FrontendModel(parse_frontend(source), constants) if is_frontend else TinyModel(parse(source), constants)
-            )
-        case str() | os.PathLike() if not str(source).endswith(".onnx"):
-            text = program_text(source)
-            is_frontend = '"uops"' not in text and ('"signature"' in text or '"graph"' in text)
-            return FrontendModel(parse_frontend(text), constants) if is_frontend else TinyModel(parse(text), constants)
+            verify_frontend(source)
+            return FrontendModel(frontend=source)
+    if isinstance(source, Mapping):
+        return _document(source)
+    if isinstance(source, str | os.PathLike) and not str(source).endswith(".onnx"):
+        return _document(document_of(program_text(source)))
     if isinstance(source, str | os.PathLike | bytes) or type(source).__name__ == "ModelProto":
         from eqsat.onnx_to_frontend import load_onnx
 
         frontend, own = load_onnx(source)
-        return FrontendModel(frontend, {**own, **constants})
+        return FrontendModel(frontend=frontend, constants=own)
     fail(
         Kind.MALFORMED_GRAPH,
-        "load",
+        STAGE,
         f"a {type(source).__name__} is no program",
         hint="Tiny IR as a dict, JSON or a path; lazy tensors; Frontend IR; an ONNX model",
     )
 
 
-def checked_constants(graph: Graph, constants: Constants) -> dict[str, np.ndarray]:
-    """The constants in the dtype and shape that the graph declares; InputMismatch otherwise or for unknown names."""
-    unknown = sorted(constants.keys() - graph.inputs.keys())
-    if unknown:
-        fail(
-            Kind.INPUT_MISMATCH,
-            "load",
-            f"constants= names no input: {', '.join(unknown)}",
-            expected=list(graph.inputs),
-        )
-    types = {name: graph.types[graph.inputs[name].id] for name in constants}
-    return {name: adopt(name, value, types[name].dtype, types[name].shape) for name, value in constants.items()}
+def _document(document: Any) -> Model:
+    """Frontend IR says what goes in and out ("signature", "graph"); Tiny IR lists uops."""
+    if isinstance(document, Mapping) and ("graph" in document or "signature" in document):
+        return FrontendModel(frontend=parse_frontend(document))
+    return _tiny(parse(document))
+
+
+def _tiny(source: Source) -> TinyModel:
+    return TinyModel(source=source, dims=source.dims)

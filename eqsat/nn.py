@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from eqsat.tensor import Tensor, constant
+from eqsat.tensor import Axis, Tensor, constant, iota, where
 from ir.diagnostics import Kind, fail
 
 Pair = int | Sequence[int]
@@ -31,14 +31,14 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
 
 
-def softmax(x: Tensor, axis: int = -1) -> Tensor:
+def softmax(x: Tensor, axis: Axis = -1) -> Tensor:
     """exp(x − max x) / Σ exp(x − max x) along `axis`; fp16 and bf16 are computed in fp32."""
     wide = x.cast(x.dtype.accumulator)
     raised = (wide - wide.max(axis, keepdims=True)).exp()
     return (raised / raised.sum(axis, keepdims=True)).cast(x.dtype)
 
 
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+def log_softmax(x: Tensor, axis: Axis = -1) -> Tensor:
     """x − max x − log Σ exp(x − max x) along `axis`."""
     wide = x.cast(x.dtype.accumulator)
     centred = wide - wide.max(axis, keepdims=True)
@@ -70,6 +70,16 @@ def batch_norm(
     shift = bias - mean * scale
     channel = (-1, *(1,) * (x.ndim - axis - 1))
     return x * scale.reshape(channel) + shift.reshape(channel)
+
+
+def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+    """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels of x [N, C, …] (Krizhevsky et al., 2012)."""
+    before = (size - 1) // 2
+    around = (x * x).pad([(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
+    total = around[:, : x.shape[1]]
+    for offset in range(1, size):
+        total = total + around[:, offset : offset + x.shape[1]]
+    return x * (total * (alpha / size) + bias) ** -beta
 
 
 def conv2d(
@@ -136,8 +146,6 @@ def avg_pool2d(
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m."""
-    from eqsat.tensor import iota, where
-
     scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(q.shape[-1]))
     if mask is not None:
         scores = scores + mask

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import typing
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, NoReturn
@@ -21,16 +22,19 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eqsat import indexing
+from eqsat.operators import Operators
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, dtype, i64, promote
 from ir.uop import UOPS
+
+STAGE = "tensor"
 
 Number = bool | int | float
 Axis = int | Sequence[int] | None
 Key = int | slice | EllipsisType | None
 
 
-class Tensor:
+class Tensor(Operators):
     """The result of one uop that is still to be computed. Shapes are known; errors name them."""
 
     __slots__ = ("arg", "array", "src", "type", "uop")
@@ -86,7 +90,7 @@ class Tensor:
         return self if wanted == self.shape else Tensor("RESHAPE", [self], {"result_shape": wanted})
 
     def permute(self, *axes: Any) -> Tensor:
-        order = tuple(_axis(axis, self) for axis in _sizes(axes))
+        order = tuple(axis_of(axis, self) for axis in _sizes(axes))
         return self if order == tuple(range(self.ndim)) else Tensor("PERMUTE", [self], {"perm": order})
 
     def transpose(self, *axes: Any) -> Tensor:
@@ -95,7 +99,7 @@ class Tensor:
 
     def swapaxes(self, a: int, b: int) -> Tensor:
         order = list(range(self.ndim))
-        a, b = _axis(a, self), _axis(b, self)
+        a, b = axis_of(a, self), axis_of(b, self)
         order[a], order[b] = order[b], order[a]
         return self.permute(*order)
 
@@ -139,150 +143,30 @@ class Tensor:
         return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
 
     def unsqueeze(self, axis: int) -> Tensor:
-        position = axis + self.ndim + 1 if axis < 0 else axis
-        return self.reshape(*self.shape[:position], 1, *self.shape[position:])
+        """A new axis of size 1, which is axis `axis` of the result."""
+        if not -self.ndim <= axis + 1 <= self.ndim + 1:
+            _refuse(Kind.MALFORMED_GRAPH, "unsqueeze", f"axis {axis} is no place for a new axis", self.shape)
+        place = axis % (self.ndim + 1)
+        return self.reshape(*self.shape[:place], 1, *self.shape[place:])
 
     def flatten(self, start: int = 0, end: int = -1) -> Tensor:
-        first, last = _axis(start, self), _axis(end, self)
+        """The axes from `start` to `end`, both inclusive, as one."""
+        if not self.shape:
+            return self.reshape(1)
+        first, last = axis_of(start, self), axis_of(end, self)
         fused = math.prod(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))
 
-    # elementwise
+    # elementwise: the rest is in Operators
 
     def cast(self, to: str | DType) -> Tensor:
         return self if self.dtype == dtype(to) else Tensor("CAST", [self], {"to": str(dtype(to))})
 
     astype = cast
 
-    def __add__(self, other: Any) -> Tensor:
-        return binary("ADD", self, other)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return binary("SUB", self, other)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return binary("MUL", self, other)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return binary("FDIV", self, other)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return binary("IDIV", self, other) if self.dtype.is_int else (self / other).floor()
-
-    def __mod__(self, other: Any) -> Tensor:
-        return binary("MOD", self, other) if self.dtype.is_int else self - (self / other).floor() * other
-
-    def __pow__(self, other: Any) -> Tensor:
-        if isinstance(other, int) and other == 2:
-            return self * self
-        return binary("POW", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return binary("ADD", other, self)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return binary("SUB", other, self)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return binary("MUL", other, self)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return binary("FDIV", other, self)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return binary("POW", other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return binary("AND", self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        return binary("OR", self, other)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return binary("XOR", self, other)
-
-    def __invert__(self) -> Tensor:
-        return Tensor("NOT", [self])
-
-    def __neg__(self) -> Tensor:
-        return Tensor("NEG", [self])
-
-    def __abs__(self) -> Tensor:
-        return Tensor("ABS", [self])
-
-    def __lt__(self, other: Any) -> Tensor:
-        return binary("CMPLT", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return binary("CMPLE", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return binary("CMPGT", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return binary("CMPGE", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return binary("CMPEQ", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return binary("CMPNE", self, other)
-
-    __hash__ = object.__hash__
-
-    def maximum(self, other: Any) -> Tensor:
-        return binary("MAX", self, other)
-
-    def minimum(self, other: Any) -> Tensor:
-        return binary("MIN", self, other)
-
-    def exp(self) -> Tensor:
-        return Tensor("EXP", [self])
-
-    def log(self) -> Tensor:
-        return Tensor("LOG", [self])
-
-    def exp2(self) -> Tensor:
-        return Tensor("EXP2", [self])
-
-    def log2(self) -> Tensor:
-        return Tensor("LOG2", [self])
-
-    def sqrt(self) -> Tensor:
-        return Tensor("SQRT", [self])
-
-    def rsqrt(self) -> Tensor:
-        return Tensor("RSQRT", [self])
-
-    def reciprocal(self) -> Tensor:
-        return Tensor("RECIP", [self])
-
-    def sin(self) -> Tensor:
-        return Tensor("SIN", [self])
-
-    def cos(self) -> Tensor:
-        return Tensor("COS", [self])
-
-    def tanh(self) -> Tensor:
-        return Tensor("TANH", [self])
-
-    def erf(self) -> Tensor:
-        return Tensor("ERF", [self])
-
-    def sigmoid(self) -> Tensor:
-        return Tensor("SIGMOID", [self])
-
-    def relu(self) -> Tensor:
-        return Tensor("RELU", [self])
-
-    def floor(self) -> Tensor:
-        return Tensor("FLOOR", [self])
-
-    def ceil(self) -> Tensor:
-        return Tensor("CEIL", [self])
-
-    def round(self) -> Tensor:
-        return Tensor("ROUND", [self])
+    @staticmethod
+    def _apply(uop: str, *operands: Any) -> Tensor:
+        return binary(uop, *operands) if UOPS[uop].arity == 2 else Tensor(uop, operands)
 
     # reductions
 
@@ -317,7 +201,7 @@ class Tensor:
 
     def cumsum(self, axis: int) -> Tensor:
         wide = self.dtype.accumulator if self.dtype.is_float else i64
-        total = Tensor("CUMSUM", [self], {"axis": _axis(axis, self), "dtype": str(wide)})
+        total = Tensor("CUMSUM", [self], {"axis": axis_of(axis, self), "dtype": str(wide)})
         return total.cast(self.dtype) if self.dtype.is_float else total
 
     def _reduce(self, op: str, axis: Axis, keepdims: bool, to: DType) -> Tensor:
@@ -351,14 +235,14 @@ class Tensor:
 
     def gather(self, axis: int, index: Tensor) -> Tensor:
         """torch.gather: result[i, j] = self[index[i, j], j] for axis 0."""
-        return Tensor("GATHER", [self, index], {"axis": _axis(axis, self)})
+        return Tensor("GATHER", [self, index], {"axis": axis_of(axis, self)})
 
     def take(self, index: Tensor, axis: int = 0) -> Tensor:
         """numpy.take: whole slices along `axis`, in the shape of `index`."""
-        position = _axis(axis, self)
-        before, after = self.shape[:position], self.shape[position + 1 :]
+        place = axis_of(axis, self)
+        before, after = self.shape[:place], self.shape[place + 1 :]
         flat = index.reshape((1,) * len(before) + (index.size,) + (1,) * len(after))
-        picked = self.gather(position, flat.expand(*before, index.size, *after))
+        picked = self.gather(place, flat.expand(*before, index.size, *after))
         return picked.reshape(*before, *index.shape, *after)
 
 
@@ -367,9 +251,11 @@ def input(name: str, shape: Sequence[int], dtype: str | DType = "fp32") -> Tenso
     return Tensor("INPUT", (), {"tensor_id": name, "dtype": str(dtype), "shape": tuple(shape)})
 
 
-def constant(array: Any, dtype: str | DType | None = None) -> Tensor:
-    """An array known at compile time. Python numbers and lists are fp32, i64 or bool unless `dtype` says else."""
-    return Tensor("INPUT", (), {"storage": "const_pool"}, _as_array(array, dtype))
+def constant(array: Any, dtype: str | DType | None = None, name: str | None = None) -> Tensor:
+    """A copy of an array that is known at compile time; `name` is for dumps. Python numbers and lists are fp32, i64
+    or bool unless `dtype` says else."""
+    named = {"tensor_id": name} if name else {}
+    return Tensor("INPUT", (), {"storage": "const_pool", **named}, _as_array(array, dtype))
 
 
 def arange(size: int, dtype: str | DType = "i64") -> Tensor:
@@ -395,19 +281,20 @@ def where(condition: Tensor, a: Any, b: Any) -> Tensor:
 
 def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The parts side by side along `axis`: each padded to the whole, and chosen by position."""
-    position = _axis(axis, parts[0])
-    total = builtins.sum(part.shape[position] for part in parts)
+    if not parts:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "nothing to concatenate")
+    place = axis_of(axis, parts[0])
+    if len({(*part.shape[:place], *part.shape[place + 1 :], part.ndim) for part in parts}) > 1:
+        _refuse(Kind.AXIS_SIZE_MISMATCH, "concatenate", "other axes differ", *(part.shape for part in parts))
+    total = builtins.sum(part.shape[place] for part in parts)
     result, start = None, 0
     for part in parts:
-        size = part.shape[position]
         widths = [(0, 0)] * part.ndim
-        widths[position] = (start, total - start - size)
+        widths[place] = (start, total - start - part.shape[place])
         padded = part.pad(widths)
-        result = padded if result is None else where(iota(padded.shape, position) < start, result, padded)
-        start += size
-    if result is None:
-        fail(Kind.MALFORMED_GRAPH, "tensor", "nothing to concatenate")
-    return result
+        result = padded if result is None else where(iota(padded.shape, place) < start, result, padded)
+        start += part.shape[place]
+    return typing.cast(Tensor, result)
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -464,9 +351,9 @@ def _common(a: DType, b: DType) -> DType:
 
 
 def _as_array(value: Any, wanted: str | DType | None) -> np.ndarray:
-    array = np.asarray(value)
+    array = np.array(value)
     if wanted is not None:
-        return array.astype(dtype(wanted).numpy)
+        return array.astype(dtype(wanted).numpy, copy=False)
     if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
         return array.astype(np.float32)
     return array
@@ -477,23 +364,20 @@ def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(operator.index(size) for size in flat)
 
 
-def _axis(axis: int, tensor: Tensor) -> int:
-    position = operator.index(axis)
-    if not -tensor.ndim <= position < tensor.ndim:
-        fail(
-            Kind.MALFORMED_GRAPH,
-            "tensor",
-            f"axis {axis} is out of range for a tensor of rank {tensor.ndim}",
-            shape=tensor.shape,
-        )
-    return position % tensor.ndim
+def axis_of(axis: int, tensor: Tensor) -> int:
+    """The axis counted from the front. Raises EqsatError, MalformedGraph, where the tensor has none such."""
+    place = operator.index(axis)
+    if not -tensor.ndim <= place < tensor.ndim:
+        rank = f"axis {axis} is out of range for a tensor of rank {tensor.ndim}"
+        fail(Kind.MALFORMED_GRAPH, STAGE, rank, shape=tensor.shape)
+    return place % tensor.ndim
 
 
 def _axes(axis: Axis, tensor: Tensor) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(tensor.ndim))
-    return tuple(sorted(_axis(each, tensor) for each in ([axis] if isinstance(axis, int) else axis)))
+    return tuple(sorted(axis_of(each, tensor) for each in (axis if isinstance(axis, Sequence) else [axis])))
 
 
 def _refuse(kind: Kind, op: str, message: str, *shapes: tuple[int, ...]) -> NoReturn:
-    fail(kind, "tensor", message, op=op, shapes=[list(shape) for shape in shapes])
+    fail(kind, STAGE, message, op=op, shapes=[list(shape) for shape in shapes])

@@ -1,7 +1,6 @@
 """Quasi-affine integer expressions over the axes of a box, in a canonical form.
 
-An expression is `const + Σ coefficient·term`; a term is an axis (its position) or `floor(expression / q)` with
-an integer q > 0. `x % q` is `x - q*floor(x/q)`. What is simple depends on the ranges of the axes, so every
+`x % q` is `x - q*floor(x/q)`. What is simple depends on the ranges of the axes, so every
 operation that may meet a floor takes the `Box` it lives in. `floordiv` alone makes floors; it keeps this form:
 
     coefficients and constant under a floor lie in [0, q), so with axes ≥ 0 a floor never sees a negative number
@@ -16,13 +15,34 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias
+from itertools import pairwise
+from typing import TypeAlias
 
-import msgspec
-
+from ir.axis_term import ZERO, AxisExpr, FloorDiv, Term, constant, expr_order, linear, weighted_sum
 from ir.diagnostics import Kind, fail
+
+__all__ = [
+    "ZERO",
+    "AxisExpr",
+    "Box",
+    "FloorDiv",
+    "Term",
+    "axis",
+    "box_of",
+    "common_divisors",
+    "constant",
+    "expr_order",
+    "floordiv",
+    "interval",
+    "linear",
+    "mod",
+    "parse_expr",
+    "simplify",
+    "substitute",
+    "weighted_sum",
+    "without_floor",
+]
 
 Box: TypeAlias = "tuple[tuple[int, int], ...]"
 """Per axis its least and greatest value, both inclusive; never empty."""
@@ -30,88 +50,7 @@ Box: TypeAlias = "tuple[tuple[int, int], ...]"
 _UNBOUNDED = (0, 2**62)
 _CACHE = 1 << 17
 _MANY_FLOORS = 4
-
-
-class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """floor(expr / divisor), divisor ≥ 2. Made by `floordiv` only."""
-
-    expr: AxisExpr
-    divisor: int
-
-    def __str__(self) -> str:
-        (term, coefficient), *more = self.expr.terms
-        bare = not more and coefficient == 1 and self.expr.const == 0 and isinstance(term, int)
-        return f"{self.expr}//{self.divisor}" if bare else f"({self.expr})//{self.divisor}"
-
-
-Term: TypeAlias = "int | FloorDiv"
-
-
-class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """`const + Σ coefficient·term`; terms are sorted, axes first, and no coefficient is 0."""
-
-    const: int = 0
-    terms: tuple[tuple[Term, int], ...] = ()
-
-    def __str__(self) -> str:
-        return _text(self)
-
-    def __add__(self, other: AxisExpr) -> AxisExpr:
-        return linear(self.const + other.const, (*self.terms, *other.terms))
-
-    def __sub__(self, other: AxisExpr) -> AxisExpr:
-        return self + other * -1
-
-    def __mul__(self, factor: int) -> AxisExpr:
-        if factor == 0:
-            return ZERO
-        return AxisExpr(self.const * factor, tuple([(term, c * factor) for term, c in self.terms]))
-
-    def shift(self, by: int) -> AxisExpr:
-        return AxisExpr(self.const + by, self.terms) if by else self
-
-    @property
-    def axes(self) -> frozenset[int]:
-        """The axes it depends on, under floors or not."""
-        return _axes(self)
-
-    @property
-    def is_affine(self) -> bool:
-        """Whether it has no floor."""
-        return all(isinstance(term, int) for term, _ in self.terms)
-
-    def split(self, axis: int) -> tuple[int, AxisExpr] | None:
-        """(c, rest) with self = c·axis + rest and `rest` free of `axis`; None when it stands under a floor."""
-        c = 0
-        rest: list[tuple[Term, int]] = []
-        for term, coefficient in self.terms:
-            if term == axis:
-                c = coefficient
-            elif isinstance(term, FloorDiv) and axis in term.expr.axes:
-                return None
-            else:
-                rest.append((term, coefficient))
-        return c, AxisExpr(self.const, tuple(rest))
-
-    def coeff(self, axis: int) -> int | None:
-        """How much it grows per step of `axis`; None when that is not a constant."""
-        parts = self.split(axis)
-        return None if parts is None else parts[0]
-
-    def slope(self, axis: int) -> Fraction:
-        """The mean growth per step of `axis`: floors taken as plain quotients."""
-        return _slope(self, axis)
-
-    def eval(self, point: Sequence[Any]) -> Any:
-        """Its value at a point: per axis an int or an integer array, broadcast together."""
-        value: Any = self.const
-        for term, coefficient in self.terms:
-            each = point[term] if isinstance(term, int) else term.expr.eval(point) // term.divisor
-            value = value + coefficient * each
-        return value
-
-
-ZERO = AxisExpr()
+_SHORT = 64
 
 
 def box_of(sizes: Sequence[int]) -> Box:
@@ -119,35 +58,11 @@ def box_of(sizes: Sequence[int]) -> Box:
     return tuple([(0, size - 1) for size in sizes])
 
 
-def constant(value: int) -> AxisExpr:
-    return AxisExpr(value)
-
-
 @lru_cache(maxsize=4096)
 def axis(position: int, box: Box) -> AxisExpr:
     """The axis itself, or its only value."""
     low, high = box[position]
     return AxisExpr(low) if low == high else AxisExpr(0, ((position, 1),))
-
-
-def linear(const: int, parts: Iterable[tuple[Term, int]]) -> AxisExpr:
-    """const + Σ coefficient·term, with like terms added up."""
-    total: dict[Term, int] = {}
-    for term, coefficient in parts:
-        total[term] = total.get(term, 0) + coefficient
-    terms = [item for item in total.items() if item[1]]
-    if len(terms) > 1:
-        terms.sort(key=_order)
-    return AxisExpr(const, tuple(terms))
-
-
-def weighted_sum(const: int, parts: Iterable[tuple[AxisExpr, int]]) -> AxisExpr:
-    """const + Σ coefficient·expression."""
-    items: list[tuple[Term, int]] = []
-    for expr, factor in parts:
-        const += factor * expr.const
-        items += [(term, c * factor) for term, c in expr.terms] if factor != 1 else expr.terms
-    return linear(const, items)
 
 
 def interval(expr: AxisExpr, box: Box) -> tuple[int, int]:
@@ -183,7 +98,10 @@ def substitute(expr: AxisExpr, replacements: tuple[AxisExpr, ...], box: Box) -> 
 
 def simplify(expr: AxisExpr, box: Box) -> AxisExpr:
     """The canonical form over `box` of an expression that was canonical over a larger one."""
-    return substitute(expr, _all_axes(box), box)
+    for term, _ in expr.terms:
+        if not isinstance(term, int) or box[term][0] == box[term][1]:
+            return substitute(expr, _all_axes(box), box)
+    return expr  # affine, and no axis is constant
 
 
 def mod(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
@@ -194,6 +112,11 @@ def mod(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
 @lru_cache(maxsize=_CACHE)
 def floordiv(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
     """floor(expr / divisor) in canonical form; divisor ≥ 1."""
+    found = _floordiv(expr, divisor, box)
+    return _regular(found, box) or found
+
+
+def _floordiv(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
     while divisor > 1 and expr.terms:
         for g in _common_divisors(expr, divisor):
             quotient = without_floor(expr, g, box)
@@ -278,62 +201,43 @@ def _binary(op: ast.operator, left: AxisExpr, right: AxisExpr, box: Box) -> Axis
     raise ValueError("only + -, * by a constant, // and % by a positive constant")
 
 
-@lru_cache(maxsize=_CACHE)
-def _text(expr: AxisExpr) -> str:
-    pieces: list[str] = []
-    for term, c in expr.terms:
-        leading_minus = c == -1 and not pieces
-        name = f"i{term}" if isinstance(term, int) else str(term)
-        if isinstance(term, FloorDiv) and (abs(c) != 1 or leading_minus):  # `-x//4` would be floor(-x/4)
-            name = f"({name})"
-        pieces += ["-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}*{name}"]
-    if expr.const or not pieces:
-        pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
-    sign = "-" if pieces[0] == "-" else ""
-    return sign + " ".join(pieces[1:])
-
-
-@lru_cache(maxsize=_CACHE)
-def _axes(expr: AxisExpr) -> frozenset[int]:
-    used: set[int] = set()
-    for term, _ in expr.terms:
-        used |= {term} if isinstance(term, int) else term.expr.axes
-    return frozenset(used)
-
-
-@lru_cache(maxsize=_CACHE)
-def _slope(expr: AxisExpr, position: int) -> Fraction:
-    slope = Fraction(0)
-    for term, c in expr.terms:
-        if isinstance(term, FloorDiv):
-            slope += c * _slope(term.expr, position) / term.divisor
-        elif term == position:
-            slope += c
-    return slope
-
-
 @lru_cache(maxsize=4096)
 def _all_axes(box: Box) -> tuple[AxisExpr, ...]:
     return tuple(axis(position, box) for position in range(len(box)))
 
 
-def expr_order(expr: AxisExpr) -> tuple[Any, ...]:
-    """A sorting key."""
-    return tuple((_order(item), item[1]) for item in expr.terms), expr.const
-
-
-def _order(item: tuple[Term, int]) -> tuple[Any, ...]:
-    term = item[0]
-    return (0, term) if isinstance(term, int) else _floor_order(term)
-
-
-@lru_cache(maxsize=_CACHE)
-def _floor_order(floor: FloorDiv) -> tuple[Any, ...]:
-    return (1, floor.divisor, expr_order(floor.expr))
-
-
 def _common_divisors(expr: AxisExpr, divisor: int) -> list[int]:
     return common_divisors([divisor, *{math.gcd(c, divisor) for _, c in expr.terms}])
+
+
+def _regular(expr: AxisExpr, box: Box) -> AxisExpr | None:
+    """An expression of one short axis as a·i + b + d·floor((i + k)/q), where it steps that regularly.
+
+    Several floors, or a floor of c·i, can say by chance what one floor of i says.
+    """
+    floors = [term for term, _ in expr.terms if isinstance(term, FloorDiv)]
+    if not floors or (len(floors) == 1 and floors[0].expr.lone_axis is not None) or len(expr.axes) != 1:
+        return None
+    (position,) = expr.axes
+    low, high = box[position]
+    if high - low >= _SHORT:
+        return None
+    values = [expr.eval({position: i}) for i in range(low, high + 1)]
+    growth = [b - a for a, b in pairwise(values)]
+    a, *others = sorted(set(growth), key=lambda each: (-growth.count(each), abs(each), each))
+    if len(others) > 1:
+        return None
+    steps = [i for i, each in enumerate(growth, low + 1) if each != a]
+    q = steps[1] - steps[0] if len(steps) > 1 else max(steps[0] - low, high + 1 - steps[0]) if steps else 1
+    if steps != list(range(steps[0], high + 1, q)) if steps else False:
+        return None
+    i = axis(position, box)
+    rest = (i * a).shift(values[0] - a * low)
+    if not steps:
+        return rest
+    if steps[0] - q > low:
+        return None
+    return rest + floordiv(i.shift(q - steps[0]), q, box) * (others[0] - a)
 
 
 def _nearest_multiple(expr: AxisExpr, g: int) -> tuple[AxisExpr, AxisExpr]:

@@ -123,7 +123,19 @@ def parse_bound(text: str) -> Bound:
 @lru_cache(maxsize=1 << 15)
 def tighten(bounds: tuple[Bound, ...], box: Box) -> tuple[tuple[Bound, ...], Box] | None:
     """The canonical bounds over `box` and the box within which they hold; None when they never do."""
-    found = _close([one for bound in bounds for one in _one_sided(bound)], box)
+    ranges = list(box)
+    constraints: list[AxisExpr] = []
+    for bound in bounds:
+        position = bound.expr.lone_axis
+        if position is None:
+            constraints += _one_sided(bound)
+        else:  # the common case, done at once
+            first, last = ranges[position]
+            low, high = bound.lo - bound.expr.const, bound.hi - 1 - bound.expr.const
+            ranges[position] = (max(first, low), min(last, high))
+            if ranges[position][0] > ranges[position][1]:
+                return None
+    found = _close(constraints, tuple(ranges))
     if found is None:
         return None
     inner, several = found
@@ -146,7 +158,8 @@ def _one_sided(bound: Bound) -> tuple[AxisExpr, AxisExpr]:
 
 def _close(constraints: list[AxisExpr], box: Box) -> tuple[Box, list[AxisExpr]] | None:
     """The box that the constraints e ≥ 0 imply inside `box`, and those that it does not imply in turn."""
-    for _ in range(_ROUNDS):
+    inner, several = box, constraints
+    for _ in range(_ROUNDS if constraints else 0):
         several = []
         inner = box
         for each in constraints:
@@ -161,7 +174,7 @@ def _close(constraints: list[AxisExpr], box: Box) -> tuple[Box, list[AxisExpr]] 
             inner = narrowed
             if len(constraint.terms) > 1 or not isinstance(constraint.terms[0][0], int):
                 several.append(constraint)
-        if inner == box:
+        if inner == box or not several:
             break
         constraints, box = several, inner
     return inner, list(dict.fromkeys(several))

@@ -218,6 +218,11 @@ class Kernel(msgspec.Struct, frozen=True):
     comment: str = ""
 
     @property
+    def buffers(self) -> tuple[Param | Scratch, ...]:
+        """What every phase sees, in the order of the pointers it is given."""
+        return (*self.params, *self.shared)
+
+    @property
     def box(self) -> Box:
         """The ranges of the variables, as `ir.axis_expr` takes them."""
         return tuple((each.low, each.high) for each in self.variables)

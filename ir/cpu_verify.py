@@ -54,8 +54,8 @@ class _Check:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.problems: list[str] = []
-        self.elements = {each.name: each.elements for each in (*kernel.params, *kernel.shared)}
-        self.dtypes = {each.name: each.dtype for each in (*kernel.params, *kernel.shared)}
+        self.elements = {each.name: each.elements for each in kernel.buffers}
+        self.dtypes = {each.name: each.dtype for each in kernel.buffers}
         self.read_only = {each.name for each in kernel.params if not each.written}
 
     def run(self) -> list[str]:

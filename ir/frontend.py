@@ -5,18 +5,22 @@ A DAG of pure nodes over named tensors. The signature is mandatory: it is the AB
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
+from ir.tiny_parse import document_of
+from ir.uop_args import is_symbol
 
 STAGE = "frontend"
 
 Size = int | str
+
+MAX_SIZE = 2**62
+"""Offsets into a tensor must fit a signed 64-bit integer."""
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
@@ -66,6 +70,12 @@ class FrontendGraph(msgspec.Struct, frozen=True):
     tensors: dict[str, TensorInfo]
     graph: tuple[Node, ...]
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols that stand for sizes, in the order of the inputs."""
+        shapes = [self.tensors[each.tensor].shape for each in self.signature.inputs]
+        return tuple(dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str)))
+
     def to_json(self) -> str:
         """JSON text of seed 000 §2.2's form; reads back to an equal graph."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
@@ -84,59 +94,79 @@ class FrontendGraph(msgspec.Struct, frozen=True):
 
 
 def parse_frontend(source: str | Mapping[str, Any]) -> FrontendGraph:
-    """The graph written in JSON text, or already decoded to dicts.
+    """The graph written in JSON text (// comments allowed), or already decoded to dicts.
 
     Raises:
         EqsatError: MalformedGraph for broken JSON, a missing signature, and all that `verify_frontend` finds.
     """
+    document = document_of(source) if isinstance(source, str) else source
+    if isinstance(document, Mapping) and "signature" not in document:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            "the graph has no signature",
+            hint='name what goes in and out: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
+        )
     try:
-        data = json.loads(source) if isinstance(source, str) else source
-        if isinstance(data, Mapping) and "signature" not in data:
-            fail(
-                Kind.MALFORMED_GRAPH,
-                STAGE,
-                "the graph has no signature",
-                hint='name what goes in and out: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
-            )
-        graph = msgspec.convert(data, FrontendGraph)
-    except (json.JSONDecodeError, msgspec.ValidationError) as error:
+        graph = msgspec.convert(document, FrontendGraph)
+    except (msgspec.ValidationError, RecursionError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not a Frontend graph: {error}")
     verify_frontend(graph)
     return graph
 
 
 def verify_frontend(graph: FrontendGraph) -> None:
-    """Every tensor is defined once and before it is read; signature tensors are typed and exist."""
+    """Every tensor is defined once and before it is read; the signature's tensors are typed and exist.
+
+    Raises:
+        EqsatError: MalformedGraph, DtypeMismatch for an element type that there is not.
+    """
+    for name, info in graph.tensors.items():
+        _check_info(name, info)
     known: set[str] = {""}
     for argument in graph.signature.inputs:
         _define(argument.tensor, known)
         if argument.tensor not in graph.tensors:
             fail(Kind.MALFORMED_GRAPH, STAGE, "the input has no entry in tensors", at=argument.tensor)
-    for info in graph.tensors.values():
-        dtype(info.dtype)
     made = {output for node in graph.graph for output in node.outputs}
     for node in graph.graph:
         for name in node.inputs:
             if name not in known:
-                later = name in made
-                fail(
-                    Kind.MALFORMED_GRAPH,
-                    STAGE,
-                    f"reads {name!r} before it is made" if later else f"reads {name!r}, which nothing makes",
-                    at=node.name,
-                    op=node.op,
-                    hint="list the nodes in the order of their data; a cycle has none" if later else None,
-                )
-        for name in node.outputs:
+                _refuse_read(node, name, made)
+        if not any(node.outputs):
+            fail(Kind.MALFORMED_GRAPH, STAGE, "the node makes nothing", at=node.name, op=node.op)
+        for name in filter(None, node.outputs):
             _define(name, known)
-    for output in graph.signature.outputs:
-        if output.tensor not in known:
-            fail(Kind.MALFORMED_GRAPH, STAGE, "nothing makes this output", at=output.tensor)
     if not graph.signature.outputs:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the signature has no outputs")
+    for output in graph.signature.outputs:
+        if output.tensor not in known or not output.tensor:
+            fail(Kind.MALFORMED_GRAPH, STAGE, "nothing makes this output", at=output.tensor)
+
+
+def _check_info(name: str, info: TensorInfo) -> None:
+    try:
+        dtype(info.dtype)
+    except EqsatError as error:
+        raise error.located(at=name, op="tensor") from None
+    for size in info.shape:
+        if not (is_symbol(size) if isinstance(size, str) else 0 <= size < MAX_SIZE):
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"{size!r} is neither a size ≥ 0 nor a symbol", at=name)
 
 
 def _define(name: str, known: set[str]) -> None:
-    if name in known and name:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "the tensor is defined twice", at=name)
+    if not name or name in known:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the tensor is defined twice" if name else "a tensor needs a name", at=name)
     known.add(name)
+
+
+def _refuse_read(node: Node, name: str, made: set[str]) -> NoReturn:
+    later = name in made
+    fail(
+        Kind.MALFORMED_GRAPH,
+        STAGE,
+        f"reads {name!r} before it is made" if later else f"reads {name!r}, which nothing makes",
+        at=node.name,
+        op=node.op,
+        hint="list the nodes in the order of their data; a cycle has none" if later else None,
+    )

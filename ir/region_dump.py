@@ -21,8 +21,8 @@ def dump_region(region: Region) -> Json:
     """The region as JSON objects."""
     return {
         "name": region.name,
-        "inputs": [msgspec.to_builtins(each) for each in region.inputs],
-        "outputs": [msgspec.to_builtins(each) for each in region.outputs],
+        "inputs": [_dump_buffer(each) for each in region.inputs],
+        "outputs": [_dump_buffer(each) for each in region.outputs],
         "body": [
             *({"let": let.name, "op": _dump_op(let.op)} for let in region.body),
             {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},
@@ -35,17 +35,27 @@ def load_region(record: Mapping[str, Any]) -> Region:
     """The region of such objects. Raises EqsatError (MalformedGraph) where they are none."""
     try:
         *lets, ends = record["body"]
-        yields = [text.split(" -> ") for text in ends["yield"]]
         maps = map(parse_map, record["yield_maps"])
         return Region(
             name=record["name"],
             inputs=tuple(msgspec.convert(each, Buffer) for each in record["inputs"]),
             outputs=tuple(msgspec.convert(each, Buffer) for each in record["outputs"]),
             body=tuple(Let(each["let"], _load_op(each["op"])) for each in lets),
-            yields=tuple(Yield(*names, at) for names, at in zip(yields, maps, strict=True)),
+            yields=tuple(_load_yield(text, at) for text, at in zip(ends["yield"], maps, strict=True)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not the JSON of a region: {error}")
+
+
+def _dump_buffer(each: Buffer) -> Json:
+    record: Json = msgspec.to_builtins(each)
+    record["memref"]["shape"] = list(each.memref.shape)
+    return record
+
+
+def _load_yield(text: str, at: AxisMap) -> Yield:
+    value, _, buffer = text.partition(" -> ")
+    return Yield(value, buffer, at)
 
 
 def _dump_op(op: Op) -> Json:

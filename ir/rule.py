@@ -112,9 +112,7 @@ class Clause:
 def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
     """The terms that conditions speak of."""
     return tuple(
-        term
-        for each in conditions
-        for term in ((each.left, each.right) if isinstance(each, Equal) else (each,))
+        term for each in conditions for term in ((each.left, each.right) if isinstance(each, Equal) else (each,))
     )
 
 

@@ -207,9 +207,7 @@ Input = Ctor("Input", (("name", _S), ("type", _S)), _B, "an input or a constant 
 Store = Ctor("Store", (("value", _E), ("type", _S)), _B, "the tensor one kernel writes")
 
 Load = Ctor("Load", (("buffer", _B), ("map", _S)), _P, "a read: the buffer at map(index)")
-Imm = Ctor(
-    "Imm", (("dtype", _S), ("value", _S), ("sizes", _S)), _P, "a number, the same at every index of a domain"
-)
+Imm = Ctor("Imm", (("dtype", _S), ("value", _S), ("sizes", _S)), _P, "a number, the same at every index of a domain")
 Index = Ctor("Index", (("dtype", _S), ("map", _S)), _P, "the index itself: the one coordinate of map(index)")
 Gather = Ctor(
     "Gather",
@@ -222,9 +220,7 @@ PBin = Ctor("PBin", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P)), _P, "a bi
 PTern = Ctor("PTern", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P), ("z", _P)), _P, "a ternary op")
 PView = Ctor("PView", (("x", _P), ("map", _S)), _P, "x at map(index)")
 
-Reduce = Ctor(
-    "Reduce", (("op", _S), ("dtype", _S), ("sizes", _S), ("x", _P)), _A, "x reduced over its last axes"
-)
+Reduce = Ctor("Reduce", (("op", _S), ("dtype", _S), ("sizes", _S), ("x", _P)), _A, "x reduced over its last axes")
 Contract = Ctor(
     "Contract", (("dtype", _S), ("sizes", _S), ("x", _P), ("y", _P)), _A, "the sum of x·y over the last axes"
 )

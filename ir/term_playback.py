@@ -1,7 +1,8 @@
 """The meaning of terms on NumPy arrays: what every rewrite must keep.
 
-A Pro or Epi is the array of its values over its domain; an Acc is the array of its finished values. Every op rounds to its dtype, as in Tiny; a contraction multiplies and sums in the
-accumulator of the widest dtype among its own and its operands', and rounds once.
+A Pro or Epi is the array of its values over its domain; an Acc is the array of its finished values. Every op rounds
+to its dtype, as in Tiny; a contraction multiplies and sums in the accumulator of the widest dtype among its own
+and its operands', and rounds once.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _gather(buffer: Array, read: str, along: int, index: Array, wide: bool) -> A
     grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
     at = [np.broadcast_to(expr.eval(grid), view.sizes) for expr in view.exprs]
     at[along] = np.clip(index.astype(np.int64), 0, buffer.shape[along] - 1)
-    return buffer[tuple(at)]
+    return np.asarray(buffer[tuple(at)])
 
 
 def _view(value: Array, view: str, wide: bool) -> Array:

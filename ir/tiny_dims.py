@@ -28,18 +28,27 @@ def infer_dims(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     """Sizes by symbol from the inputs' shapes at a call, together with the program's own `dims`.
 
     Raises:
-        EqsatError: InputMismatch for a missing or unknown input, a wrong rank or a wrong fixed size;
-            AxisSizeMismatch where one symbol would have two sizes.
+        EqsatError: InputMismatch for a missing or unknown input, and what `match_shapes` finds.
     """
-    declared: dict[str, Sequence[Size]] = {
-        node.arg["tensor_id"]: node.arg["shape"] for node in source.uops if node.uop == "INPUT"
-    }
+    declared = {node.arg["tensor_id"]: node.arg["shape"] for node in source.uops if node.uop == "INPUT"}
     missing, unknown = sorted(declared.keys() - shapes.keys()), sorted(shapes.keys() - declared.keys())
     if missing or unknown:
         fail(Kind.INPUT_MISMATCH, STAGE, "inputs are missing or unknown", missing=missing, unknown=unknown)
-    dims = dict(source.dims)
-    for tensor, wanted in declared.items():
-        found = shapes[tensor]
+    return match_shapes(declared, shapes, source.dims)
+
+
+def match_shapes(
+    declared: Mapping[str, Sequence[Size]], shapes: Mapping[str, tuple[int, ...]], known: Known
+) -> dict[str, int]:
+    """The sizes in `known`, and those that the given shapes bind; `declared` holds at least the tensors in `shapes`.
+
+    Raises:
+        EqsatError: InputMismatch for a wrong rank or a wrong fixed size; AxisSizeMismatch where one symbol would
+            have two sizes.
+    """
+    dims = dict(known)
+    for tensor, found in shapes.items():
+        wanted = declared[tensor]
         if len(found) != len(wanted) or any(
             isinstance(size, int) and size != given for size, given in zip(wanted, found, strict=True)
         ):

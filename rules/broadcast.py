@@ -1,9 +1,9 @@
-"""Broadcast normalization: no reduction runs over an axis of size 1, or over one that its argument only repeats along."""
+"""Broadcast normalization: no reduction runs over axes of size 1, or along which its argument only repeats."""
 
 from __future__ import annotations
 
 from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import EBin, Fin, Imm, Load, Pure, PUn, Reduce
+from ir.term import EBin, Fin, Imm, Load, PUn, Pure, Reduce
 from rules.primitives import (
     accumulates_exactly,
     idempotent,

@@ -17,8 +17,8 @@ from ir.term import (
     Load,
     PBin,
     PTern,
-    Pure,
     PUn,
+    Pure,
     PView,
     Reduce,
     Store,
@@ -54,11 +54,23 @@ RULES = (
         e,
         (HasFin(e), reads_all(m, t)),
     ),
+    Rule("fuse_unary", FAMILY, "pure(o(p)) = o(pure(p))", _unary, EUn(o, d, Pure(p)), (CanFin(p), Wanted(_unary))),
     Rule(
-        "fuse_unary", FAMILY, "pure(o(p)) = o(pure(p))", _unary, EUn(o, d, Pure(p)), (CanFin(p), Wanted(_unary))
+        "fuse_binary_left",
+        FAMILY,
+        "pure(p ∘ q) = pure(p) ∘ pure(q)",
+        _binary,
+        _fused_binary,
+        (CanFin(p), Wanted(_binary)),
     ),
-    Rule("fuse_binary_left", FAMILY, "pure(p ∘ q) = pure(p) ∘ pure(q)", _binary, _fused_binary, (CanFin(p), Wanted(_binary))),
-    Rule("fuse_binary_right", FAMILY, "pure(p ∘ q) = pure(p) ∘ pure(q)", _binary, _fused_binary, (CanFin(q), Wanted(_binary))),
+    Rule(
+        "fuse_binary_right",
+        FAMILY,
+        "pure(p ∘ q) = pure(p) ∘ pure(q)",
+        _binary,
+        _fused_binary,
+        (CanFin(q), Wanted(_binary)),
+    ),
     *(
         Rule(
             f"fuse_ternary_{place}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import product
 from typing import Any, TypeVar
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir import axis_moves as moves
-from ir.axis_map import AxisMap, axis_map, compose, identity
 from ir.axis_expr import axis, box_of
+from ir.axis_map import AxisMap, axis_map, compose, identity
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.term import (
@@ -27,8 +27,8 @@ from ir.term import (
     Input,
     Load,
     PBin,
-    Pure,
     PUn,
+    Pure,
     PView,
     Reduce,
     Scan,
@@ -117,7 +117,7 @@ class Instance:
         return Input(name, type_text(type_))
 
     def _array(self, type_: TensorType) -> Array:
-        """Small dyadic numbers, exact in every float dtype; with `specials`, NaN, infinities and zeros of both signs."""
+        """Small dyadic numbers, exact in every float dtype; with `specials`, NaN, infinities and signed zeros."""
         element = type_.dtype
         array = self._rng.integers(-8, 9, type_.shape)
         if not element.is_float:
@@ -145,7 +145,7 @@ class Instance:
         if kind == 0:
             return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
         view, shape = self.view(type_.shape)
-        read = Load(self._input(TensorType.of(type_.dtype, shape)), str(view))
+        read = Load(self._produced(TensorType.of(type_.dtype, shape)), str(view))
         tame = [op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in _operands(op, type_.dtype.name)]
         if kind == 1 and tame:
             op = self._pick(tame)
@@ -153,6 +153,14 @@ class Instance:
                 return PUn(op, type_.dtype.name, read)
             return PBin(op, type_.dtype.name, read, self._leaf(type_))
         return read
+
+    def _produced(self, type_: TensorType) -> App:
+        """An input or, now and then, what a reduction stored."""
+        if self._rng.integers(3):
+            return self._input(type_)
+        inner = TensorType.of(type_.dtype, (*type_.shape, 2))
+        read = Load(self._input(inner), str(identity(inner.shape)))
+        return Store(Fin(Reduce("max", type_.dtype.name, "[2]", read)), type_text(type_))
 
     def _epilogue(self, type_: TensorType) -> App:
         if self._rng.integers(2) or type_.dtype.is_bool:
@@ -308,7 +316,7 @@ class Instance:
 _OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _operands(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes that operands of an op may have for its result to have the dtype `result`."""
     row = UOPS[op.upper()]

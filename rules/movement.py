@@ -1,8 +1,9 @@
 """Movement: a producer is inlined as a view, and a view moves down to the reads, where maps compose.
 
 Views are never introduced but at a read, and only ever move down, so the rules come to an end. An identity is
-known by the type of what is read, so only there; deeper, no view is one. Where a map has a guard (PAD), outside it the view is a constant, the fill: an op may be passed only with fills of its operands
-that the op takes to that constant.
+known by the type of what is read, so only there; deeper, no view is one. Where a map has a guard (PAD), outside
+it the view is a constant, the fill: an op may be passed only with fills of its operands that the op takes to that
+constant.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ir.term import (
     Load,
     PBin,
     PTern,
-    Pure,
     PUn,
+    Pure,
     PView,
     Store,
 )
@@ -87,4 +88,4 @@ RULES = (
          EView(ETern(o, d, e, f, g), n),
          ETern(o, d, EView(e, _epi_ternary[0]), EView(f, _epi_ternary[1]), EView(g, _epi_ternary[2]))),
 )  # fmt: skip
-"""Where the operands of a view are written n, they read at n with the fills that the op needs."""
+"""Where an equation reads operands at n(i), their fills are those that the op takes to the fill of n."""

@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from ir import axis_map
+from ir.axis_facts import is_injective
 from ir.axis_guard import Guard, canonical_fill
 from ir.axis_map import parse_map
-from ir.axis_facts import is_injective
 from ir.dtype import dtype, promote
 from ir.term import Primitive
 from ir.term_text import number_text, parse_number, parse_sizes, parse_type, sizes_text

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir.diagnostics import Kind, fail
-from ir.dtype import DTYPES, dtype
+from ir.dtype import dtype
 from ir.rule import Condition, Equal, Exactness, Rule
 from ir.term import App, Fact, Prim, Term, substitute, subterms
 from ir.term_playback import evaluate
-from ir.term_text import parse_type
 from ir.uop import SERIES, UOPS
 from rules.instances import Instance, Unfit
 
@@ -122,7 +121,7 @@ def agree(left: Array, right: Array, tolerance: float) -> bool:
 def _tolerance(rule: Rule, term: Term, wide: bool) -> float:
     """0 for exact rules, but for NumPy's own inexactness: its elementary functions depend on an array's layout."""
     terms = list(subterms(term))
-    names = {"fp64"} if wide else {parse_type(each).dtype.name for each in terms if _is_type(each)}
+    names = {"fp64"} if wide else {str(each).partition("[")[0] for each in terms}
     spacing = max((_EPSILON[name] for name in names if name in _EPSILON), default=0.0)
     if rule.exactness is Exactness.EXACT:
         return 2 * spacing if any(map(_is_elementary, terms)) else 0.0
@@ -132,10 +131,6 @@ def _tolerance(rule: Rule, term: Term, wide: bool) -> float:
 def _is_elementary(term: Term) -> bool:
     op = UOPS.get(str(term).upper()) if isinstance(term, str) else None
     return op is not None and op.flops >= SERIES
-
-
-def _is_type(term: Term) -> bool:
-    return isinstance(term, str) and term.partition("[")[0] in DTYPES
 
 
 _EPSILON = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23, "fp64": 2.0**-52}

@@ -46,9 +46,7 @@ def fits_one_kernel(view: EGraphView, root: int) -> bool:
     able: set[int] = set()
     while True:
         found = {
-            number
-            for number in stored - able
-            if any(_readable(node, able | inputs) for node in view.classes[number])
+            number for number in stored - able if any(_readable(node, able | inputs) for node in view.classes[number])
         }
         if not found:
             break

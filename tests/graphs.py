@@ -103,10 +103,10 @@ class Tiny:
         if pad:
             x = self.op("PAD", x, pad=((0, 0), (0, 0), (pad, pad), (pad, pad)), value=0)
         windows = self.op("POOL", x, kernel=(kernel, kernel), stride=(stride, stride))
-        batch, channels, height, width, _, _ = self.shape(windows)
-        shape = (batch, out, channels, height, width, kernel, kernel)
+        channels = self.shape(windows)[1]
         moved = self.permute(self.spread(windows, 1, out), 0, 1, 3, 4, 2, 5, 6)
-        weight = self.reshape(self.input(f"{name}.w", out, channels, kernel, kernel), 1, out, 1, 1, *shape[2:3], kernel, kernel)
+        weight = self.input(f"{name}.w", out, channels, kernel, kernel)
+        weight = self.reshape(weight, 1, out, 1, 1, channels, kernel, kernel)
         product = self.op("MUL", moved, self.expand(weight, *self.shape(moved)))
         return self.cast(self.reduce("SUM", product, 4, 5, 6), self.dtype)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codegen.cpu_to_c import SUPPORT, c_text
-from codegen.library import Library, build, pool_declarations, pool_source, vector_prelude
+from codegen.library import Library, build, pool_source, vector_prelude
 from codegen.lower_contraction import ContractionKernel, lower_contraction
 from codegen.machine import Machine
 from codegen.machine import machine as this_machine

@@ -79,7 +79,10 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
 def check(
     cover: Cover, view: EGraphView, graph: Graph, inputs: Mapping[str, Array], constants: tuple[str, ...] = ()
 ) -> Assembly:
-    """Assemble, verify, play: equal to the graph's playback in fp64 (immediates are rounded to their dtype in terms only)."""
+    """Assemble, verify, play: equal to the graph's playback in fp64.
+
+    Terms hold immediates rounded to their dtype, the graph's wide playback does not: hence the tolerance.
+    """
     assembly = assemble(cover, view, graph, constants)
     verify_module(assembly.module)
     found = play_module(assembly.module, inputs, wide=True)

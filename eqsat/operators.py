@@ -1,0 +1,156 @@
+"""Python's operators and the elementwise functions of lazy tensors, one uop each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eqsat.tensor import Tensor
+    from ir.dtype import DType
+
+
+class Operators:
+    """What `Tensor` inherits. Operands broadcast and meet in one dtype, as `Tensor._apply` has it."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> DType: ...
+
+    @staticmethod
+    @abstractmethod
+    def _apply(uop: str, *operands: Any) -> Tensor:
+        """The uop on operands of which at least one is a tensor."""
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._apply("ADD", self, other)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._apply("SUB", self, other)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._apply("MUL", self, other)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._apply("FDIV", self, other)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return self._apply("IDIV", self, other) if self.dtype.is_int else (self / other).floor()
+
+    def __mod__(self, other: Any) -> Tensor:
+        return self._apply("MOD", self, other) if self.dtype.is_int else self - (self / other).floor() * other
+
+    def __pow__(self, other: Any) -> Tensor:
+        if isinstance(other, int) and other == 2:
+            return self * self
+        return self._apply("POW", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._apply("ADD", other, self)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._apply("SUB", other, self)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._apply("MUL", other, self)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._apply("FDIV", other, self)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return self._apply("POW", other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return self._apply("AND", self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self._apply("OR", self, other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self._apply("XOR", self, other)
+
+    def __invert__(self) -> Tensor:
+        return self._apply("NOT", self)
+
+    def __neg__(self) -> Tensor:
+        return self._apply("NEG", self)
+
+    def __abs__(self) -> Tensor:
+        return self._apply("ABS", self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self._apply("CMPLT", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self._apply("CMPLE", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self._apply("CMPGT", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self._apply("CMPGE", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._apply("CMPEQ", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._apply("CMPNE", self, other)
+
+    __hash__ = object.__hash__
+
+    def maximum(self, other: Any) -> Tensor:
+        return self._apply("MAX", self, other)
+
+    def minimum(self, other: Any) -> Tensor:
+        return self._apply("MIN", self, other)
+
+    def exp(self) -> Tensor:
+        return self._apply("EXP", self)
+
+    def log(self) -> Tensor:
+        return self._apply("LOG", self)
+
+    def exp2(self) -> Tensor:
+        return self._apply("EXP2", self)
+
+    def log2(self) -> Tensor:
+        return self._apply("LOG2", self)
+
+    def sqrt(self) -> Tensor:
+        return self._apply("SQRT", self)
+
+    def rsqrt(self) -> Tensor:
+        return self._apply("RSQRT", self)
+
+    def reciprocal(self) -> Tensor:
+        return self._apply("RECIP", self)
+
+    def sin(self) -> Tensor:
+        return self._apply("SIN", self)
+
+    def cos(self) -> Tensor:
+        return self._apply("COS", self)
+
+    def tanh(self) -> Tensor:
+        return self._apply("TANH", self)
+
+    def erf(self) -> Tensor:
+        return self._apply("ERF", self)
+
+    def sigmoid(self) -> Tensor:
+        return self._apply("SIGMOID", self)
+
+    def relu(self) -> Tensor:
+        return self._apply("RELU", self)
+
+    def floor(self) -> Tensor:
+        return self._apply("FLOOR", self)
+
+    def ceil(self) -> Tensor:
+        return self._apply("CEIL", self)
+
+    def round(self) -> Tensor:
+        return self._apply("ROUND", self)

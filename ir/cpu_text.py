@@ -1,0 +1,138 @@
+"""The printed form of a CPU kernel: what people read beside the plan and the C text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ir.axis_expr import AxisExpr, FloorDiv
+from ir.cpu import (
+    Assign,
+    Bind,
+    Call,
+    Comment,
+    Const,
+    Fence,
+    For,
+    If,
+    Inside,
+    Kernel,
+    Lanes,
+    Let,
+    Load,
+    Pick,
+    Reg,
+    Scratch,
+    Stmt,
+    Store,
+    Value,
+    Within,
+)
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """The kernel as indented lines, as in `ir.cpu`'s example."""
+    printer = _Printer(kernel)
+    params = ", ".join(f"{each.name}: {each.dtype}[{each.elements}]{' out' * each.written}" for each in kernel.params)
+    lines = [f"kernel {kernel.name} lanes={kernel.lanes} ({params})"]
+    lines += [f"  shared {each.name}: {each.dtype}[{each.elements}]" for each in kernel.shared]
+    for phase in kernel.phases:
+        lines.append(f"  phase {printer.variable(phase.variable)} in 0 .. {phase.tasks}")
+        lines += printer.block(phase.body, 2)
+    return "\n".join(lines)
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def block(self, body: tuple[Stmt, ...], depth: int) -> list[str]:
+        return [line for stmt in body for line in self._stmt(stmt, depth)]
+
+    def variable(self, number: int) -> str:
+        return self.kernel.variables[number].name
+
+    def _stmt(self, stmt: Stmt, depth: int) -> Iterator[str]:
+        pad = "  " * depth
+        match stmt:
+            case Comment():
+                yield f"{pad}# {stmt.text}"
+            case Let():
+                yield f"{pad}{stmt.name}: {stmt.value.dtype} {':=' if stmt.mutable else '='} {self._value(stmt.value)}"
+            case Assign():
+                yield f"{pad}{stmt.name} := {self._value(stmt.value)}"
+            case Store():
+                how = self._lanes_of(stmt.count, stmt.step, "stream" if stmt.stream else "unit")
+                yield f"{pad}{stmt.buffer}[{self._index(stmt.offset)} : {how}] := {self._value(stmt.value)}"
+            case Bind():
+                parts = [self._index(stmt.expr)]
+                parts += [f"at most {self._index(each)}" for each in stmt.most]
+                parts += [f"at least {self._index(each)}" for each in stmt.least]
+                yield f"{pad}{self.variable(stmt.variable)} = {', '.join(parts)}"
+            case Pick():
+                yield f"{pad}{self.variable(stmt.variable)} = first lane of {self._value(stmt.value)}, held inside"
+            case For():
+                limit = f", below {stmt.limit}" if stmt.limit is not None else ""
+                step = f" step {stmt.step}" if stmt.step != 1 else ""
+                bounds = f"{self._index(stmt.start)} .. {self._index(stmt.stop)}{limit}{step}"
+                yield f"{pad}for {self.variable(stmt.variable)} in {bounds}"
+                yield from self.block(stmt.body, depth + 1)
+            case If():
+                yield f"{pad}if {' and '.join(map(self._within, stmt.conditions)) or 'true'}"
+                yield from self.block(stmt.then, depth + 1)
+                if stmt.orelse:
+                    yield f"{pad}else"
+                    yield from self.block(stmt.orelse, depth + 1)
+            case Fence():
+                yield f"{pad}fence"
+            case Scratch():
+                yield f"{pad}scratch {stmt.name}: {stmt.dtype}[{stmt.elements}]"
+
+    def _value(self, value: Value) -> str:
+        match value:
+            case Const():
+                return str(value.number)
+            case Reg():
+                return value.name
+            case Lanes():
+                along = f" along {self.variable(value.variable)}" if value.variable is not None else ""
+                return f"index({self._index(value.expr)}{along})"
+            case Inside():
+                conditions = [f"first {self._count(value.count)}"] if value.count is not None else []
+                return f"lanes({' and '.join([*conditions, *map(self._within, value.conditions)])})"
+            case Call():
+                fn = f"cast<{value.dtype}>" if value.fn == "cast" else value.fn
+                return f"{fn}({', '.join(map(self._value, value.args))})"
+            case Load():
+                return self._load(value)
+
+    def _load(self, load: Load) -> str:
+        if load.mode == "gather" and load.index is not None:
+            mask = f" where {self._value(load.mask)}" if load.mask is not None else ""
+            base = "" if load.offset == AxisExpr() else f"{self._index(load.offset)} + "
+            return f"{load.buffer}[{base}{self._value(load.index)} : gather{mask}]"
+        how = load.mode if load.mode == "splat" else self._lanes_of(load.count, load.step, "unit")
+        return f"{load.buffer}[{self._index(load.offset)} : {how}]"
+
+    def _lanes_of(self, count: int | AxisExpr | None, step: int, unit: str) -> str:
+        how = unit if step == 1 else f"step {step}"
+        return how if count is None else f"{how} first {self._count(count)}"
+
+    def _count(self, count: int | AxisExpr) -> str:
+        return str(count) if isinstance(count, int) else self._index(count)
+
+    def _within(self, within: Within) -> str:
+        return f"{within.low} <= {self._index(within.expr)} < {within.high}"
+
+    def _index(self, expr: AxisExpr) -> str:
+        pieces: list[str] = []
+        for term, coefficient in expr.terms:
+            if isinstance(term, FloorDiv):
+                name = f"({self._index(term.expr)})//{term.divisor}"
+            else:
+                name = self.variable(term)
+            scaled = name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}"
+            pieces += ["-" if coefficient < 0 else "+", scaled]
+        if expr.const or not pieces:
+            pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
+        lead = "-" if pieces[0] == "-" else ""
+        return lead + " ".join(pieces[1:])

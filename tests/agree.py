@@ -1,0 +1,206 @@
+"""When a result is right: the rule by which what kernels compute is compared with playback.
+
+A rewritten program may round elsewhere, sum in another order, fuse a multiplication into an addition, keep a narrow
+float wide, and flush denormals. So a result is judged against what such freedom can do to this very element, found by
+Monte Carlo arithmetic (Parker, 1997): playback in fp64 in which every result that its dtype cannot hold exactly is
+moved at random by about its rounding error, every sum and product takes a random order in the accumulator's precision
+or in fp64, and overflow and denormals are kept or cut as a coin falls. Rounded and wide playback are two more samples.
+
+- An element on which all samples agree to be NaN, inf, −inf or finite must be of that class; integers and bools on
+  which all agree must be equal. Where samples disagree the element is ill-conditioned, and nothing is asked of it.
+- A finite element may differ from wide playback by TOLERANCE · max(|element|, median of the output) plus SLACK times
+  the farthest sample.
+
+The median, not the maximum, stands for the norm: one huge element must not excuse errors in all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from eqsat.verify import TOLERANCE
+from ir.dtype import DType, dtype, fp64, promote
+from ir.tiny import Graph, Imm, Node
+from ir.tiny_playback import playback
+from ir.uop import SERIES, UOpKind
+from ir.uop_numpy import Array, convert, storage
+
+SLACK = 4.0
+SAMPLES = 4
+SECOND_LOOK = 96
+"""Samples before a result is called wrong: rare orders and roundings get their chance."""
+
+ROUNDED = (UOpKind.UNARY, UOpKind.BINARY, UOpKind.CAST, UOpKind.REDUCE, UOpKind.SCAN, UOpKind.INDEX)
+EXACT = ("NEG", "ABS", "RELU", "FLOOR", "CEIL", "ROUND", "MAX", "MIN")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one output compares. `wrong` counts elements; `judged` those that are well-conditioned, of `size`."""
+
+    wrong: int
+    judged: int
+    size: int
+    note: str = ""
+
+
+def disagreement(graph: Graph, inputs: Mapping[str, Array], got: Sequence[Array], seed: int = 0) -> list[Verdict]:
+    """A verdict per output of `graph` on these inputs."""
+    rng = np.random.default_rng(seed)
+    wide, rounded = playback(graph, inputs, wide=True), playback(graph, inputs)
+    samples = [rounded, *(sampled(graph, inputs, rng) for _ in range(SAMPLES))]
+    verdicts = _verdicts(graph, wide, samples, got)
+    if any(each.wrong for each in verdicts):
+        samples += [sampled(graph, inputs, rng) for _ in range(SECOND_LOOK)]
+        verdicts = _verdicts(graph, wide, samples, got)
+    return verdicts
+
+
+def _verdicts(
+    graph: Graph, wide: Sequence[Array], samples: Sequence[Sequence[Array]], got: Sequence[Array]
+) -> list[Verdict]:
+    each = zip(graph.outputs, wide, zip(*samples, strict=True), got, strict=True)
+    with np.errstate(all="ignore"):
+        return [_verdict(graph.types[ref].dtype, truth, others, result) for ref, truth, others, result in each]
+
+
+def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array) -> Verdict:
+    if got.shape != truth.shape or got.dtype != element.numpy:
+        return Verdict(max(1, truth.size), truth.size, truth.size, f"{got.dtype}{got.shape}, not {element}{truth.shape}")
+    if not element.is_float:
+        judged = np.logical_and.reduce([each == truth for each in samples])
+        wrong = judged & (got != truth)
+        return _summed(wrong, judged, got, truth)
+    exact, *others = (_narrow(each, element) for each in (truth, *samples))
+    found = got.astype(np.float64)
+    judged = np.logical_and.reduce([_class(each) == _class(exact) for each in others])
+    finite = judged & np.isfinite(exact)
+    spread = np.maximum.reduce([np.abs(each - exact) for each in others])
+    norm = float(np.median(np.abs(exact[np.isfinite(exact)]))) if np.isfinite(exact).any() else 0.0
+    allowed = TOLERANCE[element.name] * np.maximum(np.abs(exact), norm) + SLACK * spread + _least(element)
+    off = finite & ~(np.abs(found - exact) <= allowed)
+    return _summed(off | (judged & (_class(found) != _class(exact))), judged, got, exact)
+
+
+def _summed(wrong: Array, judged: Array, got: Array, truth: Array) -> Verdict:
+    note = ""
+    if wrong.any():
+        at = tuple(int(each[0]) for each in np.nonzero(wrong))
+        note = f"{int(wrong.sum())} of {wrong.size} elements, the first at {list(at)}: {got[at]}, not {truth[at]}"
+    return Verdict(int(wrong.sum()), int(judged.sum()), int(judged.size), note)
+
+
+def _class(x: Array) -> Array:
+    """0 finite, 1 inf, −1 −inf, 2 NaN."""
+    return np.where(np.isnan(x), 2, np.where(np.isinf(x), np.sign(x), 0))
+
+
+def sampled(graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator) -> tuple[Array, ...]:
+    """The outputs (floats as fp64) of one way in which the graph might be computed."""
+    sampler = _Sampler(rng)
+    values: dict[str, Array] = {}
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            result = graph.types[node.id].dtype
+            if node.uop == "INPUT":
+                values[node.id] = sampler.flushed(_wide(inputs[node.arg["tensor_id"]], result), result)
+                continue
+            types = graph.operand_types(node)
+            operands = [
+                _immediate(each, type_.dtype) if isinstance(each, Imm) else values[each]
+                for each, type_ in zip(node.src, types, strict=True)
+            ]
+            if _accumulates(node) and result.is_float:
+                value = sampler.accumulated(node, operands[0], types[0].dtype, result)
+            else:
+                value = node.op.apply(operands, node.arg, graph.types[node.id], True)
+            value = np.broadcast_to(value, graph.types[node.id].shape)
+            if result.is_float and node.op.kind in ROUNDED and node.uop not in EXACT:
+                value = sampler.jittered(value, result, SERIES / 2 if node.op.flops == SERIES else 1.0)
+            values[node.id] = value
+    return tuple(values[ref] for ref in graph.outputs)
+
+
+class _Sampler:
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.flush = self.coin()
+
+    def coin(self) -> bool:
+        return bool(self.rng.random() < 0.5)
+
+    def flushed(self, x: Array, element: DType) -> Array:
+        if not (self.flush and element.is_float):
+            return x
+        return np.where(np.abs(x) < float(ml_dtypes.finfo(element.numpy).smallest_normal), np.copysign(0.0, x), x)
+
+    def jittered(self, x: Array, element: DType, ulps: float) -> Array:
+        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place."""
+        if self.coin():
+            x = np.where(np.isinf(_narrow(x, element)), _narrow(x, element), x)
+        noise = self.rng.uniform(-ulps, ulps, x.shape) * float(ml_dtypes.finfo(element.numpy).eps)
+        moved = np.where(_is_exact(x, element) | ~np.isfinite(x), x, x * (1 + noise))
+        return self.flushed(moved, element)
+
+    def accumulated(self, node: Node, x: Array, source: DType, result: DType) -> Array:
+        accumulator = promote(source.accumulator, result.accumulator) or result
+        carrier = (accumulator if self.coin() else fp64).numpy
+        if node.op.kind is UOpKind.SCAN:
+            return self._scanned(node, x.astype(carrier)).astype(np.float64)
+        axes = tuple(node.arg["axes"])
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        sizes = [*(x.shape[axis] for axis in kept), math.prod(x.shape[axis] for axis in axes)]
+        rows = x.transpose([*kept, *axes]).reshape(sizes).astype(carrier)
+        if "init" in node.arg:
+            rows = np.concatenate([rows, np.full((*rows.shape[:-1], 1), node.arg["init"], carrier)], axis=-1)
+        ufunc = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}[node.arg["op"]]
+        if not rows.shape[-1]:
+            start = {"SUM": 0.0, "PROD": 1.0, "MAX": -np.inf, "MIN": np.inf}[node.arg["op"]]
+            return np.full(rows.shape[:-1], start)
+        ordered = rows[..., self.rng.permutation(rows.shape[-1])]
+        return ufunc.accumulate(ordered, axis=-1, dtype=carrier)[..., -1].astype(np.float64)
+
+    def _scanned(self, node: Node, x: Array) -> Array:
+        """The scan in blocks, each scanned by itself and then joined to what came before."""
+        ufunc = {"CUMSUM": np.add, "CUMPROD": np.multiply, "CUMMAX": np.maximum}[node.uop]
+        rows = np.moveaxis(x, node.arg["axis"], -1)
+        block = int(self.rng.integers(1, rows.shape[-1] + 1)) if rows.shape[-1] else 1
+        done: list[Array] = []
+        for low in range(0, rows.shape[-1], block):
+            part = ufunc.accumulate(rows[..., low : low + block], axis=-1, dtype=x.dtype)
+            done.append(ufunc(done[-1][..., -1:], part) if done else part)
+        return np.moveaxis(np.concatenate(done, axis=-1), -1, node.arg["axis"]) if done else x
+
+
+def _accumulates(node: Node) -> bool:
+    return node.op.kind in (UOpKind.REDUCE, UOpKind.SCAN)
+
+
+def _wide(x: Array, element: DType) -> Array:
+    return np.asarray(x).astype(storage(element, True))
+
+
+def _immediate(each: Imm, element: DType) -> Array:
+    return convert(np.asarray(each.value, np.float64 if element.is_float else element.numpy), element, True)
+
+
+def _narrow(x: Array, element: DType) -> Array:
+    """`x` rounded to `element`, as fp64."""
+    return convert(np.asarray(x, np.float64), element, False).astype(np.float64)
+
+
+def _is_exact(x: Array, element: DType) -> Array:
+    """Whether `element` holds `x`. What fp64 rounded away cannot be seen: only short numbers count as exact there."""
+    if dtype(element) is fp64:
+        return (np.abs(x) < 2.0**30) & (np.rint(x * 2.0**20) == x * 2.0**20)
+    return _narrow(x, element) == x
+
+
+def _least(element: DType) -> float:
+    """What flushing a denormal loses."""
+    return float(ml_dtypes.finfo(element.numpy).smallest_normal) if element.name != "fp16" else 2.0**-24

@@ -1,0 +1,275 @@
+"""Contraction kernels against region playback: shapes, layouts, dtypes, plans, instruction sets."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from codegen.cpu_to_c import SUPPORT, c_text
+from codegen.library import pool_source, vector_prelude
+from codegen.lower_contraction import lower_contraction
+from codegen.machine import machine, restricted
+from codegen.poly_view_to_poly_core import poly_core
+from codegen.toolchain import compile_flags, find_compiler
+from ir.diagnostics import EqsatError, Kind
+from ir.dtype import DTYPES
+from ir.plan import Plan
+from ir.region import Let, Op, Region
+from ir.region_playback import play_region
+from tests import regions
+from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
+
+_TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
+
+MATMULS = [
+    regions.matmul((), 1, 1, 1),
+    regions.matmul((), 37, 129, 65),
+    regions.matmul((2,), 5, 6, 7),
+    regions.matmul((2, 3), 17, 18, 19, lhs_t=True),
+    regions.matmul((2, 3), 17, 18, 19, rhs_t=True),
+    regions.matmul((2,), 33, 34, 35, out_t=True),
+    regions.matmul((), 33, 34, 35, lhs_t=True, rhs_t=True, out_t=True),
+    regions.matmul((3,), 20, 40, 60, share_rhs=True),
+    regions.matmul((), 9, 70, 2100),
+    regions.matmul((), 1, 300, 1200),
+]
+SKINNY = [
+    regions.matmul((), 1, 100, 200),
+    regions.matmul((), 1, 100, 203, rhs_t=True),
+    regions.matmul((), 100, 1, 200),
+    regions.matmul((), 3, 50, 2500, rhs_t=True),
+    regions.matvec(40, 50),
+    regions.matvec(1000, 37),
+]
+EMPTY = [
+    regions.matmul((), 30, 50, 0),
+    regions.matmul((), 0, 50, 3),
+    regions.matmul((2,), 3, 0, 3),
+    regions.matmul((0,), 3, 4, 3),
+    regions.gemm_bias_relu(4, 6, 0),
+]
+CONVS = [
+    regions.conv(1, 3, 4),
+    regions.conv(1, 20, 24, (14, 14), 3, 1, 1, epilogue=True),
+    regions.conv(2, 8, 24, (9, 11), 3, 2, 1),
+    regions.conv(2, 8, 24, (9, 11), 3, 1, 2, 2),
+    regions.conv(2, 8, 24, (9, 11), 3, 1, 2, 2, groups=2),
+    regions.conv(1, 6, 6, (8, 8), 3, 1, 1, groups=6),
+    regions.conv(1, 3, 16, (20, 20), 7, 2, 3, epilogue=True),
+    regions.conv(2, 16, 33, (10, 10), 1, 1, 0),
+    regions.conv(1, 16, 33, (10, 10), 1, 2, 0),
+    regions.conv(1, 200, 20, (7, 7), 3, 1, 1),
+]
+FUSED = [
+    regions.gemm_bias_relu(100, 70, 50),
+    regions.gemm_bias_relu(20, 30, 1040),
+    regions.gemm_bias_relu(1, 1, 1),
+    regions.attention_scores(2, 3, 40, 50, 60),
+    regions.prologue_gemm(30, 40, 50),
+    regions.prologue_gemm(3, 40, 50),
+]
+TYPES = [
+    *(regions.matmul((), 20, 30, 40, dtype=dtype) for dtype in ("fp64", "i32", "i64", "i8", "u8")),
+    regions.matmul((), 1, 30, 40, dtype="fp64", rhs_t=True),
+    regions.gemm_bias_relu(20, 30, 40, "fp16"),
+    regions.gemm_bias_relu(20, 30, 40, "bf16"),
+]
+GROUPS = {"matmul": MATMULS, "skinny": SKINNY, "empty": EMPTY, "conv": CONVS, "fused": FUSED, "types": TYPES}
+
+
+def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
+    """Random inputs; integers span their dtype, so that sums wrap."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for each in region.inputs:
+        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+        if kind.is_float:
+            found[each.name] = rng.standard_normal(shape).astype(kind.numpy)
+        else:
+            limits = np.iinfo(kind.numpy)
+            found[each.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+    return found
+
+
+def assert_plays(built: Built, i: int, inputs: dict[str, Array]) -> None:
+    """The i-th kernel's outputs are those of playback: within the dtype's tolerance of the norm, integers exactly."""
+    region = built.regions[i]
+    found = built.call(i, inputs)
+    for each in region.outputs:
+        kind = DTYPES[each.memref.dtype]
+        wanted = play_region(region, inputs, wide=kind.is_float)[each.name]
+        if not kind.is_float:
+            np.testing.assert_array_equal(found[each.name], wanted)
+        elif wanted.size:
+            error = np.abs(found[each.name].astype(np.float64) - wanted).max()
+            assert error <= _TOLERANCE[kind.name] * np.abs(wanted).max()
+
+
+def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Plan]:
+    """The best plan, and one of each kind that differs from it."""
+    target = target_of(restricted(machine(), lanes) if lanes else None, units)
+    kinds: dict[tuple[object, ...], Plan] = {}
+    plans = [plan for plan, _ in plans_of(region, target)]
+    assert plans, f"no plan for {region.name}"
+    for plan in plans:
+        kinds.setdefault((plan.algo_choice["matmul"], plan.layout_hints["vector"], len(plan.warp_tile)), plan)
+    return list(kinds.values())
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_play_as_the_region(group: str) -> None:
+    cases = [(region, plan) for region in GROUPS[group] for plan in various(region)]
+    built = Built(cases)
+    for i, (region, _) in enumerate(cases):
+        assert_plays(built, i, values_of(region))
+
+
+@pytest.mark.parametrize("isa", ["avx2", "sse2"])
+def test_lesser_instruction_sets(isa: str) -> None:
+    try:
+        lesser = restricted(machine(), isa)
+    except EqsatError:
+        pytest.skip(f"this machine has no {isa}")
+    chosen = [MATMULS[1], MATMULS[4], SKINNY[1], CONVS[1], CONVS[6], FUSED[3], TYPES[0], TYPES[6]]
+    cases = [(region, various(region, lanes=isa)[0]) for region in chosen]
+    built = Built(cases, lesser)
+    for i, (region, _) in enumerate(cases):
+        assert_plays(built, i, values_of(region))
+
+
+def test_result_does_not_depend_on_threads() -> None:
+    region = regions.conv(1, 32, 48, (28, 28), 3, 1, 1, epilogue=True)
+    plan = plans_of(region, target_of(units=4))[0][0]
+    assert plan.bind
+    inputs = values_of(region)
+    one, many = (Built([(region, plan)], threads=threads).call(0, inputs)["Y"] for threads in (1, 3))
+    np.testing.assert_array_equal(one, many)
+
+
+def test_infinities_and_nans_travel_as_in_playback() -> None:
+    region = regions.conv(1, 3, 5, (6, 6), 3, 1, 1)
+    inputs = values_of(region)
+    inputs["X"][0, 1, 0, 0], inputs["X"][0, 2, 3, 3] = np.nan, np.inf
+    inputs["W"][2, 0, 0, 0] = np.inf  # meets padding: 0·inf is NaN at the border
+    found = Built([(region, plans_of(region)[0][0])]).call(0, inputs)["Y"]
+    with np.errstate(invalid="ignore"):
+        wanted = play_region(region, inputs, wide=True)["Y"]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isposinf(found), np.isposinf(wanted))
+    assert np.isnan(found[0, 2]).any()
+
+
+def test_a_tail_that_is_not_predicated_is_refused() -> None:
+    region = regions.gemm_bias_relu(100, 70, 50)
+    plan = msgspec.structs.replace(plans_of(region)[0][0], predicate_tail=())
+    with pytest.raises(EqsatError) as caught:
+        lower_contraction(region, poly_core(region), plan)
+    assert caught.value.kind is Kind.RESOURCE_EXCEEDED
+    exact = regions.gemm_bias_relu(104, 64, 64)
+    plan = next(plan for plan, _ in plans_of(exact) if not plan.predicate_tail)
+    built = Built([(exact, plan)])
+    assert_plays(built, 0, values_of(exact))
+    assert "_n_f32" not in c_text(built.lowered[0].kernel)
+
+
+def test_constants_are_packed_once_and_leave_the_kernel() -> None:
+    region = regions.conv(1, 8, 16, (9, 9), 3, 1, 1)
+    lowered = lower_contraction(region, poly_core(region), plans_of(region)[0][0])
+    (packed,) = lowered.packed
+    assert packed.sources == ("W",)
+    assert lowered.args == ("X", packed.name, "Y")
+
+
+def test_regions_that_are_no_single_contraction_have_no_plan() -> None:
+    for region in (regions.pointwise(), regions.conv_then_pool(), regions.row_reduce()):
+        assert plans_of(region) == []
+    flags = regions.matmul((), 3, 4, 5, dtype="bool")
+    assert plans_of(flags) == []
+
+
+def test_candidates_are_ranked_and_few() -> None:
+    for region in (MATMULS[1], CONVS[1], SKINNY[1]):
+        found = plans_of(region)
+        assert 5 <= len(found) <= 20
+        for _, work in found:
+            assert 0 < work.occupancy <= 1
+            assert 0 < work.efficiency <= 1
+            assert work.flops >= 1
+            assert work.bytes > 0
+
+
+def test_small_products_run_on_one_thread() -> None:
+    plan, work = plans_of(regions.matmul((), 8, 16, 16))[0]
+    assert plan.bind == {}
+    assert work.occupancy == 0.5
+    assert plans_of(regions.matmul((), 256, 256, 256))[0][0].bind != {}
+
+
+def test_a_two_axis_result_of_a_reshaped_product() -> None:
+    """Heads are split where they are read: [s, h·d] · [h·d, n], stored as [h', s, d']."""
+    s, h, d, k = 10, 3, 8, 20
+    over, out = (s, h * d, k), (h, s, d)
+    body = [
+        regions.contraction("C", over, 1, regions.read("A", over, "i0", "i2"), regions.read("B", over, "i2", "i1")),
+    ]
+    inputs = [regions.buffer("A", (s, k)), regions.buffer("B", (k, h * d))]
+    region = regions.region("heads", inputs, body, out, at=("i1", f"{d}*i0 + i2"))
+    plans = plans_of(region)
+    if not plans:
+        pytest.skip("Poly Core takes no accumulator whose axes are split")
+    assert_plays(Built([(region, plans[0][0])]), 0, values_of(region))
+
+
+def test_no_access_leaves_its_buffer(tmp_path: Path) -> None:
+    """The kernels under the address sanitizer, on buffers of the exact size."""
+    chosen = [MATMULS[1], MATMULS[3], SKINNY[1], EMPTY[0], CONVS[2], CONVS[4], CONVS[6], FUSED[3], TYPES[6]]
+    cases = [(region, various(region)[0]) for region in chosen]
+    text = _sanitized_program(cases)
+    source, program = tmp_path / "all.c", tmp_path / "all"
+    source.write_text(text)
+    compiler = find_compiler()
+    flags = [*compile_flags(compiler, machine()), "-fsanitize=address", "-fno-omit-frame-pointer", "-pthread"]
+    made = subprocess.run(
+        [*compiler.command, *flags, str(source), "-lm", "-o", str(program)], capture_output=True, text=True, check=False
+    )
+    if made.returncode and "asan" in made.stderr:
+        pytest.skip("this compiler has no address sanitizer")
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[:2000]
+
+
+def _sanitized_program(cases: Sequence[tuple[Region, Plan]]) -> str:
+    text = [vector_prelude(), pool_source(), SUPPORT, "#include <stdlib.h>\n"]
+    calls = []
+    for i, (region, plan) in enumerate(cases):
+        lowered = lower_contraction(region, poly_core(region), plan, f"k{i}")
+        for kernel in (*(each.kernel for each in lowered.packed), lowered.kernel):
+            text.append(c_text(kernel))
+            sizes = [max(each.elements, 1) * DTYPES[each.dtype].bytes for each in kernel.params]
+            buffers = ", ".join(f"calloc({size}, 1)" for size in sizes)
+            calls.append(f"  {{ void *buf[] = {{{buffers}}}; {kernel.name}(buf, 2);")
+            calls.append(f"    for (int i = 0; i < {len(sizes)}; i++) free(buf[i]); }}")
+    return "\n".join([*text, "int main(void) {", *calls, "  return 0;", "}"])
+
+
+def test_gather_and_index_prologues_are_evaluated_in_place() -> None:
+    """Y = A · (B + column number): an index in the prologue."""
+    m, n, k = 7, 33, 18
+    over = (m, n, k)
+    index = Let("I", Op("index", "index", "fp32", (k, n), index_map=regions.read("B", (k, n), "i1").map))
+    body = [
+        index,
+        regions.ewise("P", "add", (k, n), regions.same("B", (k, n)), regions.same("I", (k, n))),
+        regions.contraction("C", over, 1, regions.read("A", over, "i0", "i2"), regions.read("P", over, "i2", "i1")),
+    ]
+    region = regions.region("indexed", [regions.buffer("A", (m, k)), regions.buffer("B", (k, n))], body, (m, n))
+    cases = [(region, plan) for plan in various(region)]
+    built = Built(cases)
+    for i in range(len(cases)):
+        assert_plays(built, i, values_of(region))

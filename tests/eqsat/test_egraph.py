@@ -1,0 +1,97 @@
+"""Tiny graphs as terms, the adapter to egglog, and the e-graph as JSON, DOT and SVG."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqsat import egraph_dump
+from eqsat.egglog_text import quoted
+from eqsat.egraph import EGraph
+from eqsat.saturate import saturate, saturate_terms
+from eqsat.tiny_to_term import tiny_to_terms
+from ir.diagnostics import EqsatError, Kind
+from ir.term import App, Input, Load, Pure, Sort, Store
+from ir.term_playback import evaluate
+from ir.tiny_playback import values
+from rules import RULES
+from tests import graphs
+from tests.strategies import random_graph, random_inputs
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_uop_means_what_its_term_means(seed: int, wide: bool) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, 16)
+    inputs = random_inputs(graph, rng, specials=seed % 2 == 0)
+    expected = values(graph, inputs, wide)
+    for name, term in tiny_to_terms(graph):
+        assert term.ctor.result is Sort.BUF
+        found = evaluate(term, inputs, expected, wide)
+        assert found.shape == expected[name].shape
+        assert found.dtype == expected[name].dtype
+        close = 1e-2 if wide else 1e-6  # a term holds immediates as their dtype does, a wide playback does not
+        np.testing.assert_allclose(
+            found.astype(np.float64), expected[name].astype(np.float64), rtol=close, atol=1e-30, err_msg=str(term)
+        )
+
+
+def test_every_uop_is_a_kernel_of_its_own() -> None:
+    terms = tiny_to_terms(graphs.gemm_bias_relu())
+    assert all(isinstance(term, App) and term.ctor in (Store, Input) for _, term in terms)
+    assert str(terms[0][1]) == "Input(x, fp32[4,8])"
+    assert str(terms[-1][1]) == f"Store(Pure(PUn(relu, fp32, Load({terms[-2][0]}, [4,6] -> [i0, i1]))), fp32[4,6])"
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'quo"te', "back\\slash", "new\nline", "タブ\t", "\\n", "?p", "$call", "("])
+def test_any_text_survives(name: str) -> None:
+    kernel = Store(Pure(Load(Input(name, "fp32[2]"), "[2] -> [i0]")), "fp32[2]")
+    view, _ = saturate_terms([(name, kernel)], ())
+    assert [node.args[0] for nodes in view.classes.values() for node in nodes if node.ctor == "Input"] == [name]
+    assert quoted(name).startswith('"')
+
+
+@pytest.mark.parametrize("line", ["(nonsense", "(unknown 1)", '(let $x (+ 1 "a"))', '(panic "it happens")'])
+def test_what_egglog_refuses_is_an_eqsat_error(line: str) -> None:
+    with pytest.raises(EqsatError) as caught:
+        EGraph(["(sort S)", line])
+    assert caught.value.kind is Kind.UNSOUND_RULE
+
+
+def test_json_reads_back() -> None:
+    view, _ = saturate(graphs.attention(), RULES)
+    assert egraph_dump.from_json(json.loads(json.dumps(egraph_dump.to_json(view)))) == view
+
+
+def test_dot_draws_small_graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
+    dot = egraph_dump.to_dot(view)
+    assert dot.count("subgraph cluster_") == len(view.classes)
+    assert "Contract fp32 [8]" in dot
+    assert dot.count("{") == dot.count("}")
+    monkeypatch.setattr(egraph_dump, "DOT_NODES", 3)
+    with pytest.raises(EqsatError, match="too large to draw"):
+        egraph_dump.to_dot(view)
+
+
+def test_svg_needs_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(EqsatError, match="install graphviz"):
+        egraph_dump.to_svg(view)
+
+
+def test_svg_is_what_dot_prints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
+    fake = tmp_path / "dot"
+    fake.write_text('#!/bin/sh\nread first\necho "<svg>$first</svg>"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert egraph_dump.to_svg(view) == "<svg>digraph egraph {</svg>\n"
+    fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    with pytest.raises(EqsatError, match="broken"):
+        egraph_dump.to_svg(view)

@@ -1,0 +1,203 @@
+"""Saturation: it fuses what it should, it is sound on every class, it stops for a named reason, it is deterministic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqsat.options import Budget
+from eqsat.saturate import Stop, saturate, saturate_terms
+from ir.rule import Exactness
+from ir.term import Imm, Pure, Store
+from ir.tiny import Graph
+from rules import RULES
+from tests import graphs
+from tests.egraph_values import describe, fits_one_kernel, node_values
+from tests.graphs import Tiny
+from tests.strategies import random_graph, random_inputs
+
+
+def grouped_conv() -> Graph:
+    """Seed 002 §5.2: groups, a reshape between the sum and the bias, fp16 in and out."""
+    t = Tiny("fp16")
+    x = t.op("PAD", t.input("x", 1, 4, 7, 7), pad=((0, 0), (0, 0), (1, 1), (1, 1)), value=0)
+    windows = t.op("POOL", x, kernel=(3, 3), stride=(2, 2))
+    x = t.permute(t.expand(t.reshape(windows, 1, 2, 2, 1, 4, 4, 3, 3), 1, 2, 2, 3, 4, 4, 3, 3), 0, 1, 3, 4, 5, 2, 6, 7)
+    w = t.expand(t.reshape(t.input("w", 6, 2, 3, 3), 1, 2, 3, 1, 1, 2, 3, 3), *t.shape(x))
+    y = t.reshape(t.reduce("SUM", t.op("MUL", x, w), 5, 6, 7), 1, 6, 4, 4)
+    bias = t.along(t.cast(t.input("b", 6), "fp32"), 1, (1, 6, 4, 4))
+    return t.graph(t.cast(t.op("ADD", y, bias), "fp16"))
+
+
+def padded_prologue() -> Graph:
+    """relu(x·2) is padded and summed by a window: the guard moves through the elementwise ops to the read."""
+    t = Tiny()
+    x = t.op("RELU", t.op("MUL", t.input("x", 9), 2.0))
+    windows = t.op("POOL", t.op("PAD", x, pad=((1, 1),), value=0), kernel=(3,), stride=(2,))
+    return t.graph(t.reduce("SUM", windows, 1))
+
+
+def reduction_with_init() -> Graph:
+    t = Tiny("fp16")
+    return t.graph(t.op("RELU", t.reduce("SUM", t.input("x", 3, 5), 1, dtype="fp16", init=2)))
+
+
+ONE_KERNEL = {
+    "gemm + bias + relu": graphs.gemm_bias_relu(),
+    "gemm, fp16": graphs.gemm_bias_relu(dtype="fp16"),
+    "gemm of a column": graphs.gemm_bias_relu(5, 1, 3),
+    "gemm over one": graphs.gemm_bias_relu(5, 2, 1),
+    "conv 3×3 s2 p1 + bn + relu": graphs.conv_bn_relu(),
+    "conv, bf16": graphs.conv_bn_relu(dtype="bf16"),
+    "grouped conv": grouped_conv(),
+    "padded prologue": padded_prologue(),
+    "init": reduction_with_init(),
+}
+
+
+@pytest.mark.parametrize("graph", ONE_KERNEL.values(), ids=ONE_KERNEL.keys())
+def test_it_is_one_kernel(graph: Graph) -> None:
+    view, stats = saturate(graph, RULES)
+    assert fits_one_kernel(view, view.tiny[graph.outputs[0]])
+    assert all(phase.stop is Stop.SATURATED for phase in stats.phases)
+
+
+def test_softmax_is_not_one_kernel_of_this_language() -> None:
+    t = Tiny()
+    graph = t.graph(t.softmax(t.input("x", 3, 4)))
+    view, _ = saturate(graph, RULES)
+    assert not fits_one_kernel(view, view.tiny[graph.outputs[0]])
+
+
+def test_a_broadcast_reduction_is_not_computed_per_point() -> None:
+    t = Tiny()
+    total = t.reduce("SUM", t.input("x", 3, 4), 1)
+    graph = t.graph(t.op("NEG", t.spread(total, 1, 4)))
+    view, _ = saturate(graph, RULES)
+    assert not fits_one_kernel(view, view.tiny[graph.outputs[0]])
+
+
+def test_exactness_forbids() -> None:
+    graph = graphs.gemm_bias_relu()
+    view, stats = saturate(graph, RULES, Exactness.EXACT)
+    assert "sum_of_products" not in stats.matches
+    assert all(node.ctor != "Contract" for nodes in view.classes.values() for node in nodes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_node_of_a_class_has_its_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, 14)
+    view, stats = saturate(graph, RULES, Exactness.EXACT)
+    assert all(phase.stop is Stop.SATURATED for phase in stats.phases)
+    for number, node, value, first in node_values(view, random_inputs(graph, rng, specials=seed % 3 == 0)):
+        assert value.dtype == first.dtype, describe(view, number, node)
+        assert np.array_equal(value.astype(np.float64), first.astype(np.float64), equal_nan=True), describe(
+            view, number, node
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 2000))
+def test_every_node_of_many_classes_has_its_value(seed: int) -> None:
+    test_every_node_of_a_class_has_its_value(seed)
+
+
+MODELS = {
+    **ONE_KERNEL,
+    "attention": graphs.attention(),
+    "encoder layer": graphs.encoder(1, length=3, width=8, heads=2),
+}
+
+
+@pytest.mark.parametrize("graph", MODELS.values(), ids=MODELS.keys())
+def test_models_stay_what_they_are(graph: Graph) -> None:
+    view, _ = saturate(graph, RULES, Exactness.RANGE)
+    inputs = random_inputs(graph, np.random.default_rng(1))
+    for number, node, value, first in node_values(view, inputs, wide=True):
+        assert value.shape == first.shape, describe(view, number, node)
+        assert np.allclose(value, first, rtol=1e-9, atol=1e-9, equal_nan=True), describe(view, number, node)
+
+
+def test_canary_constants_stay_apart() -> None:
+    texts = ("0.0", "-0.0", "1.0", "inf", "nan")
+    terms = [(f"c{k}", Store(Pure(Imm("fp32", text, "[2]")), "fp32[2]")) for k, text in enumerate(texts)]
+    view, _ = saturate_terms(terms, RULES, Exactness.RANGE)
+    assert len(set(view.tiny.values())) == len(texts)
+    for nodes in view.classes.values():
+        assert len({node.args for node in nodes if node.ctor == "Imm"}) <= 1
+
+
+def test_budgets_stop_with_a_named_reason() -> None:
+    graph = graphs.encoder(1, length=4, width=8, heads=2)
+    for budget, stop in (
+        (Budget(nodes=50), Stop.NODE_LIMIT),
+        (Budget(iterations=1), Stop.ITERATION_LIMIT),
+        (Budget(seconds=0.0), Stop.TIME_LIMIT),
+    ):
+        view, stats = saturate(graph, RULES, budget=budget)
+        assert stats.phases[0].stop is stop
+        assert stats.deterministic is (stop is not Stop.TIME_LIMIT)
+        assert view.tiny.keys() == {node.id for node in graph.nodes}
+
+
+def test_stats_add_up() -> None:
+    view, stats = saturate(graphs.gemm_bias_relu(), RULES)
+    assert stats.matches["sum_of_products"] == 1
+    assert sum(stats.families.values()) == sum(stats.matches.values())
+    assert stats.nodes == sum(map(len, view.classes.values())) == stats.phases[-1].nodes
+    assert stats.classes == len(view.classes)
+
+
+def test_rules_are_named_on_what_they_built_only() -> None:
+    graph = graphs.gemm_bias_relu()
+    view, _ = saturate(graph, RULES)
+    nodes = {node for each in view.classes.values() for node in each}
+    assert set(view.rules) <= nodes
+    contract = next(node for node in nodes if node.ctor == "Contract")
+    assert view.rules[contract] == "sum_of_products"
+    alone, _ = saturate(graph, ())
+    assert not alone.rules
+    assert sum(map(len, alone.classes.values())) == len(nodes - view.rules.keys())
+
+
+DETERMINISM = """
+import hashlib, json
+from eqsat.egraph_dump import to_json
+from eqsat.saturate import saturate
+from rules import RULES
+from tests.graphs import encoder
+view, stats = saturate(encoder(2, length=4, width=8, heads=2), RULES)
+print(hashlib.sha256(json.dumps([to_json(view), stats.matches]).encode()).hexdigest())
+"""
+
+
+def test_the_hash_seed_changes_nothing() -> None:
+    root = Path(__file__).parents[2]
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", DETERMINISM],
+            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": str(root)},
+            cwd=root, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }  # fmt: skip
+    assert len(answers) == 1
+
+
+def test_it_grows_linearly() -> None:
+    one, two, four = (saturate(graphs.encoder(layers, 8, 8, 2), RULES)[1].nodes for layers in (1, 2, 4))
+    assert four - two <= 2.05 * (two - one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("graph", "most"), [(graphs.encoder(), 14_000), (graphs.resnet50(), 12_500)])
+def test_models_of_real_size(graph: Graph, most: int) -> None:
+    _, stats = saturate(graph, RULES)
+    assert all(phase.stop is Stop.SATURATED for phase in stats.phases)
+    assert stats.nodes < most
+    assert stats.seconds < 20
