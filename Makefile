@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-SOURCES := ir rules eqsat codegen tests bench
+SOURCES := ir rules eqsat codegen tests bench docs
 
 .PHONY: demo test check format bench clean
 .DEFAULT_GOAL := demo

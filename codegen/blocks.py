@@ -84,8 +84,8 @@ class Writer:
 @dataclass(eq=False)
 class Block:
     """Statements of one scope. `variables` are those bound here; `lane_axis` is in force here and below;
-    `facts` are conditions known to hold. `sequential`: a whole loop from 0 in steps of 1, so that a scan may
-    carry a value through it."""
+    `facts` are conditions known to hold. `sequential`: its loops run through a whole axis in order, so that a
+    scan may carry a value through them."""
 
     writer: Writer
     parent: Block | None = None

@@ -32,6 +32,7 @@ from ir.cpu import (
     Scratch,
     Stmt,
     Store,
+    Transpose,
     Value,
     Within,
     values_of,
@@ -213,6 +214,14 @@ class _Emitter:
                 return [f"{pad}EQ_STREAM_FENCE();"]
             case Scratch():
                 return [f"{pad}{_array(stmt)}"]
+            case Transpose():
+                return [f"{pad}{self._transpose(stmt)};"]
+
+    def _transpose(self, stmt: Transpose) -> str:
+        bits = 64 if self.buffers[stmt.buffer] in ("fp64", "i64") else 32
+        to = self._address(stmt.buffer, stmt.offset)
+        source = self._address(stmt.source, stmt.source_offset)
+        return f"eq_transpose_{bits}({to}, {stmt.step}, {source}, {stmt.source_step})"
 
     def _for(self, loop: For, depth: int) -> list[str]:
         pad, name = "  " * depth, self._variable(loop.variable)
@@ -350,8 +359,10 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
     """The buffers that statements touch."""
     used: set[str] = set()
     for stmt in walk(tuple(body)):
-        if isinstance(stmt, Store):
+        if isinstance(stmt, Store | Transpose):
             used.add(stmt.buffer)
+        if isinstance(stmt, Transpose):
+            used.add(stmt.source)
         used |= {value.buffer for value in values_of(stmt) if isinstance(value, Load)}
     return used
 

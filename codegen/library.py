@@ -22,7 +22,7 @@ from ir.atomic_file import write_atomically
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 
 _STAGE = "library"
-_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "vmath")
+_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "vmath", "transpose")
 
 
 @functools.cache
@@ -114,10 +114,11 @@ def build(
 
 def load_library(code: bytes) -> Library:
     """The library of a shared object's bytes: kept in the cache under their hash, and loaded from there."""
-    target = cache_dir() / "loaded" / f"{hashlib.sha256(code).hexdigest()}.so"
+    cache, found = writable_cache()
+    target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}.so"
     if not target.exists() or target.read_bytes() != code:
         write_atomically(target, code)
-    return Library(target)
+    return Library(target, found)
 
 
 def cache_dir() -> Path:
@@ -128,6 +129,29 @@ def cache_dir() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("eqsat"))
+
+
+def writable_cache() -> tuple[Path, tuple[Diagnostic, ...]]:
+    """`cache_dir`; where it cannot be written, a folder that lasts as long as this process, and a warning."""
+    wanted = cache_dir()
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=wanted):
+            return wanted, ()
+    except OSError as error:
+        warning = note(
+            Kind.INPUT_MISMATCH,
+            _STAGE,
+            f"the cache cannot be written, nothing is kept for the next run: {error}",
+            at=str(wanted),
+            severity=Severity.WARNING,
+        )
+        return Path(_process_folder().name), (warning,)
+
+
+@functools.cache
+def _process_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="eqsat-")
 
 
 def _key(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], machine: Machine) -> str:

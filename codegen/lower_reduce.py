@@ -352,6 +352,10 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
     if not block.moves_in_lanes(point[op.axis].axes):
         block.accumulate(running, fn, term)
         return converted(running, kind, op.dtype)
+    lane = block.lane_axis
+    if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
+        exists = Inside((), lane.variable, lane.count)
+        term = Call("where", (exists, term, _neutral(op.fn, kind)), kind)
     along = block.let(name, Call(f"run{fn}", (running, term), kind))
     block.assign(running, Call("last", (along,), kind))
     return converted(along, kind, op.dtype)
@@ -374,8 +378,13 @@ def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, b
     found = block.find(key)
     if found is None:
         kind = accumulator(source_dtype(ev, op), op.dtype)
-        number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[op.fn]
-        found = block.parent.memo[key] = block.parent.let(f"{name}_run", constant(number, kind), mutable=True)
+        start = _neutral(op.fn, kind)
+        found = block.parent.memo[key] = block.parent.let(f"{name}_run", start, mutable=True)
     assert isinstance(found, Reg)
     return found
 
+
+def _neutral(fn: str, kind: str) -> Const:
+    """What changes no number: -0 for sums, since 0 + -0 is 0."""
+    number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[fn]
+    return constant(number, kind)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codegen.blocks import Block
+from codegen.blocks import Block, LaneAxis
 from codegen.contraction import Read, lanes_along_k
 from codegen.contraction_frame import DepthBlock, Frame, Pieces, greatest, lanes_along, least, tail_lanes
 from codegen.lane_values import converted
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
-from ir.cpu import Const, Load, Store, Value, Within, register_type
+from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
 
 AtTerm = Callable[[Frame, Block, AxisExpr], None]
 """What to do at one term: (frame, block, number of the term in its block of k)."""
@@ -256,6 +256,9 @@ def _along_k(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     if not panel.group:
         _terms_in_lanes(frame, block, panel, depth, run, panel.start)
         return
+    if panel.element == 1 and panel.width % frame.lanes == 0:
+        _in_squares(frame, block, panel, depth, run)
+        return
     x = writer.variable("x", 0, panel.size - 1)
     body = block.inner({x})
     at = writer.axis(x)
@@ -263,21 +266,80 @@ def _along_k(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     block.loop(body, x, panel.start, panel.start.shift(panel.width), 1, panel.size)
 
 
+def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+    """A column panel of an operand with neighbours along k: lanes × lanes elements are evaluated along k, then turned;
+    the terms that fill no square go one vector at a time."""
+    writer, lanes = frame.writer, frame.lanes
+    square = writer.fresh("square")
+    block.add(Scratch(square, frame.view.accumulator, lanes * lanes))
+    corner = writer.variable("x", 0, max(panel.size - 1, 1))
+    columns = block.inner({corner})
+    first = writer.axis(corner)
+
+    def each_column(inner: Block, do: Callable[[Block, AxisExpr], None]) -> None:
+        x = writer.variable("x", 0, panel.size - 1)
+        body = inner.inner({x})
+        do(body, writer.axis(x))
+        inner.loop(body, x, first, first.shift(lanes), 1, panel.size)
+
+    def squares(f: Frame, inner: Block, start: AxisExpr, stop: AxisExpr, size: int, group: Sequence[int]) -> None:
+        k = writer.variable("k", 0, size - 1)
+        body = inner.inner({k}, lane_axis=LaneAxis(k))
+        placed = f.placed(f.along(group, writer.axis(k)))
+
+        def row(b: Block, x: AxisExpr) -> None:
+            value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
+            b.add(Store(square, (x - first) * lanes, value))
+
+        each_column(body, row)
+        to = panel.base + term_of(placed, depth) * panel.term + (first - panel.start)
+        body.add(Transpose(writer.buffer(panel.buffer), to, panel.term, square, ZERO, lanes))
+        inner.loop(body, k, start, stop.shift(1 - lanes), lanes)
+        rest = start + floordiv(stop - start, lanes, writer.box) * lanes
+        if rest != stop:
+            each_column(
+                inner,
+                lambda b, x: _run_in_lanes(
+                    f.placed(f.along(panel.group, x)), b, panel, depth, x, rest, stop, size, group
+                ),
+            )
+
+    over_runs(frame, columns, depth, run, squares)
+    block.loop(columns, corner, panel.start, panel.start.shift(panel.width), lanes, panel.size)
+
+
 def _terms_in_lanes(
     frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int], x: AxisExpr
 ) -> None:
-    def lanes_of(f: Frame, inner: Block, start: AxisExpr, stop: AxisExpr, size: int, group: Sequence[int]) -> None:
-        k = frame.writer.variable("k", 0, size - 1)
-        at = frame.writer.axis(k)
-        body = inner.inner({k})
-        whole = size % frame.lanes == 0 and not start.terms and not stop.terms
-        lanes_along(body, k, [stop - at], whole=whole)
-        placed = f.placed(f.along(group, at))
-        term = term_of(placed, depth)
-        _put(placed, body, panel, term, x, operand_value(placed, panel.side, body))
-        inner.loop(body, k, start, stop, frame.lanes)
+    over_runs(
+        frame,
+        block,
+        depth,
+        run,
+        lambda f, b, start, stop, size, group: _run_in_lanes(f, b, panel, depth, x, start, stop, size, group),
+    )
 
-    over_runs(frame, block, depth, run, lanes_of)
+
+def _run_in_lanes(
+    frame: Frame,
+    block: Block,
+    panel: Panel,
+    depth: DepthBlock,
+    x: AxisExpr,
+    start: AxisExpr,
+    stop: AxisExpr,
+    size: int,
+    group: Sequence[int],
+) -> None:
+    """Terms [start, stop) of a run, for element x of the panel."""
+    k = frame.writer.variable("k", 0, size - 1)
+    at = frame.writer.axis(k)
+    body = block.inner({k})
+    whole = size % frame.lanes == 0 and not start.terms and not stop.terms
+    lanes_along(body, k, [stop - at], whole=whole)
+    placed = frame.placed(frame.along(group, at))
+    _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
+    block.loop(body, k, start, stop, frame.lanes)
 
 
 def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:

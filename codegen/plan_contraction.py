@@ -30,7 +30,7 @@ SMALL_FLOPS = 200_000
 """Below this a fork and join cost more than a second core saves."""
 
 BLOCK_K = 1024
-_SUM_BYTES = 1 << 20
+_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most: they lie on a thread's stack
 _STREAMED = 1 << 18
 _REGISTERS = {"avx512": 32}
 _PORTS = 2  # multiply-adds and loads per cycle, each
@@ -114,7 +114,7 @@ def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Bloc
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
     seen = set()
     for bk in _depths(view, tiles_m):
-        tall = max(1, target.l2_bytes // (bk * item * mr))
+        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
         rows = min(tall, tiles_m) * mr
         wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
         for cuts_m, cuts_n in _cuts(target.units if _flops(view) >= SMALL_FLOPS else 1, view.repeats):
@@ -313,7 +313,7 @@ def _pack_cycles(view: Contraction, side: int, lanes: int) -> float:
     run, step = view.run(side, view.k if along_k else group)
     cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
     if along_k and side == view.vector:
-        cycles += _LANE_PACK * lanes
+        cycles *= 2  # turned in squares
     return cycles / max(min(view.extent(run), lanes), 1)
 
 

@@ -210,11 +210,11 @@ def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j:
         base = panel.base.shift(j * lanes)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator)
     first = j * lanes
-    variable = frame.writer.variable("column", first, max(first + 1, view.n - 1 + frame.blocks.nr))
-    block.add(Bind(variable, column.shift(first)))
+    variable = frame.writer.variable("column", 0, max(1, view.n - 1))
+    block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
     block.variables.add(variable)
     at = frame.writer.axis(variable)
-    count = tail_lanes(block, [constant(view.n) - at], whole=view.n % frame.blocks.nr == 0)
+    count = tail_lanes(block, [constant(view.n - first) - column], whole=view.n % frame.blocks.nr == 0)
     lanes_here = LaneAxis(variable, count)
     pieces = frame.along(view.columns, at)
 

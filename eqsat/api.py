@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from eqsat import pipeline
+from codegen import doctor
+from eqsat import __version__, pipeline
 from eqsat.clock import Progress
 from eqsat.compiled import Compiled
-from eqsat.model import read_model
-from eqsat.options import Budget, Options, exactness_named
+from eqsat.cost import Terms
+from eqsat.model import BoundModel, read_model
+from eqsat.options import Budget, checked_options, checked_threads
 from eqsat.program import Program
 from eqsat.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind
@@ -28,7 +32,7 @@ def optimize_and_compile(
     rules: Sequence[str] | None = None,
     exactness: str | Exactness = Exactness.ROUNDING,
     extractor: str = "pareto",
-    cost_model: str = "roofline",
+    cost_model: str | Terms = "roofline",
     budget: Budget | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -45,7 +49,8 @@ def optimize_and_compile(
         constants: arrays by input name; they leave the signature, fold, and are packed.
         rules: the families to use; None is all of them.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range".
-        extractor: "pareto", "greedy" or "tree". cost_model: "roofline".
+        extractor: "pareto", "greedy" or "tree".
+        cost_model: "roofline" (§11), or the terms of it that count.
         budget: limits of saturation.
         threads: of each call; None is every core.
         verify: compare with playback on random inputs before returning.
@@ -56,32 +61,27 @@ def optimize_and_compile(
     Raises:
         EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
     """
-    options = Options(
-        rules=None if rules is None else tuple(rules),
-        exactness=exactness_named(exactness),
-        extractor=extractor,
-        cost_model=cost_model,
-        budget=budget or Budget(),
-        strict=strict,
-    )
-    model = read_model(source, dict(constants or {}))
+    options = checked_options(rules, exactness, extractor, cost_model, budget)
     chosen = pipeline.find_target(target)
-    fixed = dict(dims or {})
+    workers = checked_threads(threads, chosen.units)
+    model = read_model(source, constants, dims)
+
+    def compiled(bound: BoundModel) -> Compiled:
+        made = pipeline.compile_model(bound, chosen, options, cache, progress)
+        if verify:
+            verify_compiled(made, workers)
+        return made
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
-        compiled = pipeline.compile_model(model.bind({**fixed, **sizes}, strict), chosen, options, cache, progress)
-        if verify:
-            verify_compiled(compiled)
-        return compiled
+        return compiled(model.bind(sizes, strict))
 
-    workers = threads or chosen.units
     try:
-        return Program(model, specialise, workers, specialise({}))
+        bound = model.bind(model.infer({}), strict)
     except EqsatError as error:
-        free = error.diagnostics[0].details.get("missing") if error.kind is Kind.UNBOUND_DIM else None
-        if not free:
+        if error.kind is not Kind.UNBOUND_DIM:
             raise
-        return Program(model, specialise, workers, None, free)
+        return Program(model, specialise, workers, None, error.diagnostics[0].details.get("missing", ()))
+    return Program(model, specialise, workers, compiled(bound))
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
@@ -93,6 +93,17 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
     return pipeline.load_stored(Path(path), threads)
 
 
-def examine() -> dict[str, str]:
-    """What this machine offers, measured in about a second: what `eqsat doctor` prints."""
-    return pipeline.examine()
+def examine() -> tuple[dict[str, str], tuple[str, ...]]:
+    """What `eqsat doctor` prints: versions, facts and peaks of this machine by name, and what needs attention."""
+    packages = ("numpy", "egglog", "islpy", "onnx", "torch")
+    installed = {each.metadata["Name"]: each.version for each in map(_distribution, packages) if each is not None}
+    versions = {"eqsat": __version__, "python": platform.python_version(), **installed}
+    facts, warnings = doctor.examine()
+    return {"versions": ", ".join(f"{name} {version}" for name, version in versions.items()), **facts}, warnings
+
+
+def _distribution(name: str) -> metadata.Distribution | None:
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None

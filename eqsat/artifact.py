@@ -1,6 +1,6 @@
-"""An optimized program as data: what the disk cache keeps and `Program.save` writes.
+"""An optimized program as data, which the disk cache keeps and `Program.save` writes.
 
-A cached file is a line with the SHA-256 of the rest, then JSON; whatever does not match is not used.
+A cached file is a line with the SHA-256 of the rest, then JSON; whatever does not match is made again.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.stats import Stats
 from ir.atomic_file import write_atomically
-from ir.diagnostics import Diagnostic
+from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, note
 from ir.launch import LaunchTable
 from ir.module import Module
 from ir.pricer import Price
@@ -28,7 +29,7 @@ PACKAGES = ("ir", "rules", "eqsat", "codegen")
 
 
 class Artifact(msgspec.Struct, frozen=True):
-    """Everything but the constants and the machine code.
+    """Everything but the model's own names, the constants and the machine code.
 
     tiny: the bound graph's JSON. prices: one per run-time call. units: C translation units by name; kernels: the
     text of each kernel by function name.
@@ -43,7 +44,6 @@ class Artifact(msgspec.Struct, frozen=True):
     units: dict[str, str]
     kernels: dict[str, str]
     stats: Stats
-    notes: tuple[Diagnostic, ...]
 
 
 def key_of(bound: BoundModel, target: Target, options: Options) -> str:
@@ -70,21 +70,37 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def read(path: Path) -> Artifact | None:
-    """The artifact stored there; None where there is none or it is damaged."""
+def recall(path: Path, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Diagnostic, ...]]:
+    """The artifact stored at `path`, else what `make` returns, stored there for the next run; and what was amiss: a
+    file that was damaged, or one that cannot be written."""
+    notes = []
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
-    except OSError:
-        return None
+        return _read(path), ()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, EqsatError) as error:
+        notes.append(_warning(f"a stored program was unusable and has been made again: {error}", path))
+    made = make()
+    try:
+        _write(made, path)
+    except OSError as error:
+        notes.append(_warning(f"the program cannot be kept for the next run: {error}", path))
+    return made, tuple(notes)
+
+
+def _read(path: Path) -> Artifact:
+    """Raises OSError, ValueError (msgspec's errors among them) or EqsatError for what is no whole artifact."""
+    head, _, body = path.read_bytes().partition(b"\n")
     if head.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
-        return None
-    try:
-        return from_json(body, Artifact)
-    except msgspec.DecodeError:
-        return None
+        raise ValueError("it does not match its checksum")
+    return from_json(body, Artifact)
 
 
-def write(artifact: Artifact, path: Path) -> None:
-    """Store atomically: a reader sees the whole file or none."""
+def _write(artifact: Artifact, path: Path) -> None:
+    """Atomically: a reader sees the whole file or none."""
     body = to_json(artifact).encode()
     write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def _warning(message: str, path: Path) -> Diagnostic:
+    return note(Kind.INPUT_MISMATCH, "cache", message, at=path.name, severity=Severity.WARNING, folder=str(path.parent))

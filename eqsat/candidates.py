@@ -62,13 +62,12 @@ class Enumeration:
         self.forest = Forest(view)
         self._bound = bound
         self._constant = constant
-        given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
-        self._free = given | constant
+        self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
+        self._free = self._given | constant
         self._alternatives: dict[int, tuple[Tree, ...]] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
-        self._reads = ReadFacts(view, given)
+        self._reads = ReadFacts(view, self._given, constant)
         self._nodes: dict[int, list[_Node]] = {}
-        self._written: dict[int, Tree] = {}
         self._stored_ns: dict[int, float] = {}
 
     def of(self, buffer: int) -> tuple[Tree, ...]:
@@ -76,12 +75,6 @@ class Enumeration:
         if buffer not in self._candidates:
             self._candidates[buffer] = self._enumerate(buffer)
         return self._candidates[buffer]
-
-    def as_written(self, buffer: int) -> Tree | None:
-        """The least kernel that the program was loaded with: legal whatever the rules found."""
-        self.of(buffer)
-        made = [tree for node in self._stores(buffer) if (tree := self._as_loaded(node)) is not None]
-        return min((tree for tree in made if buffer not in tree.reads), key=_size, default=None)
 
     def bound_of(self, buffer: int, tree: Tree) -> float:
         """A time in ns that no plan of this candidate can beat."""
@@ -147,21 +140,11 @@ class Enumeration:
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
-        before = self._alternatives.get(each, ()), self._written.get(each)
+        before = self._alternatives.get(each, ())
         made = [tree for node, kids in self._extractable(each) for tree in self._combined(node, kids)]
-        loaded = [tree for node in self.view.classes[each] if (tree := self._as_loaded(node)) is not None]
         inner = self.view.sorts[each] is not Sort.EPI
-        self._alternatives[each] = self._best([*before[0], *made], self.limits.alternatives, inner=inner)
-        if loaded:
-            self._written[each] = min(loaded, key=_size)
-        return (self._alternatives[each], self._written.get(each)) != before
-
-    def _as_loaded(self, node: ENode) -> Tree | None:
-        """The tree of a node that no rule built, over trees of such nodes."""
-        kids = [self._written.get(kid) for kid in inline_classes(self.view, node)]
-        if node.ctor in VIEWS or node in self.view.rules or any(kid is None for kid in kids):
-            return None
-        return self.forest.make(node, tuple(kid for kid in kids if kid is not None))
+        self._alternatives[each] = self._best([*before, *made], self.limits.alternatives, inner=inner)
+        return self._alternatives[each] != before
 
     def _extractable(self, each: int) -> list[_Node]:
         """The nodes of a class that a kernel can hold, without reads that gain nothing where others are left."""
@@ -187,9 +170,7 @@ class Enumeration:
         contracts = several and any(each.node.ctor == "Contract" for each in tree.accumulators)
         return not contracts and len(tree.accumulators) <= max(1, self.limits.reductions)
 
-    def _best(
-        self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False
-    ) -> tuple[Tree, ...]:
+    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every
         kind come first."""
         kept: dict[tuple[str, ...], list[Tree]] = {}
@@ -204,15 +185,17 @@ class Enumeration:
         """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
 
         What reductions give must be stored for every alternative of an inner value, since none can hold one.
+        Of constants, whose time does not count, come first what is computed at once, then what is only read.
         """
         stored = [buffer for buffer in tree.reads if buffer not in self._free]
         if inner:
             stored = [buffer for buffer in stored if self._reads.costs_a_kernel(buffer)]
-        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
-        time += sum(map(self._storing, stored))
+        if self._constant.issuperset(tree.reads):
+            computed = sum(buffer not in self._given for buffer in tree.reads)
+            return 0, computed, tree.flops, len(tree.work), tree.serial
+        time = self._bound(tree.flops, sum(tree.reads.values()) + written) + sum(map(self._storing, stored))
         stale = any(map(self._is_stale, tree.reads))
-        group = 0 if self._constant.issuperset(tree.reads) else 1 + stale
-        return group, time, tree.flops, len(tree.work), tree.serial
+        return 1 + stale, time, tree.flops, len(tree.work), tree.serial
 
     def _storing(self, buffer: int) -> float:
         """The least time to write a buffer and read it again, by a kernel more."""
@@ -224,11 +207,6 @@ class Enumeration:
 def _dominates(a: Tree, b: Tree) -> bool:
     """Whether `a` reads no other buffer, no more of each, and computes no more than `b`."""
     return a.flops <= b.flops and all(size <= b.reads.get(buffer, -1) for buffer, size in a.reads.items())
-
-
-def _size(tree: Tree) -> tuple[int, int, int]:
-    """Operations, the places it reads, age: small kernels first."""
-    return len(tree.work), len(tree.reads), tree.serial
 
 
 def _is_input(nodes: Iterable[ENode]) -> bool:

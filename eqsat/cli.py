@@ -1,23 +1,42 @@
-"""The command line: `eqsat compile|run|explain|rules|bench|check|doctor`. Each verb is a few library calls."""
+"""The command line: `eqsat compile|run|explain|rules|bench|check|doctor`. Each verb is a few library calls.
+
+Results go to standard output, everything else to standard error. The exit status is 0, 1 for an EqsatError, 2 for a
+command line that is none.
+"""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from ir.diagnostics import EqsatError, Kind, fail
+
 if TYPE_CHECKING:
     from eqsat.program import Program
+
+
+class _Verbs(typer.core.TyperGroup):
+    """An EqsatError ends a verb with its message and exit status 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EqsatError as error:
+            typer.echo(error, err=True)
+            raise typer.Exit(1) from None
+
 
 app = typer.Typer(
     name="eqsat",
     help="Optimize tensor programs by equality saturation, write their kernels, run them.",
+    cls=_Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -34,17 +53,6 @@ Exactness = Annotated[str, typer.Option(help="the highest level allowed: exact, 
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
-def main() -> None:
-    """The entry point: an EqsatError becomes a message and exit status 1."""
-    from ir.diagnostics import EqsatError
-
-    try:
-        app()
-    except EqsatError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(1) from None
-
-
 @app.command()
 def compile(
     model: Model,
@@ -57,12 +65,16 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
+    from eqsat.explain import kernel_table, rendered
+
+    stages = _stages(dump)
     program = _program(model, dim, target, exactness, threads)
-    _dump(program, dump, dump_dir)
+    _dump(program, stages, dump_dir)
     if output is not None:
         program.save(output)
-    if not dump or dump_dir is not None:
-        _say(program)
+    if not stages or dump_dir is not None:
+        typer.echo(rendered(kernel_table(program.kernels)), nl=False)
+        typer.echo(program)
 
 
 @app.command()
@@ -78,13 +90,15 @@ def run(
 ) -> None:
     """Run a model once, on given or random inputs."""
     program = _program(model, dim, target, exactness, threads)
-    given = dict(np.load(inputs)) if inputs is not None else program.random_inputs(seed)
-    results = program(**given)
+    results = program(**(program.random_inputs(seed) if inputs is None else _arrays(inputs)))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
-        print(f"{name}: {array.dtype}{list(array.shape)}  {np.array2string(array, threshold=16, edgeitems=3)}")
+        shown = np.array2string(array, threshold=16, edgeitems=3)
+        typer.echo(f"{name}: {array.dtype}{list(array.shape)}  {shown}")
     if output is not None:
-        np.savez(output, **named)
+        file = BytesIO()
+        np.savez(file, allow_pickle=False, **named)
+        _write(output, file.getvalue())
 
 
 @app.command()
@@ -92,14 +106,14 @@ def explain(
     model: Model, dim: Dims = None, target: Target = "auto", exactness: Exactness = "rounding", threads: Threads = None
 ) -> None:
     """Per kernel: its uops, the rules that built it, its plan, its price."""
-    print(_program(model, dim, target, exactness, threads).explain())
+    typer.echo(_program(model, dim, target, exactness, threads).explain())
 
 
 @app.command()
 def bench(
     model: Model,
     dim: Dims = None,
-    repeats: Annotated[int, typer.Option(help="measured runs")] = 20,
+    repeats: Annotated[int, typer.Option(help="measured runs", min=1)] = 20,
     seed: Seed = 0,
     target: Target = "auto",
     exactness: Exactness = "rounding",
@@ -109,10 +123,10 @@ def bench(
     from eqsat.explain import kernel_table, micros, rendered
 
     program = _program(model, dim, target, exactness, threads)
-    reports = program.profile(**program.random_inputs(seed), repeats=repeats)
-    print(rendered(kernel_table(reports)), end="")
-    measured = sum(report.measured_ns or 0 for report in reports)
-    print(f"total: {micros(program.cost)} estimated, {micros(measured)} measured (sum of medians of {repeats} runs)")
+    reports = program.profile(*program.random_inputs(seed).values(), repeats=repeats)
+    measured = micros(sum(report.measured_ns or 0 for report in reports))
+    typer.echo(rendered(kernel_table(reports)), nl=False)
+    typer.echo(f"total: {micros(program.cost)} estimated, {measured} measured (sum of medians of {repeats} runs)")
 
 
 @app.command()
@@ -125,19 +139,21 @@ def check(
     threads: Threads = None,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
-    program = _program(model, dim, target, exactness, threads)
-    errors = program.verify(seed)
-    for name, error in errors.items():
-        print(f"{name}: largest error {error:.2e} of the largest value")
+    for name, error in _program(model, dim, target, exactness, threads).verify(seed).items():
+        typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
 
 @app.command()
 def doctor() -> None:
-    """What this machine offers: compiler, vector units, caches, measured peaks, versions."""
+    """What this machine offers: versions, compiler, vector units, caches, measured peaks. Status 1 if it cannot do."""
     from eqsat.api import examine
 
-    for name, value in examine().items():
-        print(f"{name:<22} {value}")
+    facts, warnings = examine()
+    for name, value in facts.items():
+        typer.echo(f"{name:<22} {value}")
+    for warning in warnings:
+        typer.echo(warning, err=True)
+    raise typer.Exit(1 if warnings else 0)
 
 
 @rules_app.callback()
@@ -147,7 +163,7 @@ def list_rules(context: typer.Context) -> None:
         from rules import RULES
 
         for rule in RULES:
-            print(f"{rule.name:<40} {rule.exactness.name.lower():<12} {rule.equation}")
+            typer.echo(f"{rule.name:<40} {rule.exactness!s:<12} {rule.equation}")
 
 
 @rules_app.command("show")
@@ -155,30 +171,34 @@ def show_rule(name: str) -> None:
     """One rule: its equation, its conditions, both sides."""
     from eqsat.explain import rule_text
 
-    print(rule_text(name))
+    typer.echo(rule_text(name))
 
 
 def _program(model: str, dim: list[str] | None, target: str, exactness: str, threads: int | None) -> Program:
+    """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
+    from eqsat.store import is_saved
 
-    if model.endswith(".eqsat"):
-        return load(model, threads)
-    with _progress() as progress:
-        return optimize_and_compile(
-            model,
-            dims=_dims(dim),
-            target=target,
-            exactness=exactness,
-            threads=threads,
-            progress=progress,
-        )
+    dims = _dims(dim)
+    if is_saved(Path(model)):
+        if dims:
+            raise typer.BadParameter("a saved program has its sizes", param_hint="--dim")
+        program = load(model, threads)
+    else:
+        with _progress() as progress:
+            program = optimize_and_compile(
+                model, dims=dims, target=target, exactness=exactness, threads=threads, progress=progress
+            )
+    for diagnostic in program.diagnostics if program.variants else ():
+        typer.echo(diagnostic, err=True)
+    return program
 
 
 def _dims(given: list[str] | None) -> dict[str, int]:
     sizes = {}
     for each in given or ():
         name, equals, size = each.partition("=")
-        if not (name and equals and size.isdigit()):
+        if not (name and equals and size.isdecimal()):
             raise typer.BadParameter(f"{each!r} is not NAME=SIZE", param_hint="--dim")
         sizes[name] = int(size)
     return sizes
@@ -193,24 +213,50 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _dump(program: Program, stages: str, folder: Path | None) -> None:
-    for stage in filter(None, map(str.strip, stages.split(","))):
+def _stages(given: str) -> list[str]:
+    from eqsat.dump import check_stage
+
+    stages = [stage for stage in map(str.strip, given.split(",")) if stage]
+    for stage in stages:
+        check_stage(stage)
+    return stages
+
+
+def _dump(program: Program, stages: list[str], folder: Path | None) -> None:
+    for stage in stages:
         data = program.dump(stage)
         text = data if isinstance(data, str) else json.dumps(data, indent=2)
         if folder is None:
-            print(text)
+            typer.echo(text)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{stage}{'.c' if stage == 'c' else '.json'}").write_text(text + "\n")
+            name = f"{stage}.c" if isinstance(data, str) else f"{stage}.json"
+            _write(folder / name, f"{text}\n".encode())
 
 
-def _say(program: Program) -> None:
-    from eqsat.explain import kernel_table, rendered
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; bf16, which NumPy stores as two raw bytes, is what it was."""
+    from ir.dtype import bf16
 
-    for diagnostic in program.diagnostics:
-        print(diagnostic, file=sys.stderr)
-    print(rendered(kernel_table(program.kernels)), end="")
-    print(program)
+    try:
+        with np.load(path) as file:
+            arrays = dict(file)
+    except Exception as error:  # a damaged zip or array header fails in many ways
+        fail(Kind.INPUT_MISMATCH, "run", f"not an .npz file of arrays: {error}", at=str(path))
+    return {name: each.view(bf16.numpy) if each.dtype == np.dtype("V2") else each for name, each in arrays.items()}
+
+
+def _write(path: Path, data: bytes) -> None:
+    from ir.atomic_file import write_atomically
+
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        fail(Kind.INPUT_MISMATCH, "write", f"cannot write the file: {error}", at=str(path))
+
+
+def main() -> None:
+    """The entry point."""
+    app()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,16 +55,13 @@ class KernelReport(msgspec.Struct, frozen=True):
     measured_ns: float | None = None
 
 
-class Stages(Protocol):
-    """The dumps of a program, computed when they are asked for."""
-
-    def __call__(self, stage: str) -> Any: ...
-
-
 @dataclass(frozen=True)
 class Compiled:
-    """All there is to know of one variant: `kernels` has one report per launch; `seconds` says what each stage of
-    this compilation took; `features` are the instruction sets that the code may use."""
+    """All there is to know of one variant.
+
+    kernels: one report per launch. seconds: of each stage of this compilation. features: the instruction sets that
+    the code may use. stages: the dump of a stage.
+    """
 
     bound: BoundModel
     artifact: Artifact
@@ -74,7 +71,7 @@ class Compiled:
     executable: Executable
     library: Library
     features: tuple[str, ...]
-    stages: Stages
+    stages: Callable[[str], Any]
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -84,13 +81,21 @@ class Compiled:
     @property
     def outputs(self) -> list[tuple[str, TensorType]]:
         """Name and type of each result, in order."""
-        return [(name, self.bound.graph.types[name]) for name in self.bound.graph.outputs]
+        return self.bound.outputs
+
+    def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """The results in arrays of their own."""
+        outputs = self._outputs()
+        self.executable.run(inputs, outputs, threads)
+        return outputs
 
     def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
         """The kernel reports with the median of `repeats` measured runs."""
-        outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
-        measured = np.median(self.executable.profile(inputs, outputs, threads, repeats), axis=0)
+        measured = np.median(self.executable.profile(inputs, self._outputs(), threads, repeats), axis=0)
         return tuple(
             msgspec.structs.replace(report, measured_ns=float(ns))
             for report, ns in zip(self.kernels, measured, strict=True)
         )
+
+    def _outputs(self) -> list[np.ndarray]:
+        return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +124,16 @@ def main() -> None:
     wrong = []
     for example in EXAMPLES:
         with console.status(example.name) as status:
-            outcome = run_example(example, lambda stage, name=example.name: status.update(f"{name}: {stage}"))
+            outcome = run_example(example, partial(_show, status, example.name))
         print(report(outcome), flush=True)
         if not outcome.is_right:
             wrong.append(example.name)
     if wrong:
         raise SystemExit(f"wrong results: {', '.join(wrong)}")
+
+
+def _show(status: Any, name: str, stage: str) -> None:
+    status.update(f"{name}: {stage}")
 
 
 def _playback(model: str, dims: Mapping[str, int]) -> Callable[[Arrays], tuple[np.ndarray, ...]]:

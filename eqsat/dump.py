@@ -18,6 +18,12 @@ from ir.serde import to_builtins
 STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c")
 
 
+def check_stage(stage: str) -> None:
+    """Raises EqsatError, UnsupportedOp, for the name of no stage."""
+    if stage not in STAGES:
+        fail(Kind.UNSUPPORTED_OP, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+
+
 class Facts(Protocol):
     """The analyses of a region."""
 
@@ -46,8 +52,7 @@ class Stages:
 
     def __call__(self, stage: str) -> Any:
         """The dump. Raises EqsatError, UnsupportedOp, for a stage that this program did not go through."""
-        if stage not in STAGES:
-            fail(Kind.UNSUPPORTED_OP, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+        check_stage(stage)
         return getattr(self, f"_{stage}")()
 
     def _frontend(self) -> Any:
@@ -71,9 +76,9 @@ class Stages:
         return to_builtins(self._artifact.module)
 
     def _region(self) -> Any:
-        from ir.region_dump import region_dump
+        from ir.region_dump import dump_region
 
-        return {region.name: region_dump(region) for region in self._regions}
+        return {region.name: dump_region(region) for region in self._regions}
 
     def _indexbook(self) -> Any:
         return {region.name: self._analyse(region).book.to_dump() for region in self._regions}

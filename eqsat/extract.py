@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from eqsat.as_written import as_written
 from eqsat.candidates import DEFAULT, Enumeration, Limits, constant_classes
 from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, greedy, shuffled
 from eqsat.egraph_view import EGraphView
@@ -25,8 +26,9 @@ STAGE = "extract"
 ROUNDS = 8
 """Covers computed before the choice is confined to kernels that are priced."""
 
-CONSTANT_NS_PER_BYTE = 1e-6
-"""What a compile-time kernel costs: nothing when the program runs, so that ties go to fewer bytes of constants."""
+TIE_NS_PER_FLOP, TIE_NS_PER_BYTE = 1e-8, 1e-9
+"""Far below any time: among covers of one price the one that computes less wins (a roofline hides the smaller side),
+then the one with fewer bytes of constants, whose kernels cost nothing when the program runs."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def random_cover(
 ) -> Cover:
     """Any legal cover, of kernels as they were written and as the rules made them: what tests run to show that
     every choice computes the same."""
-    extraction = Extraction(view, outputs, pricer, constants, limits, as_written=True)
+    extraction = Extraction(view, outputs, pricer, constants, limits, with_written=True)
     return extraction.cover(lambda problem: shuffled(problem, rng))
 
 
@@ -128,9 +130,9 @@ class Extraction:
         pricer: Pricer,
         constants: Iterable[str] = (),
         limits: Limits = DEFAULT,
-        as_written: bool = False,
+        with_written: bool = False,
     ) -> None:
-        self._as_written = as_written
+        self._with_written = with_written
         self.view = view
         self.outputs = tuple((name, view.tiny[name]) for name in outputs)
         inputs = input_classes(view)
@@ -183,7 +185,7 @@ class Extraction:
     def _trees(self, buffer: int) -> tuple[Tree, ...]:
         """Candidates; a buffer that can be constant is computed from constants."""
         trees = self.enumeration.of(buffer)
-        written = self.enumeration.as_written(buffer) if self._as_written else None
+        written = as_written(self.enumeration.forest, buffer) if self._with_written else None
         if written is not None and written not in trees:
             trees += (written,)
         return tuple(tree for tree in trees if self._at_compile_time(buffer, tree) or buffer not in self.constant)
@@ -195,7 +197,7 @@ class Extraction:
         reads = tuple(read for read in tree.reads if read not in self._inputs)
         if self._at_compile_time(buffer, tree):
             size = self.enumeration.forest.type_of(buffer).nbytes
-            return _Choice(buffer, tree, reads, CONSTANT_NS_PER_BYTE * size, compile_time=True)
+            return _Choice(buffer, tree, reads, TIE_NS_PER_BYTE * size, compile_time=True)
         return _Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree))
 
     def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[_Choice]]:
@@ -212,10 +214,11 @@ class Extraction:
         """The price, or the bound scaled by how far kernels of this kind were from theirs."""
         if choice.compile_time:
             return choice.bound_ns
+        tie = TIE_NS_PER_FLOP * choice.tree.flops
         if choice.priced is not None and choice.priced.price is not None:
-            return choice.priced.price.time_ns
+            return choice.priced.price.time_ns + tie
         time, bound = self._kinds.get(choice.tree.kinds, (1.0, 1.0))
-        return choice.bound_ns * max(1.0, time / bound)
+        return choice.bound_ns * max(1.0, time / bound) + tie
 
     def _price_all(self, picked: Sequence[_Choice]) -> bool:
         """Price what is not priced yet; whether there was any."""
@@ -261,7 +264,7 @@ class Extraction:
         for buffer in list(self._choices):
             several = self._choices[buffer]
             if all(choice.refused for choice in several):
-                written = self.enumeration.as_written(buffer)
+                written = as_written(self.enumeration.forest, buffer)
                 if written is not None and all(choice.tree is not written for choice in several):
                     several.append(self._choice(buffer, written))
                     for read in several[-1].column_reads:

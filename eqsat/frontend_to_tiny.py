@@ -38,14 +38,15 @@ def frontend_to_tiny(
         if name in constants:
             values[name] = tensor.constant(constants[name], name=name)
         else:
-            argument = tensor.input(name, [size if isinstance(size, int) else dims[size] for size in info.shape], info.dtype)
+            shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
+            argument = tensor.input(name, shape, info.dtype)
             values[name] = argument
             arguments.append(argument)
     for node in graph.graph:
         inputs = [_value(values, name, node.name) for name in node.inputs]
         result = lower_node(node, inputs)
         _check_declared(node, result, graph.tensors.get(node.outputs[0]), dims)
-        values[node.outputs[0]] = result
+        values |= {name: result for name in node.outputs[:1] if name}
     outputs = [_value(values, each.tensor, each.tensor) for each in graph.signature.outputs]
     return tensor_to_tiny(typing.cast("list[Tensor]", outputs), arguments)
 

@@ -33,13 +33,12 @@ class Tree:
     rank     of its domain, None where nothing below tells (a number is at home in any)
     flops    operations of this tree, shared values once, each computed over the axes it depends on
     accumulators  the accumulators below, each once
-    loaded   no rule built any of its nodes: the program as it was written
     """
 
-    __slots__ = ("accumulators", "axes", "flops", "kids", "loaded", "node", "rank", "reads", "serial", "work")
+    __slots__ = ("accumulators", "axes", "flops", "kids", "node", "rank", "reads", "serial", "work")
 
-    def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int, loaded: bool) -> None:
-        self.node, self.kids, self.serial, self.loaded = node, kids, serial, loaded
+    def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int) -> None:
+        self.node, self.kids, self.serial = node, kids, serial
         self.reads: Mapping[int, int] = {}
         self.axes: Mapping[int, int] = {}
         self.rank: int | None = None
@@ -76,8 +75,7 @@ class Forest:
         key = (node, tuple([kid.serial for kid in kids]))
         found = self._trees.get(key)
         if found is None:
-            loaded = node not in self.view.rules and all(kid.loaded for kid in kids)
-            found = self._trees[key] = Tree(node, kids, len(self._trees), loaded)
+            found = self._trees[key] = Tree(node, kids, len(self._trees))
             self._derive(found)
         return found
 
@@ -121,8 +119,7 @@ class Forest:
 
     def _place(self, tree: Tree, view: AxisMap) -> None:
         """A read or an index knows its domain."""
-        used = range(len(view.sizes)) if view.is_empty else support(view)
-        tree.axes = {**tree.axes, **{axis: view.sizes[axis] for axis in sorted(used)}}
+        tree.axes = {**tree.axes, **{axis: view.sizes[axis] for axis in used_axes(view)}}
         tree.rank = len(view.sizes)
 
     def _read(self, tree: Tree, buffer: int, view: AxisMap) -> None:
@@ -145,6 +142,11 @@ class Forest:
         tree.flops = tree.flops + own
         if kind in ("contraction", "reduce", "scan"):
             tree.accumulators |= {tree}
+
+
+def used_axes(view: AxisMap) -> tuple[int, ...]:
+    """The axes that a value read through the map is defined over: those it depends on, all of an empty domain."""
+    return tuple(range(len(view.sizes))) if view.is_empty else tuple(sorted(support(view)))
 
 
 def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorType) -> Mapping[int, int]:

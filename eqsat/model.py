@@ -141,9 +141,7 @@ class FrontendModel(Model):
         return BoundModel(graph, constants, results, (*warnings, *notes), self.frontend)
 
 
-def read_model(
-    source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None
-) -> Model:
+def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
     """The model in any of the forms that `optimize_and_compile` takes, with what is known of it.
 
     Tiny IR (dict, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON text or

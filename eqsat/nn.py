@@ -12,6 +12,8 @@ from eqsat.tensor import Axis, Tensor, constant, iota, where
 from ir.diagnostics import Kind, fail
 
 Pair = int | Sequence[int]
+Padding = int | Sequence[int | Sequence[int]]
+"""The same on all sides, or per axis one number or (before, after)."""
 
 
 def relu(x: Tensor) -> Tensor:
@@ -73,7 +75,7 @@ def batch_norm(
 
 
 def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
-    """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels of x [N, C, …] (Krizhevsky et al., 2012)."""
+    """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels of x [N, C, …] (Krizhevsky 2012)."""
     before = (size - 1) // 2
     around = (x * x).pad([(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
     total = around[:, : x.shape[1]]
@@ -87,7 +89,7 @@ def conv2d(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Pair = 1,
-    padding: Pair | Sequence[Sequence[int]] = 0,
+    padding: Padding = 0,
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor:
@@ -119,7 +121,7 @@ def max_pool2d(
     x: Tensor,
     kernel: Pair,
     stride: Pair | None = None,
-    padding: Pair | Sequence[Sequence[int]] = 0,
+    padding: Padding = 0,
     dilation: Pair = 1,
 ) -> Tensor:
     """The greatest of each window of x [N, C, H, W]; padding never wins."""
@@ -131,7 +133,7 @@ def avg_pool2d(
     x: Tensor,
     kernel: Pair,
     stride: Pair | None = None,
-    padding: Pair | Sequence[Sequence[int]] = 0,
+    padding: Padding = 0,
     count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count."""
@@ -169,7 +171,7 @@ def _pair(value: Pair) -> tuple[int, ...]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def _padding(padding: Pair | Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+def _padding(padding: Padding) -> list[tuple[int, int]]:
     if isinstance(padding, int):
         return [(padding, padding)] * 2
     return [(each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in padding]

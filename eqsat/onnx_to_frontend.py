@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ir.frontend import (
 )
 
 Attributes = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Operator:
     name: str
     op: str
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     attrs: Attributes
     known: Mapping[str, np.ndarray]
     opset: int
@@ -52,7 +54,7 @@ class Operator:
         return self.known[name]
 
     def node(self, op: str, fn: str | None = None, inputs: Sequence[str] | None = None, **attrs: Any) -> Node:
-        return Node(op, self.name, tuple(inputs if inputs is not None else self.inputs), (self.output,), fn, attrs)
+        return Node(op, self.name, tuple(inputs if inputs is not None else self.inputs), self.outputs, fn, attrs)
 
 
 Converter = Callable[[Operator], Node]
@@ -72,14 +74,16 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     """
     model = _read(source)
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
-    known = {each.name: _array(each) for each in model.graph.initializer}
+    known = {each.name: _array(each, each.name) for each in model.graph.initializer}
     nodes: list[Node] = []
     for position, proto in enumerate(model.graph.node):
         operator = _operator(proto, position, known, opset)
         if operator.op in _CONSTANT_OPERATORS:
-            known[operator.output] = _CONSTANT_OPERATORS[operator.op](operator)
+            known[operator.outputs[0]] = _guarded(_CONSTANT_OPERATORS[operator.op], operator)
+        elif operator.op in CONVERTERS:
+            nodes.append(_guarded(CONVERTERS[operator.op], operator))
         else:
-            nodes.append(_convert(operator))
+            _unsupported(operator.op, operator.name)
     read = {name for node in nodes for name in node.inputs} | {each.name for each in model.graph.output}
     constants = {name: value for name, value in known.items() if name in read}
     data = [each for each in model.graph.input if each.name not in known]
@@ -96,40 +100,56 @@ def _read(source: Any) -> Any:
     if isinstance(source, onnx.ModelProto):
         return source
     try:
-        return onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
+        model = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
     except FileNotFoundError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=str(source))
-    except Exception as error:
+    except Exception as error:  # protobuf's own exceptions, broken external data
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=str(source)[:200])
+    if not model.graph.output:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=str(source)[:200])
+    return model
 
 
 def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset: int) -> Operator:
     from onnx.helper import get_attribute_value
 
-    attrs = {each.name: _attribute(get_attribute_value(each)) for each in proto.attribute}
     name = proto.name or f"{proto.op_type.lower()}_{position}"
     if proto.domain not in ("", "ai.onnx"):
         _unsupported(f"{proto.domain}.{proto.op_type}", name)
-    return Operator(name, proto.op_type, tuple(proto.input), proto.output[0], attrs, known, opset)
+    if not any(proto.output):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
+    attrs = {each.name: _attribute(get_attribute_value(each), name) for each in proto.attribute}
+    return Operator(name, proto.op_type, tuple(proto.input), tuple(proto.output), attrs, known, opset)
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: Any, at: str) -> Any:
     if isinstance(value, bytes):
-        return value.decode()
-    return _array(value) if type(value).__name__ == "TensorProto" else value
+        return value.decode(errors="replace")
+    return _array(value, at) if type(value).__name__ == "TensorProto" else value
 
 
-def _array(proto: Any) -> np.ndarray:
+def _array(proto: Any, at: str) -> np.ndarray:
     from onnx.numpy_helper import to_array
 
-    return np.asarray(to_array(proto))
+    try:
+        return np.asarray(to_array(proto))
+    except Exception as error:  # whatever onnx makes of a damaged tensor
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {error}", at=at)
 
 
-def _convert(operator: Operator) -> Node:
-    converter = CONVERTERS.get(operator.op)
-    if converter is None:
-        _unsupported(operator.op, operator.name)
-    return converter(operator)
+def _guarded(convert: Callable[[Operator], T], operator: Operator) -> T:
+    """What the converter makes of the node; attributes that are missing or of another kind are the model's fault."""
+    try:
+        return convert(operator)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"inputs or attributes do not fit the operator: {type(error).__name__} {error}",
+            at=operator.name,
+            op=operator.op,
+            attributes=sorted(operator.attrs),
+        )
 
 
 def _unsupported(op: str, name: str) -> NoReturn:
@@ -144,19 +164,33 @@ def _signature(data: Sequence[Any], constants: Mapping[str, np.ndarray], outputs
 
 
 def _tensors(data: Sequence[Any], constants: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
-    typed = {each.name: _info(each) for each in data}
+    symbols: dict[str, str] = {}
+    typed = {each.name: _info(each, symbols) for each in data}
     return typed | {name: TensorInfo(str(dtype(each.dtype)), each.shape) for name, each in constants.items()}
 
 
-def _info(value: Any) -> TensorInfo:
+def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:
+    """dtype and sizes of a graph input; a size without a name gets the input's name and its axis."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
     kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not kind.elem_type or not kind.HasField("shape"):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "an input must be a tensor of known dtype and rank", at=value.name)
     shape = tuple(
-        size.dim_value if size.HasField("dim_value") else size.dim_param or f"{value.name}_{axis}"
+        size.dim_value if size.HasField("dim_value") else _symbol(size.dim_param or f"{value.name}_{axis}", symbols)
         for axis, size in enumerate(kind.shape.dim)
     )
     return TensorInfo(str(dtype(np.dtype(tensor_dtype_to_np_dtype(kind.elem_type)))), shape)
+
+
+def _symbol(name: str, symbols: dict[str, str]) -> str:
+    """`name` as an identifier, which no other name has."""
+    if name not in symbols:
+        symbol = re.sub(r"\W", "_", name) if not name[0].isdigit() else "_" + re.sub(r"\W", "_", name)
+        while symbol in symbols.values():
+            symbol += "_"
+        symbols[name] = symbol
+    return symbols[name]
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
@@ -172,17 +206,14 @@ def converts(*names: str) -> Callable[[Converter], Converter]:
 def _pads(operator: Operator) -> list[list[int]]:
     """ONNX's [top, left, bottom, right] as (before, after) per axis; automatic padding is refused."""
     if operator.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        fail(
-            Kind.UNSUPPORTED_OP,
-            STAGE,
-            f"auto_pad={operator.attrs['auto_pad']}",
-            at=operator.name,
-            op=operator.op,
-            hint="export the model with explicit pads",
-        )
+        _refuse(operator, f"auto_pad={operator.attrs['auto_pad']}", "export the model with explicit pads")
     pads = list(operator.attrs.get("pads", (0, 0, 0, 0)))
     half = len(pads) // 2
     return [[pads[axis], pads[axis + half]] for axis in range(half)]
+
+
+def _refuse(operator: Operator, message: str, hint: str | None = None) -> NoReturn:
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"{message} is not supported", at=operator.name, op=operator.op, hint=hint)
 
 
 @converts("Conv")
@@ -199,46 +230,43 @@ def _conv(o: Operator) -> Node:
 @converts("BatchNormalization")
 def _batch_norm(o: Operator) -> Node:
     if o.attrs.get("training_mode") or (o.opset < 7 and not o.attrs.get("is_test")):
-        fail(Kind.UNSUPPORTED_OP, STAGE, "batch norm in training mode", at=o.name, op=o.op)
+        _refuse(o, "training mode")
+    if not o.attrs.get("spatial", 1):
+        _refuse(o, "spatial=0")
     return o.node("BatchNorm", eps=o.attrs.get("epsilon", 1e-5))
 
 
-@converts(
-    "Add",
-    "Sum",
-    "Sub",
-    "Mul",
-    "Div",
-    "Max",
-    "Min",
-    "Relu",
-    "Sigmoid",
-    "Tanh",
-    "Exp",
-    "Log",
-    "Sqrt",
-    "Neg",
-    "Abs",
-    "Erf",
-)
+@converts("LRN")
+def _lrn(o: Operator) -> Node:
+    given = {name: o.attrs[name] for name in ("alpha", "beta", "bias") if name in o.attrs}
+    return o.node("LRN", size=o.attrs["size"], **given)
+
+
+_RENAMED = {"Sum": "add", "Div": "fdiv", "Reciprocal": "recip", "Where": "where"}
+
+
+@converts("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min", "Where")
+@converts("Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Floor", "Ceil", "Reciprocal")
 def _elementwise(o: Operator) -> Node:
     if o.attrs.get("broadcast") and o.opset < 7:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the broadcast attribute of opset < 7", at=o.name, op=o.op)
-    return o.node("Elementwise", {"Sum": "add", "Div": "fdiv"}.get(o.op, o.op.lower()))
+        _refuse(o, "the broadcast attribute of opset < 7")
+    return o.node("Elementwise", _RENAMED.get(o.op, o.op.lower()))
 
 
 @converts("MaxPool", "AveragePool")
 def _pool(o: Operator) -> Node:
     if o.attrs.get("ceil_mode"):
-        fail(Kind.UNSUPPORTED_OP, STAGE, "pooling with ceil_mode", at=o.name, op=o.op)
+        _refuse(o, "ceil_mode")
     kernel = list(o.attrs["kernel_shape"])
-    stride = list(o.attrs.get("strides", [1] * len(kernel)))
+    attrs = {
+        "kernel": kernel,
+        "stride": list(o.attrs.get("strides", [1] * len(kernel))),
+        "pad": _pads(o),
+        "dilation": list(o.attrs.get("dilations", [1] * len(kernel))),
+    }
     if o.op == "MaxPool":
-        return o.node(
-            "Pool", "max", kernel=kernel, stride=stride, pad=_pads(o), dilation=list(o.attrs.get("dilations", (1, 1)))
-        )
-    include = bool(o.attrs.get("count_include_pad", 0))
-    return o.node("Pool", "avg", kernel=kernel, stride=stride, pad=_pads(o), count_include_pad=include)
+        return o.node("Pool", "max", **attrs)
+    return o.node("Pool", "avg", **attrs, count_include_pad=bool(o.attrs.get("count_include_pad", 0)))
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
@@ -250,8 +278,8 @@ def _global_pool(o: Operator) -> Node:
 def _gemm(o: Operator) -> Node:
     return o.node(
         "GEMM",
-        trans_a=o.attrs.get("transA", 0),
-        trans_b=o.attrs.get("transB", 0),
+        trans_a=bool(o.attrs.get("transA", 0)),
+        trans_b=bool(o.attrs.get("transB", 0)),
         alpha=o.attrs.get("alpha", 1.0),
         beta=o.attrs.get("beta", 1.0),
     )
@@ -264,15 +292,24 @@ def _matmul(o: Operator) -> Node:
 
 @converts("Softmax")
 def _softmax(o: Operator) -> Node:
-    if o.opset < 13 and o.attrs.get("axis", 1) not in (-1,) and o.attrs.get("axis", 1) != 1:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "softmax of a flattened tensor (opset < 13)", at=o.name, op=o.op)
-    return o.node("Softmax", axis=o.attrs.get("axis", -1 if o.opset >= 13 else 1))
+    """Before opset 13 the axes from `axis` on count as one."""
+    flatten = o.opset < 13
+    return o.node("Softmax", axis=o.attrs.get("axis", 1 if flatten else -1), flatten=flatten)
 
 
 @converts("Reshape")
 def _reshape(o: Operator) -> Node:
     shape = o.attrs["shape"] if o.opset < 5 else o.constant(1, "the shape").tolist()
-    return o.node("Reshape", inputs=o.inputs[:1], shape=list(shape))
+    return o.node("Reshape", inputs=o.inputs[:1], shape=list(shape), allow_zero=bool(o.attrs.get("allowzero", 0)))
+
+
+@converts("Squeeze", "Unsqueeze")
+def _squeeze(o: Operator) -> Node:
+    axes = o.attrs.get("axes") if o.opset < 13 else None
+    if axes is None and len(o.inputs) > 1:
+        axes = o.constant(1, "the list of axes").tolist()
+    attrs = {} if axes is None else {"axes": list(axes)}
+    return Node(o.op, o.name, o.inputs[:1], o.outputs, attrs=attrs)
 
 
 @converts("Flatten")
@@ -282,22 +319,33 @@ def _flatten(o: Operator) -> Node:
 
 @converts("Transpose")
 def _transpose(o: Operator) -> Node:
-    attrs = {"perm": list(o.attrs["perm"])} if "perm" in o.attrs else {}
-    return Node("Transpose", o.name, o.inputs, (o.output,), attrs=attrs)
+    return o.node("Transpose", perm=list(o.attrs.get("perm", ())))
 
 
 @converts("Concat")
 def _concat(o: Operator) -> Node:
-    return o.node("Concat", axis=o.attrs.get("axis", 1))
+    return o.node("Concat", axis=o.attrs.get("axis", 1) if o.opset < 4 else o.attrs["axis"])
 
 
-@converts("Identity", "Dropout")
+@converts("Identity")
 def _identity(o: Operator) -> Node:
+    return o.node("Identity")
+
+
+@converts("Dropout")
+def _dropout(o: Operator) -> Node:
+    """The identity, as inference has it."""
+    if len(o.inputs) > 2 and o.inputs[2] and o.constant(2, "training_mode").any():
+        _refuse(o, "training mode")
     return o.node("Identity", inputs=o.inputs[:1])
 
 
 def _constant(o: Operator) -> np.ndarray:
-    return np.asarray(next(iter(o.attrs.values())))
+    (kind, value), *_ = o.attrs.items()
+    dtypes = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    if kind != "value" and kind not in dtypes:
+        _refuse(o, f"the attribute {kind}")
+    return np.asarray(value, dtypes.get(kind))
 
 
 def _constant_of_shape(o: Operator) -> np.ndarray:

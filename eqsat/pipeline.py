@@ -6,19 +6,18 @@ This file and `eqsat.api` are the only ones that see both the optimizer and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from codegen.executable import Executable
-from codegen.library import Library, build, cache_dir, load_library
+from codegen.library import Library, build, load_library, writable_cache
 from codegen.lower import Lowered, lower
 from codegen.machine import machine
-from codegen.peaks import measure_peaks
 from codegen.plans import plans
 from codegen.program_to_c import c_units, kernel_texts, launch_table
 from codegen.region_facts import region_facts
-from codegen.toolchain import find_compiler
 from eqsat import artifact, store
 from eqsat.artifact import Artifact
 from eqsat.assemble import assemble
@@ -28,23 +27,24 @@ from eqsat.cost import lower_bound_ns
 from eqsat.dump import Stages
 from eqsat.extract import extract
 from eqsat.model import BoundModel, TinyModel
-from eqsat.options import Options
+from eqsat.options import Options, checked_threads
 from eqsat.pricing import PlanPricer
 from eqsat.program import Program
 from eqsat.saturate import saturate
 from eqsat.stats import Stats
 from eqsat.targets import cpu_target
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import Diagnostic, Kind, fail
 from ir.module import Call, Module
 from ir.pricer import Price
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
 from ir.tiny import Graph
-from ir.tiny_bind import load as load_tiny
 from ir.tiny_parse import parse
 from ir.uop import total_flops
 from rules import select
+
+Notes = tuple[Diagnostic, ...]
 
 NOMINAL_CLOCK_HZ = 3.0e9
 """A figure that no measurement moves: the same program gets the same cover on every run."""
@@ -55,16 +55,18 @@ def compile_model(
 ) -> Compiled:
     """Optimize the model, or take what an earlier run made of it, and load its kernels."""
     clock = Clock(progress)
-    path = cache_dir() / "programs" / f"{artifact.key_of(bound, target, options)}.json"
-    found = artifact.read(path) if cache else None
-    if found is None:
-        found = optimize(bound, target, options, clock)
-        if cache:
-            artifact.write(found, path)
+    folder, notes = writable_cache()
+    make = partial(optimize, bound, target, options, clock)
+    if cache:
+        path = folder / "programs" / f"{artifact.key_of(bound, target, options)}.json"
+        found, unusable = artifact.recall(path, make)
+        notes += unusable
+    else:
+        found = make()
     with clock.stage("compile"):
-        library = build(found.units, machine())
+        library = build(found.units, machine(), cache=folder)
     with clock.stage("load"):
-        return load_compiled(found, bound, library, clock)
+        return load_compiled(found, bound, library, clock, notes)
 
 
 def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
@@ -73,7 +75,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     with clock.stage("saturate"):
         view, saturation = saturate(graph, select(options.rules), options.exactness, options.budget)
     with clock.stage("extract"):
-        pricer = PlanPricer(target, region_facts, plans)
+        pricer = PlanPricer(target, region_facts, plans, options.cost_model)
         cover = extract(view, graph.outputs, pricer, constants=constants, extractor=options.extractor)
         module, prices = assemble(cover, view, graph, constants)
     with clock.stage("lower"):
@@ -90,7 +92,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         seconds=dict(clock.seconds),
     )
     texts = kernel_texts(lowered.values())
-    return Artifact(target, options, graph.to_json(), module, prices, table, units, texts, stats, bound.notes)
+    return Artifact(target, options, graph.to_json(), module, prices, table, units, texts, stats)
 
 
 def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered]:
@@ -104,7 +106,7 @@ def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered
     return lowered
 
 
-def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: Clock) -> Compiled:
+def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: Clock, notes: Notes = ()) -> Compiled:
     """A program in memory: constants folded and packed, kernels bound to their library."""
     module = found.module
     constants = folded(module, bound.constants)
@@ -115,7 +117,7 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         artifact=found,
         kernels=tuple(map(_report, running, found.prices, (launch.function for launch in found.table.launches))),
         seconds=dict(clock.seconds),
-        notes=(*found.notes, *library.diagnostics),
+        notes=(*bound.notes, *notes, *library.diagnostics),
         executable=executable,
         library=library,
         features=machine().features,
@@ -137,11 +139,9 @@ def load_stored(path: Path, threads: int | None) -> Program:
                 at=str(path),
                 hint="compile the model here",
             )
-        graph, _ = load_tiny(stored.artifact.tiny)
-        bound = BoundModel(graph, stored.constants, stored.artifact.notes)
-        compiled = load_compiled(stored.artifact, bound, load_library(stored.code), clock)
-    model = TinyModel(parse(stored.artifact.tiny), stored.constants)
-    return Program(model, lambda _: compiled, threads or stored.artifact.target.units, compiled)
+        compiled = load_compiled(stored.artifact, stored.bound, load_library(stored.code), clock)
+    model = TinyModel(source=parse(stored.artifact.tiny), constants=stored.bound.constants)
+    return Program(model, lambda _: compiled, checked_threads(threads, compiled.artifact.target.units), compiled)
 
 
 def folded(module: Module, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -187,23 +187,6 @@ def find_target(wanted: str | Target) -> Target:
         l3_bytes=here.l3_bytes,
         source=f"{here.cpu}, nominal clock",
     )
-
-
-def examine() -> dict[str, str]:
-    """Facts and measured peaks of this machine, by name, for people."""
-    here, compiler = machine(), find_compiler()
-    peaks = measure_peaks(here)
-    facts = {
-        "cpu": here.cpu,
-        "instruction sets": f"{here.arch} ({', '.join(here.features)})",
-        "cores": str(here.cores),
-        "caches": f"L1 {here.l1_bytes >> 10} KiB, L2 {here.l2_bytes >> 10} KiB, L3 {here.l3_bytes >> 10} KiB",
-        "compiler": str(compiler),
-        "cache folder": str(cache_dir()),
-    }
-    facts |= {f"fp32 FMA, {n} threads": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
-    facts |= {f"copy, {n} threads": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()}
-    return facts
 
 
 def _report(call: Call, price: Price, function: str) -> KernelReport:

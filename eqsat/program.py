@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.arrays import adopt, family_of, give_back, writable
+from eqsat.arrays import STAGE, adopt, family_of, give_back, shape_of, writable
 from eqsat.compiled import Compiled, KernelReport
 from eqsat.model import Model
 from eqsat.stats import Stats
 from ir.diagnostics import Diagnostic, Kind, fail
 
 Specialise = Callable[[Mapping[str, int]], Compiled]
+Key = tuple[tuple[str, int], ...]
 
 
 class Program:
     """Call it with arrays, by name or by position.
 
     A program whose sizes were all known has one variant; one with free dims compiles a variant at the first call
-    of each shape and keeps it. Calls may come from many threads at once.
+    of each shape and keeps it. What is asked of the program as a whole (kernels, explain, dump, save …) is answered
+    for the variant of the latest call. Calls may come from many threads at once.
     """
 
     def __init__(
@@ -33,30 +35,26 @@ class Program:
         self._specialise = specialise
         self._threads = threads
         self._free = tuple(free)
-        self._lock = threading.Lock()
-        self._variants: dict[tuple[tuple[str, int], ...], Compiled] = {}
+        self._compiling = threading.Lock()
+        self._variants: dict[Key, Compiled] = {} if compiled is None else {(): compiled}
         self._latest = compiled
-        if compiled is not None:
-            self._variants[()] = compiled
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs: an array, or a tuple in signature order, in the caller's family of arrays.
 
         Args:
             out: an array, or a tuple of them, that the results are written into and that is returned.
 
         Raises:
-            EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype.
+            EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
+                that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
-        given = self._by_name(args, named)
-        compiled = self._variant(given)
-        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+        compiled, given, inputs = self._bound(args, named)
         if out is not None:
-            return self._into(compiled, inputs, out)
-        outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in compiled.outputs]
-        compiled.executable.run(inputs, outputs, self._threads)
+            self._fill(compiled, inputs, out)
+            return out
         family = family_of(given.values())
-        results = tuple(give_back(output, family) for output in outputs)
+        results = tuple(give_back(output, family) for output in compiled.run(inputs, self._threads))
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
@@ -66,14 +64,19 @@ class Program:
         return f"Program({len(self.kernels)} kernels for {target}, {self.cost / 1e3:.1f} µs estimated)"
 
     @property
-    def variants(self) -> list[dict[str, int]]:
-        """The sizes for which there is compiled code; one empty entry where no size was free."""
-        return [dict(key) for key in self._variants]
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return self._model.arguments
 
     @property
     def output_names(self) -> list[str]:
         """The results' names, in order."""
         return [name for name, _ in self._compiled.outputs]
+
+    @property
+    def variants(self) -> list[dict[str, int]]:
+        """The sizes for which there is compiled code; one empty entry where no size was free."""
+        return [dict(key) for key in self._variants]
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -109,11 +112,11 @@ class Program:
         """Any stage of the path as JSON-ready data; the text stages ("c") as text."""
         return self._compiled.stages(stage)
 
-    def profile(self, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
+    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The reports with the median measured ns of `repeats` runs beside the estimate."""
-        given = self._by_name(args, named)
-        compiled = self._variant(given)
-        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+        if repeats < 1:
+            fail(Kind.INPUT_MISMATCH, STAGE, f"repeats= is a number from 1 on, not {repeats!r}")
+        compiled, _, inputs = self._bound(args, named)
         return compiled.profile(inputs, self._threads, repeats)
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
@@ -126,7 +129,7 @@ class Program:
         """The error of each output against playback on random inputs; EqsatError, WrongResult, if it is wrong."""
         from eqsat.verify import verify_compiled
 
-        return verify_compiled(self._compiled, seed, self._threads)
+        return verify_compiled(self._compiled, self._threads, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that `eqsat.load` needs to `path`, atomically: it needs no compiler on a like machine."""
@@ -146,10 +149,19 @@ class Program:
             )
         return self._latest
 
+    def _bound(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Compiled, dict[str, Any], list[np.ndarray]]:
+        """The variant for these arguments, the arguments by name, and as the variant takes them."""
+        given = self._by_name(args, named)
+        compiled = self._variant(given)
+        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+        return compiled, given, inputs
+
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._model.arguments
+        names = self.arguments
         if len(args) > len(names):
-            fail(Kind.INPUT_MISMATCH, "call", f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
+            fail(Kind.INPUT_MISMATCH, STAGE, f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
         given = dict(zip(names, args, strict=False))
         twice = sorted(given.keys() & named.keys())
         given |= named
@@ -158,7 +170,7 @@ class Program:
         if twice or missing or unknown:
             fail(
                 Kind.INPUT_MISMATCH,
-                "call",
+                STAGE,
                 "arguments do not match the inputs",
                 missing=missing,
                 unknown=unknown,
@@ -168,26 +180,28 @@ class Program:
         return given
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
+        """The code for these shapes, compiled at their first call; other calls of new shapes wait meanwhile."""
         if not self._free:
             return self._compiled
-        dims = self._model.infer({name: tuple(np.shape(value)) for name, value in given.items()})
+        dims = self._model.infer({name: shape_of(name, value) for name, value in given.items()})
         key = tuple(sorted(dims.items()))
-        with self._lock:
-            if key not in self._variants:
-                self._variants[key] = self._specialise(dims)
-            self._latest = self._variants[key]
-            return self._latest
+        if key not in self._variants:
+            with self._compiling:
+                if key not in self._variants:
+                    self._variants[key] = self._specialise(dims)
+        self._latest = self._variants[key]
+        return self._variants[key]
 
-    def _into(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> Any:
+    def _fill(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> None:
+        """Run into the memory of `out`; inputs that lie in it are copied first."""
         targets = list(out) if isinstance(out, tuple | list) else [out]
         if len(targets) != len(compiled.outputs):
-            fail(Kind.INPUT_MISMATCH, "call", f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
+            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
         outputs = [
             writable(name, target, each.dtype, each.shape)
             for target, (name, each) in zip(targets, compiled.outputs, strict=True)
         ]
-        overlapping = any(np.shares_memory(one, other) for one in outputs for other in inputs)
-        if overlapping:
-            inputs = [each.copy() for each in inputs]
-        compiled.executable.run(inputs, outputs, self._threads)
-        return out
+        if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
+            fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
+        apart = [each.copy() if any(np.may_share_memory(each, one) for one in outputs) else each for each in inputs]
+        compiled.executable.run(apart, outputs, self._threads)

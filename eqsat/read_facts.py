@@ -19,10 +19,11 @@ EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
 
 
 class ReadFacts:
-    """What is known of the buffers of one e-graph; `given` ones exist in any case: inputs and outputs."""
+    """What is known of the buffers of one e-graph. `given` ones exist in any case: inputs and outputs; `constant`
+    ones are computed before the program runs, so that reading one saves work."""
 
-    def __init__(self, view: EGraphView, given: frozenset[int]) -> None:
-        self._view, self._given = view, given
+    def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int] = frozenset()) -> None:
+        self._view, self._given, self._constant = view, given, constant
         self._readers = _readers(view)
         self._avoidable: dict[int, bool] = {}
         self._extra: dict[int, bool] = {}
@@ -35,7 +36,9 @@ class ReadFacts:
         buffer, view = int(load.args[0]), parse_map(str(load.args[1]))
         if view.fill is not None or not self.is_avoidable(buffer):
             return False
-        return self._is_copy(buffer) or (len(self._ends(buffer)) <= 1 and is_injective(view))
+        if self._is_copy(buffer):
+            return True
+        return buffer not in self._constant and len(self._ends(buffer)) <= 1 and is_injective(view)
 
     def is_avoidable(self, buffer: int) -> bool:
         """Whether the buffer need not exist: it is not given, and its value can be computed at any index."""
@@ -59,6 +62,7 @@ class ReadFacts:
             replaces = (
                 end is not None
                 and buffer not in self._given
+                and buffer not in self._constant
                 and any(True for _ in self._pure(end))
                 and self._nbytes(end) <= self._nbytes(buffer)
                 and (self.is_avoidable(buffer) or self._is_epilogue(end))

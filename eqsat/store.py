@@ -1,6 +1,6 @@
-"""Programs on disk: one zip file with the artifact, the constants that it reads, and the machine code.
+"""Programs on disk: one zip file with the artifact, the model's names and constants, and the machine code.
 
-`load` checks every part against the SHA-256 in the manifest before it uses any.
+`read` checks every part against the SHA-256 in the manifest before it uses any.
 """
 
 from __future__ import annotations
@@ -9,45 +9,68 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 import numpy as np
 
 from eqsat.artifact import Artifact
 from eqsat.compiled import Compiled
+from eqsat.model import BoundModel
 from ir.atomic_file import write_atomically
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import dtype
+from ir.frontend import FrontendGraph
 from ir.serde import from_json, to_json
+from ir.tiny_bind import load
 
 FORMAT = 1
-MANIFEST, ARTIFACT, CODE = "manifest.json", "artifact.json", "kernels.so"
-CONSTANTS = "constants/"
+SIGNATURE = b"PK\x03\x04"
+"""How a zip file with something in it begins."""
+
+MANIFEST, MODEL, ARTIFACT, CODE = "manifest.json", "model.json", "artifact.json", "kernels.so"
+CONSTANT = "constants/{}"
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What a bound model says beyond its graph: the results' names, the notes, the Frontend graph, and of each
+    constant the tensor_id, dtype and shape."""
+
+    results: tuple[str, ...]
+    notes: tuple[Diagnostic, ...]
+    frontend: FrontendGraph | None
+    constants: tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What a file holds: the artifact, the constants by tensor_id, the shared object's bytes, and the instruction
-    sets that it uses."""
+    """What a file holds: the artifact, the model, the shared object's bytes, and the instruction sets it uses."""
 
     artifact: Artifact
-    constants: dict[str, np.ndarray]
+    bound: BoundModel
     code: bytes
     features: tuple[str, ...]
 
 
 def save(compiled: Compiled, path: Path) -> None:
-    """Write the program to `path`, atomically."""
-    constants = compiled.bound.constants
-    parts = {ARTIFACT: to_json(compiled.artifact).encode(), CODE: compiled.library.path.read_bytes()}
-    parts |= {
-        f"{CONSTANTS}{number}": np.ascontiguousarray(each).tobytes() for number, each in enumerate(constants.values())
+    """Write the program to `path`, atomically.
+
+    Raises:
+        EqsatError: InputMismatch where the file cannot be written.
+    """
+    bound = compiled.bound
+    described = tuple((name, str(dtype(each.dtype)), each.shape) for name, each in bound.constants.items())
+    parts = {
+        MODEL: to_json(Names(bound.results, compiled.notes, bound.frontend, described)).encode(),
+        ARTIFACT: to_json(compiled.artifact).encode(),
+        CODE: compiled.library.path.read_bytes(),
     }
+    for number, each in enumerate(bound.constants.values()):
+        parts[CONSTANT.format(number)] = np.ascontiguousarray(each).tobytes()
     manifest = {
         "format": FORMAT,
         "features": compiled.features,
-        "constants": [[name, str(dtype(each.dtype)), each.shape] for name, each in constants.items()],
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
     }
     file = io.BytesIO()
@@ -55,7 +78,19 @@ def save(compiled: Compiled, path: Path) -> None:
         archive.writestr(MANIFEST, json.dumps(manifest, indent=2))
         for name, data in parts.items():
             archive.writestr(name, data)
-    write_atomically(path, file.getvalue())
+    try:
+        write_atomically(path, file.getvalue())
+    except OSError as error:
+        fail(Kind.INPUT_MISMATCH, "save", f"cannot write the file: {error}", at=str(path))
+
+
+def is_saved(path: Path) -> bool:
+    """Whether the file looks like one that `save` wrote, whatever it is called."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SIGNATURE)) == SIGNATURE
+    except OSError:
+        return False
 
 
 def read(path: Path) -> Stored:
@@ -66,28 +101,32 @@ def read(path: Path) -> Stored:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            manifest = json.loads(archive.read(MANIFEST))
-            parts = {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        _damaged(path, f"is no saved program: {error}")
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        _damaged(path, "was saved by another version of eqsat")
-    try:
-        return _checked(path, manifest, parts)
-    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        _damaged(path, f"is damaged: {error}")
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        manifest = json.loads(parts[MANIFEST])
+        if manifest["format"] != FORMAT:
+            _refuse(path, f"has format {manifest['format']!r}, this version of eqsat reads format {FORMAT}")
+        for name, digest in manifest["sha256"].items():
+            if hashlib.sha256(parts[name]).hexdigest() != digest:
+                _refuse(path, f"is damaged: {name} does not match its checksum")
+        artifact = from_json(parts[ARTIFACT], Artifact)
+        return Stored(artifact, _bound(artifact, parts), parts[CODE], tuple(manifest["features"]))
+    except EqsatError:
+        raise
+    except OSError as error:
+        _refuse(path, f"cannot be read: {error}")
+    except Exception as error:  # a damaged zip file, JSON text or noun fails in many ways
+        _refuse(path, f"is no saved program: {type(error).__name__} {error}")
 
 
-def _checked(path: Path, manifest: dict[str, Any], parts: dict[str, bytes]) -> Stored:
-    for name, digest in manifest["sha256"].items():
-        if hashlib.sha256(parts[name]).hexdigest() != digest:
-            _damaged(path, f"is damaged: {name} does not match its checksum")
+def _bound(artifact: Artifact, parts: Mapping[str, bytes]) -> BoundModel:
+    names = from_json(parts[MODEL], Names)
+    graph, _ = load(artifact.tiny)
     constants = {
-        name: np.frombuffer(parts[f"{CONSTANTS}{number}"], dtype(element).numpy).reshape(shape)
-        for number, (name, element, shape) in enumerate(manifest["constants"])
+        name: np.frombuffer(parts[CONSTANT.format(number)], dtype(element).numpy).reshape(shape)
+        for number, (name, element, shape) in enumerate(names.constants)
     }
-    return Stored(from_json(parts[ARTIFACT], Artifact), constants, parts[CODE], tuple(manifest["features"]))
+    return BoundModel(graph, constants, names.results, names.notes, names.frontend)
 
 
-def _damaged(path: Path, message: str) -> NoReturn:
+def _refuse(path: Path, message: str) -> NoReturn:
     fail(Kind.MALFORMED_GRAPH, "load", f"the file {message}", at=str(path), hint="save the program again")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from eqsat.kernel_tree import Tree, buffer_of
+from eqsat.kernel_tree import Tree, buffer_of, used_axes
 from ir.axis_expr import axis, box_of
 from ir.axis_map import AxisMap, axis_map, parse_map, project, support
 from ir.dtype import dtype as dtype_of
@@ -95,24 +95,24 @@ class _Builder:
         kind: OpKind
         match tree.node.ctor:
             case "Load" | "Imm":
-                return self._op("copy", "copy", self._dtype(tree), tree.axes, (tree,), domain)
+                return self._op("copy", "copy", self._dtype(tree), (tree,), domain)
             case "Index":
-                return self._index(tree, domain)
+                return self._index(tree)
             case "Gather":
                 return self._gather(tree, domain)
             case "PUn" | "EUn":
                 kind = "cast" if args[0] == "cast" else "unary"
-                return self._op(kind, str(args[0]), str(args[1]), tree.axes, tree.kids, domain)
+                return self._op(kind, str(args[0]), str(args[1]), tree.kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
-                return self._op("ewise", str(args[0]), str(args[1]), tree.axes, tree.kids, domain)
+                return self._op("ewise", str(args[0]), str(args[1]), tree.kids, domain)
             case "Reduce":
-                return self._accumulate(tree, "reduce", str(args[0]), str(args[1]), parse_sizes(str(args[2])), domain)
+                sizes = parse_sizes(str(args[2]))
+                return self._op("reduce", str(args[0]), str(args[1]), tree.kids, domain + sizes, reduced=len(sizes))
             case "Contract":
-                return self._accumulate(tree, "contraction", "sum", str(args[0]), parse_sizes(str(args[1])), domain)
+                sizes = parse_sizes(str(args[1]))
+                return self._op("contraction", "sum", str(args[0]), tree.kids, domain + sizes, reduced=len(sizes))
             case "Scan":
-                along = int(args[2])
-                axes = {**tree.axes, along: domain[along]}
-                return self._op("scan", str(args[0]), str(args[1]), axes, tree.kids, domain, along=along)
+                return self._op("scan", str(args[0]), str(args[1]), tree.kids, domain, along=int(args[2]))
         raise AssertionError(f"{tree.node.ctor} is no part of a kernel")
 
     def _op(
@@ -120,52 +120,62 @@ class _Builder:
         kind: OpKind,
         fn: str,
         element: str,
-        axes: Mapping[int, int],
         kids: Sequence[Tree],
         domain: Sizes,
         *,
         reduced: int = 0,
         along: int | None = None,
     ) -> _Value:
-        """An op over `axes` (a subset of the domain's), the last `reduced` of them accumulated away."""
-        order = tuple(sorted(axes))
-        inputs = tuple(self._operand(kid, domain, order) for kid in kids)
+        """An op over the axes of `domain` that its operands depend on, the last `reduced` accumulated away."""
+        kept = len(domain) - reduced
+        axes = {axis for kid in kids for axis in self._axes(kid, domain)} | set(range(kept, len(domain)))
+        order = tuple(sorted(axes | ({along} if along is not None else set())))
         op = Op(
             kind=kind,
             fn=fn,
             dtype=element,
-            domain=tuple(axes[each] for each in order),
-            inputs=inputs,
+            domain=tuple(domain[each] for each in order),
+            inputs=tuple(self._operand(kid, domain, order) for kid in kids),
             reduced=reduced,
             axis=None if along is None else order.index(along),
         )
         return self._let(op, order[: len(order) - reduced])
 
-    def _accumulate(self, tree: Tree, kind: OpKind, fn: str, element: str, sizes: Sizes, domain: Sizes) -> _Value:
-        """The reduced axes come last, in the domain of the operands and of the op."""
-        inner = domain + sizes
-        axes = {**tree.axes, **{len(domain) + k: size for k, size in enumerate(sizes)}}
-        return self._op(kind, fn, element, axes, tree.kids, inner, reduced=len(sizes))
+    def _axes(self, tree: Tree, domain: Sizes) -> tuple[int, ...]:
+        """The axes of `domain` that an operand is defined over."""
+        while tree.node.ctor in ("Pure", "Fin"):
+            (tree,) = tree.kids
+        if tree.node.ctor == "Imm":
+            return ()
+        if tree.node.ctor == "Load":
+            return used_axes(parse_map(str(tree.node.args[1])))
+        return self.value(tree, domain).axes
 
-    def _index(self, tree: Tree, domain: Sizes) -> _Value:
-        order = tuple(sorted(tree.axes))
-        view = _projected(parse_map(str(tree.node.args[1])), order)
-        sizes = tuple(tree.axes[each] for each in order)
-        op = Op(kind="index", fn="index", dtype=str(tree.node.args[0]), domain=sizes, index_map=view)
+    def _index(self, tree: Tree) -> _Value:
+        view = parse_map(str(tree.node.args[1]))
+        order = used_axes(view)
+        sizes = tuple(view.sizes[each] for each in order)
+        op = Op(
+            kind="index",
+            fn="index",
+            dtype=str(tree.node.args[0]),
+            domain=sizes,
+            index_map=_projected(view, order),
+        )
         return self._let(op, order)
 
     def _gather(self, tree: Tree, domain: Sizes) -> _Value:
-        order = tuple(sorted(tree.axes))
-        buffer, view, along = tree.node.args[:3]
-        source = Operand(self._input(int(buffer)).name, _projected(parse_map(str(view)), order))
-        index = self._operand(tree.kids[0], domain, order)
+        (index,) = tree.kids
+        buffer, view, along = int(tree.node.args[0]), parse_map(str(tree.node.args[1])), int(tree.node.args[2])
+        order = tuple(sorted({*used_axes(view), *self._axes(index, domain)}))
+        source = self._input(buffer)
         op = Op(
             kind="gather",
             fn="gather",
-            dtype=self._input(int(buffer)).memref.dtype,
-            domain=tuple(tree.axes[each] for each in order),
-            inputs=(source, index),
-            axis=int(along),
+            dtype=source.memref.dtype,
+            domain=tuple(domain[each] for each in order),
+            inputs=(Operand(source.name, _projected(view, order)), self._operand(index, domain, order)),
+            axis=along,
         )
         return self._let(op, order)
 

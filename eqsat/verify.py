@@ -43,7 +43,7 @@ def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
     return difference / scale if scale else difference
 
 
-def verify_compiled(compiled: Compiled, seed: int = 0, threads: int = 0) -> dict[str, float]:
+def verify_compiled(compiled: Compiled, threads: int, seed: int = 0) -> dict[str, float]:
     """The error of each output on random inputs, relative to its largest value.
 
     An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
@@ -54,8 +54,7 @@ def verify_compiled(compiled: Compiled, seed: int = 0, threads: int = 0) -> dict
     """
     graph, constants = compiled.bound.graph, compiled.bound.constants
     inputs = random_inputs(compiled.inputs, seed)
-    outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in compiled.outputs]
-    compiled.executable.run(list(inputs.values()), outputs, threads or compiled.artifact.target.units)
+    outputs = compiled.run(list(inputs.values()), threads)
     exact = playback(graph, {**inputs, **constants}, wide=True)
     rounded = playback(graph, {**inputs, **constants})
     errors, wrong = {}, []

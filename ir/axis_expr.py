@@ -6,6 +6,7 @@ operation that may meet a floor takes the `Box` it lives in. `floordiv` alone ma
     coefficients and constant under a floor lie in [0, q), so with axes ≥ 0 a floor never sees a negative number
     of floor(x/q) and -floor((q-1-x)/q), which differ by an affine part, the one with the smaller residues
     no floor with a single value; floor(x/q) of only two values has the smallest q
+    several floors of one short axis are one floor where they step as regularly as one
     floor((g·a + b)/(g·q)) is floor((a + k)/q) wherever floor(b/g) = k on the whole box
     floor((a + floor(b/g))/q) is floor((g·a + b)/(g·q))
 """
@@ -50,7 +51,9 @@ Box: TypeAlias = "tuple[tuple[int, int], ...]"
 _UNBOUNDED = (0, 2**62)
 _CACHE = 1 << 17
 _MANY_FLOORS = 4
+"""Beyond so many floors in one expression, bounds are sought with less effort."""
 _SHORT = 64
+"""Axes up to this size may have their values enumerated."""
 
 
 def box_of(sizes: Sequence[int]) -> Box:
@@ -222,22 +225,19 @@ def _regular(expr: AxisExpr, box: Box) -> AxisExpr | None:
     low, high = box[position]
     if high - low >= _SHORT:
         return None
-    values = [expr.eval({position: i}) for i in range(low, high + 1)]
-    growth = [b - a for a, b in pairwise(values)]
+    values: list[int] = [expr.eval((*(0,) * position, i)) for i in range(low, high + 1)]
+    growth = [after - before for before, after in pairwise(values)]
     a, *others = sorted(set(growth), key=lambda each: (-growth.count(each), abs(each), each))
-    if len(others) > 1:
-        return None
-    steps = [i for i, each in enumerate(growth, low + 1) if each != a]
-    q = steps[1] - steps[0] if len(steps) > 1 else max(steps[0] - low, high + 1 - steps[0]) if steps else 1
-    if steps != list(range(steps[0], high + 1, q)) if steps else False:
-        return None
     i = axis(position, box)
-    rest = (i * a).shift(values[0] - a * low)
-    if not steps:
-        return rest
-    if steps[0] - q > low:
+    line = (i * a).shift(values[0] - a * low)
+    if len(others) != 1:
+        return None if others else line
+    steps = [at for at, each in enumerate(growth, low + 1) if each != a]
+    first = steps[0]
+    q = steps[1] - first if len(steps) > 1 else max(first - low, high + 1 - first)
+    if first - q > low or steps != list(range(first, high + 1, q)):
         return None
-    return rest + floordiv(i.shift(q - steps[0]), q, box) * (others[0] - a)
+    return line + floordiv(i.shift(q - first), q, box) * (others[0] - a)
 
 
 def _nearest_multiple(expr: AxisExpr, g: int) -> tuple[AxisExpr, AxisExpr]:

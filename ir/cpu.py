@@ -177,6 +177,18 @@ class Fence(Node, frozen=True):
     """Streamed stores before it are seen by whatever starts after it."""
 
 
+class Transpose(Node, frozen=True):
+    """lanes × lanes elements turned: element j of row i of `source` becomes element i of row j of `buffer`. Rows
+    start at the offsets and are `step` elements apart."""
+
+    buffer: str
+    offset: AxisExpr
+    step: int
+    source: str
+    source_offset: AxisExpr
+    source_step: int
+
+
 class Scratch(Node, frozen=True):
     """A buffer on the stack of the block, not initialised."""
 
@@ -185,7 +197,9 @@ class Scratch(Node, frozen=True):
     elements: int
 
 
-Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch"]
+Stmt: TypeAlias = Union[
+    "Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch", "Transpose"
+]
 
 
 class Param(msgspec.Struct, frozen=True):

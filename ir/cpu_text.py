@@ -24,6 +24,7 @@ from ir.cpu import (
     Scratch,
     Stmt,
     Store,
+    Transpose,
     Value,
     Within,
 )
@@ -84,6 +85,14 @@ class _Printer:
                     yield from self.block(stmt.orelse, depth + 1)
             case Fence():
                 yield f"{pad}fence"
+            case Transpose():
+                to, source = self._index(stmt.offset), self._index(stmt.source_offset)
+                turned = f"transpose {stmt.source}[{source} : rows {stmt.source_step} apart]"
+                yield f"{pad}{stmt.buffer}[{to} : rows {stmt.step} apart] := {turned}"
+            case Transpose():
+                into = f"{stmt.buffer}[{self._index(stmt.offset)} : rows {stmt.step} apart]"
+                source = f"{stmt.source}[{self._index(stmt.source_offset)} : rows {stmt.source_step} apart]"
+                yield f"{pad}{into} := turned {source}"
             case Scratch():
                 yield f"{pad}scratch {stmt.name}: {stmt.dtype}[{stmt.elements}]"
 

@@ -157,6 +157,8 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
 
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
     """Σ lhs·rhs in the accumulator's precision, as one matrix product per point of the axes that both share."""
+    if 0 in op.shape:
+        return np.empty(op.shape, storage(dtype(op.dtype), wide))
     accumulator = _accumulator(op, dtypes, wide)
     rank = len(op.domain)
     kept = range(len(op.shape))

@@ -90,7 +90,7 @@ def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array)
 def _summed(wrong: Array, judged: Array, got: Array, truth: Array) -> Verdict:
     note = ""
     if wrong.any():
-        at = tuple(int(each[0]) for each in np.nonzero(wrong))
+        at = tuple(map(int, np.argwhere(wrong)[0]))
         note = f"{int(wrong.sum())} of {wrong.size} elements, the first at {list(at)}: {got[at]}, not {truth[at]}"
     return Verdict(int(wrong.sum()), int(judged.sum()), int(judged.size), note)
 

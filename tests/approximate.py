@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from eqsat.assemble import Assembly, assemble
@@ -13,14 +14,17 @@ from eqsat.egraph_view import EGraphView
 from eqsat.extract import Cover
 from eqsat.saturate import saturate
 from eqsat.targets import cpu_target
+from ir.dtype import DType
 from ir.module import verify as verify_module
 from ir.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
 from ir.region_playback import play_module
 from ir.region_work import region_bytes, region_flops
+from ir.rule import Rule
 from ir.target import Target
-from ir.tiny import Graph
+from ir.term_text import scalar
+from ir.tiny import Graph, Imm
 from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from ir.uop_numpy import Array
@@ -57,36 +61,36 @@ class ApproximatePricer:
         return lower_bound_ns(flops, bytes_moved, self.target)
 
 
-def saturated(source: Any) -> tuple[Graph, EGraphView]:
-    """A graph and its e-graph under all rules."""
+def saturated(source: Any, rules: Sequence[Rule] = RULES) -> tuple[Graph, EGraphView]:
+    """A graph and its e-graph under these rules."""
     graph = load(source)[0]
-    return graph, saturate(graph, RULES)[0]
+    return graph, saturate(graph, rules)[0]
 
 
-def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
-    """Normal floats, small integers; by tensor_id."""
-    rng = np.random.default_rng(seed)
-    made = {}
-    for tensor, node in graph.inputs.items():
-        type_ = graph.types[node.id]
-        if type_.dtype.is_float:
-            made[tensor] = rng.standard_normal(type_.shape).astype(type_.dtype.numpy)
-        else:
-            made[tensor] = rng.integers(0, 3, type_.shape).astype(type_.dtype.numpy)
-    return made
+def with_held_numbers(graph: Graph) -> Graph:
+    """The graph with its immediates and fills as their dtypes hold them, as terms and regions have them."""
+
+    def held(value: Any, element: DType) -> Any:
+        return scalar(value, element)[()].item()
+
+    nodes = []
+    for node in graph.nodes:
+        operands = zip(node.src, graph.operand_types(node), strict=True)
+        src = tuple(Imm(held(each.value, type_.dtype)) if isinstance(each, Imm) else each for each, type_ in operands)
+        numbers = {key: held(node.arg[key], graph.types[node.id].dtype) for key in ("value", "init") if key in node.arg}
+        nodes.append(msgspec.structs.replace(node, src=src, arg=node.arg.with_(**numbers)))
+    return Graph.build(nodes, graph.outputs)
 
 
 def check(
     cover: Cover, view: EGraphView, graph: Graph, inputs: Mapping[str, Array], constants: tuple[str, ...] = ()
 ) -> Assembly:
-    """Assemble, verify, play: equal to the graph's playback in fp64.
-
-    Terms hold immediates rounded to their dtype, the graph's wide playback does not: hence the tolerance.
-    """
+    """Assemble, verify, play: equal to the graph's playback in fp64, where no rounding hides a difference."""
     assembly = assemble(cover, view, graph, constants)
     verify_module(assembly.module)
     found = play_module(assembly.module, inputs, wide=True)
-    for name, got, wanted in zip(graph.outputs, found, playback(graph, inputs, wide=True), strict=True):
-        assert got.shape == wanted.shape, name
-        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7, err_msg=name)
+    wanted = playback(with_held_numbers(graph), inputs, wide=True)
+    for name, got, want in zip(graph.outputs, found, wanted, strict=True):
+        assert got.shape == want.shape, name
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9, err_msg=name)
     return assembly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from codegen.lower_contraction import lower_contraction
 from codegen.machine import machine, restricted
 from codegen.poly_view_to_poly_core import poly_core
 from codegen.toolchain import compile_flags, find_compiler
+from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.plan import Plan
@@ -125,6 +127,8 @@ def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Pl
 def test_kernels_play_as_the_region(group: str) -> None:
     cases = [(region, plan) for region in GROUPS[group] for plan in various(region)]
     built = Built(cases)
+    for kernel in built.kernels():
+        verify(kernel)
     for i, (region, _) in enumerate(cases):
         assert_plays(built, i, values_of(region))
 
@@ -273,3 +277,33 @@ def test_gather_and_index_prologues_are_evaluated_in_place() -> None:
     built = Built(cases)
     for i in range(len(cases)):
         assert_plays(built, i, values_of(region))
+
+
+def random_region(draw: random.Random) -> Region:
+    """A convolution or matrix product of any small size and layout."""
+    if draw.random() < 0.5:
+        groups, kernel, pad = draw.choice([1, 1, 2, 3]), draw.choice([1, 2, 3, 5]), draw.choice([0, 1, 2])
+        stride, dilation = draw.choice([1, 1, 2, 3]), draw.choice([1, 1, 2])
+        size = (draw.randint(9, 20), draw.randint(9, 40))
+        channels = (groups * draw.choice([1, 2, 3, 5, 16]), groups * draw.choice([1, 2, 3, 7, 16, 33]))
+        batch = draw.choice([1, 1, 2, 3])
+        return regions.conv(batch, *channels, size, kernel, stride, pad, dilation, groups=groups)
+    m, n = (draw.choice([1, 2, 3, 7, 16, 17, 31, 33, 64, 100, 130]) for _ in range(2))
+    k = draw.choice([1, 2, 5, 16, 17, 64, 100, 1030, 2100])
+    turned = {name: draw.random() < 0.4 for name in ("lhs_t", "rhs_t", "out_t", "share_rhs")}
+    batch_axes = draw.choice([(), (), (2,), (2, 3)])
+    return regions.matmul(batch_axes, m, n, k, dtype=draw.choice(["fp32", "fp32", "fp64", "i32"]), **turned)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_random_regions_with_random_plans(seed: int) -> None:
+    draw = random.Random(seed)
+    cases = []
+    for _ in range(40):
+        region = random_region(draw)
+        plans = plans_of(region, target_of(units=draw.choice([1, 2, 4])))
+        cases.append((region, draw.choice(plans)[0]))
+    built = Built(cases)
+    for i, (region, _) in enumerate(cases):
+        assert_plays(built, i, values_of(region, seed))

@@ -63,6 +63,15 @@ def scanned(fn: str, kind: str, m: int, n: int, axis: int) -> Region:
     return r.region("scanned", [r.buffer("X", over, kind)], body, over, dtype=kind)
 
 
+def padded_scan(n: int) -> Region:
+    """A running sum that enters and leaves padding."""
+    over = (3, n + 3)
+    body = [
+        Let("S", Op("scan", "sum", "fp32", over, (r.read("X", over, "i0", "i1 - 2", pad={1: n}, fill=1.5),), axis=1))
+    ]
+    return r.region("padded_scan", [r.buffer("X", (3, n))], body, over)
+
+
 def moments(m: int, n: int) -> Region:
     """Two reductions over the same axes, two outputs."""
     over = (m, n)
@@ -105,7 +114,15 @@ STRUCTURES = [
     *(r.total((30, 40, 50)), r.total((300, 400, 3)), r.row_max_of_scaled(), r.sum_of_exp(5, 70), r.normalize(5, 70)),
     *(r.centre_rows(), r.centre_rows(4, 90), r.cumsum(), r.cumsum(20, 30, 0), r.cumsum(20, 33, 1)),
     *(r.cumsum(600, 300, 1), r.cumsum(1, 1), r.cumsum(0, 3), r.cumsum(5, 1), r.cumsum(3, 70, 1, "max")),
-    *(r.maxpool(), r.maxpool(2, 3, (20, 45)), r.maxpool(1, 64, (33, 40)), moments(5, 90), moments(100, 900)),
+    *(
+        padded_scan(4),
+        padded_scan(40),
+        r.maxpool(),
+        r.maxpool(2, 3, (20, 45)),
+        r.maxpool(1, 64, (33, 40)),
+        moments(5, 90),
+        moments(100, 900),
+    ),
 ]
 EXACT = [
     *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),

@@ -1,0 +1,70 @@
+"""Writes docs/walkthrough.md: one program through every stage. `python -m docs.make_walkthrough`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from codegen.region_facts import region_facts
+from eqsat import pipeline
+from eqsat.clock import Clock
+from eqsat.model import read_model
+from eqsat.options import Options
+from eqsat.targets import cpu_target
+from ir.serde import to_builtins
+
+PAGE = Path(__file__).parent / "walkthrough.md"
+TEMPLATE = Path(__file__).parent / "walkthrough.template.md"
+MODEL = Path(__file__).parent / "gemm_bias_relu.json"
+DIMS = {"M": 50, "N": 100, "K": 30}
+TARGET = cpu_target(arch="avx512", cores=2, lanes=16, clock_hz=3e9, source="an example: the same on every machine")
+SHOWN = 60
+"""Lines of C text that the page shows."""
+
+
+def page() -> str:
+    """The page's text."""
+    bound = read_model(MODEL.read_text(encoding="utf-8"), {}).bind(DIMS, strict=False)
+    artifact = pipeline.optimize(bound, TARGET, Options(), Clock())
+    (call,), (price,) = artifact.module.calls, artifact.prices
+    facts = region_facts(call.region)
+    stats = artifact.stats
+    text = next(iter(artifact.kernels.values())).splitlines()
+    matches = {rule: count for rule, count in stats.saturation.matches.items() if count}
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        frontend=bound.frontend,
+        dims=", ".join(f"{name} = {size}" for name, size in DIMS.items()),
+        tiny=bound.graph,
+        kernels_before=stats.kernels_before,
+        nodes=stats.saturation.nodes,
+        classes=stats.saturation.classes,
+        matches="\n".join(f"{rule:<28} {count}" for rule, count in matches.items()),
+        candidates=stats.candidates,
+        kernels_after=stats.kernels_after,
+        rules=", ".join(f"`{rule}`" for rule in sorted(set(call.rules))),
+        region=call.region,
+        indexbook=_json(facts.book.to_dump()),
+        poly_view=_json(facts.view.to_dump()),
+        poly_core=_json(_verdicts(facts.core.to_dump())),
+        price=f"{price.time_ns / 1e3:.2f}",
+        bound=price.bound,
+        plan=_json(to_builtins(price.plan)),
+        shown=SHOWN,
+        lines=len(text),
+        c="\n".join(text[:SHOWN]),
+    )
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False)
+
+
+def _verdicts(report: dict[str, Any]) -> dict[str, Any]:
+    """The report without its long lists of accesses."""
+    return {key: value for key, value in report["analysis"].items() if key not in ("accesses", "sites")}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

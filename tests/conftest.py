@@ -1,0 +1,20 @@
+"""What every test finds: a cache of its own, so that no earlier run decides what a test sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """EQSAT_CACHE_DIR is a folder of this session."""
+    before = os.environ.get("EQSAT_CACHE_DIR")
+    os.environ["EQSAT_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["EQSAT_CACHE_DIR"]
+    else:
+        os.environ["EQSAT_CACHE_DIR"] = before

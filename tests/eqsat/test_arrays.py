@@ -1,0 +1,222 @@
+"""Arrays at the edge: what is taken, what is refused, what comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from eqsat.arrays import Family, adopt, family_of, give_back, shape_of, writable
+from ir.diagnostics import EqsatError, Kind
+from ir.dtype import DTYPES, bf16, bool_, fp16, fp32, i8, i64
+
+
+class OnDevice:
+    """An array that only a GPU can read."""
+
+    shape = (2,)
+    __cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (1, False), "version": 3}
+
+
+class DlpackOnDevice:
+    shape = (2,)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("a device array must not be read")
+
+
+class ByDlpack:
+    """Nothing but the DLPack protocol."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self._array.__dlpack__(**keywords)
+
+
+class ByArray:
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self._array
+
+
+class Broken:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("no")
+
+
+def refused(value: Any, wanted: Any = fp32, shape: tuple[int, ...] | None = None) -> str:
+    with pytest.raises(EqsatError) as caught:
+        adopt("x", value, wanted, shape)
+    assert caught.value.kind is Kind.INPUT_MISMATCH
+    assert caught.value.diagnostics[0].at == "x"
+    return str(caught.value)
+
+
+def test_a_contiguous_array_is_taken_without_a_copy() -> None:
+    x = np.ones((2, 3), np.float32)
+    assert adopt("x", x, fp32, (2, 3)) is x
+    assert np.shares_memory(adopt("x", torch.from_numpy(x), fp32, (2, 3)), x)
+    assert np.shares_memory(adopt("x", ByDlpack(x), fp32, (2, 3)), x)
+    assert np.shares_memory(adopt("x", ByArray(x), fp32, (2, 3)), x)
+
+
+@pytest.mark.parametrize("name", list(DTYPES))
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3)])
+def test_every_dtype_goes_in_and_out_by_torch(name: str, shape: tuple[int, ...]) -> None:
+    element = DTYPES[name]
+    x = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(element.numpy)
+    tensor = give_back(x.copy(), Family.TORCH)
+    assert isinstance(tensor, torch.Tensor)
+    assert tuple(tensor.shape) == shape
+    back = adopt("x", tensor, element, shape)
+    assert back.dtype == element.numpy
+    np.testing.assert_array_equal(back, x)
+
+
+def test_a_torch_bf16_view_and_one_that_needs_grad() -> None:
+    tensor = torch.arange(12, dtype=torch.float32).reshape(3, 4).to(torch.bfloat16)
+    np.testing.assert_array_equal(adopt("x", tensor.T, bf16, (4, 3)).astype(np.float32), tensor.T.float().numpy())
+    grown = torch.ones(3, requires_grad=True)
+    np.testing.assert_array_equal(adopt("x", grown, fp32, (3,)), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::2],
+        lambda x: x[::-1],
+        lambda x: x[:, ::-2],
+        lambda x: x.T,
+        lambda x: np.broadcast_to(x[:1], x.shape),
+        np.asfortranarray,
+    ],
+)
+def test_any_strides_are_read_right(view: Any) -> None:
+    x = view(np.arange(20, dtype=np.float32).reshape(4, 5))
+    taken = adopt("x", x, fp32, x.shape)
+    assert taken.flags.c_contiguous
+    np.testing.assert_array_equal(taken, x)
+
+
+def test_an_unaligned_array_is_copied() -> None:
+    raw = np.zeros(4 * 5 + 1, np.uint8)
+    x = raw[1:].view(np.float32)
+    assert not x.flags.aligned
+    assert adopt("x", x, fp32, (5,)).flags.aligned
+
+
+def test_a_read_only_array_is_taken() -> None:
+    x = np.ones(3, np.float32)
+    x.flags.writeable = False
+    assert adopt("x", x, fp32, (3,)) is x
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "shape"),
+    [(2, fp32, ()), (True, fp16, ()), (1.5, bf16, ()), ([[1, 2], [3, 4]], fp32, (2, 2)), ([], i64, (0,)), ((1,), i8, (1,))],
+)
+def test_python_numbers_take_the_dtype(value: Any, wanted: Any, shape: tuple[int, ...]) -> None:
+    taken = adopt("x", value, wanted, shape)
+    assert taken.dtype == wanted.numpy
+    np.testing.assert_array_equal(taken.astype(np.float64), np.asarray(value, np.float64))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (1.5, i64),
+        (2, bool_),
+        (300, i8),
+        ([1, [2]], fp32),
+        ("text", fp32),
+        (["a"], fp32),
+        (None, fp32),
+        ({}, fp32),
+        ([None], fp32),
+        (object(), fp32),
+        (Broken(), fp32),
+        (np.float64(1), fp32),
+        (np.ones(2, np.complex64), fp32),
+        (np.ones(2, ">f4"), fp32),
+        (torch.ones(2, dtype=torch.complex64), fp32),
+        (torch.ones(2).to_sparse(), fp32),
+        (torch.ones(2, device="meta"), fp32),
+    ],
+)
+def test_what_is_no_array_of_the_dtype_is_refused(value: Any, wanted: Any) -> None:
+    refused(value, wanted)
+
+
+def test_the_message_names_dtypes_and_shapes() -> None:
+    assert "fp64" in refused(np.ones(3))
+    assert "[3]" in refused(np.ones(3, np.float32), shape=(1, 3))
+    assert "bf16" in refused(torch.ones(3, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("value", [OnDevice(), DlpackOnDevice()])
+def test_device_arrays_are_refused(value: Any) -> None:
+    assert "device" in refused(value)
+    with pytest.raises(EqsatError, match="device"):
+        shape_of("x", value)
+
+
+def test_shapes_are_read_without_a_copy() -> None:
+    assert shape_of("x", [[1, 2, 3]]) == (1, 3)
+    assert shape_of("x", torch.ones(4, 2, dtype=torch.bfloat16).T) == (2, 4)
+    assert shape_of("x", 1.0) == ()
+
+
+def test_one_tensor_makes_the_family_torch() -> None:
+    assert family_of([np.ones(1), torch.ones(1)]) is Family.TORCH
+    assert family_of([np.ones(1), [1]]) is Family.NUMPY
+    assert family_of([]) is Family.NUMPY
+
+
+def test_results_are_written_into_the_callers_memory() -> None:
+    array, tensor = np.zeros((2, 2), np.float32), torch.zeros(2, 2, dtype=torch.bfloat16)
+    assert writable("y", array, fp32, (2, 2)) is array
+    writable("y", tensor, bf16, (2, 2))[0, 1] = 3
+    assert tensor[0, 1] == 3
+    assert writable("y", torch.zeros(0, 2), fp32, (0, 2)).shape == (0, 2)
+
+
+def _read_only() -> np.ndarray:
+    array = np.zeros((2, 2), np.float32)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.zeros((2, 3), np.float32),
+        np.zeros((2, 2), np.float64),
+        np.zeros((2, 4), np.float32)[:, ::2],
+        np.zeros((2, 2), np.float32).T[::-1],
+        _read_only(),
+        torch.zeros(2, 2, dtype=torch.float64),
+        torch.zeros(2, 4)[:, ::2],
+        ByArray(np.zeros((2, 2), np.float32)),
+        [[0.0, 0.0], [0.0, 0.0]],
+        OnDevice(),
+        None,
+        np.zeros((2, 2), ml_dtypes.bfloat16),
+    ],
+)
+def test_out_must_be_the_right_memory(out: Any) -> None:
+    with pytest.raises(EqsatError) as caught:
+        writable("y", out, fp32, (2, 2))
+    assert caught.value.kind is Kind.INPUT_MISMATCH

@@ -1,0 +1,142 @@
+"""The module of a cover: slots, lifetimes, the arena, and what each call says of itself."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eqsat.arena import ALIGNMENT, Interval, pack
+from eqsat.assemble import Assembly, assemble
+from eqsat.extract import extract
+from ir.diagnostics import EqsatError
+from ir.module import Module, verify
+from ir.serde import from_json, to_json
+from ir.tiny import Graph
+from tests import graphs
+from tests.approximate import ApproximatePricer, check, saturated
+from tests.graphs import Tiny
+from tests.strategies import random_inputs
+
+
+def assembled(graph: Graph, constants: tuple[str, ...] = ()) -> Assembly:
+    bound, view = saturated(graph)
+    cover = extract(view, bound.outputs, ApproximatePricer(), constants=constants)
+    return assemble(cover, view, bound, constants)
+
+
+def chain(depth: int = 6) -> Graph:
+    t = Tiny()
+    x = t.input("x", 32, 32)
+    for layer in range(depth):
+        x = t.op("RELU", t.linear(x, f"l{layer}", 32))
+    return t.graph(x)
+
+
+def test_a_module_is_valid_and_survives_json() -> None:
+    module = assembled(graphs.attention(), ()).module
+    verify(module)
+    assert from_json(to_json(module), Module) == module
+    assert "return" in str(module)
+
+
+def test_two_buffers_are_enough_for_a_chain() -> None:
+    module = assembled(chain()).module
+    assert module.arena_bytes == 2 * 32 * 32 * 4
+    assert [slot.role for slot in module.slots].count("arena") == 5
+    assert len(module.regions) == 1
+    assert {call.region.name for call in module.calls} == {"dot_add_relu"}
+
+
+def test_the_signature_is_the_graphs() -> None:
+    t = Tiny()
+    x, unused, w = t.input("x", 4), t.input("unused", 4), t.input("w", 4)
+    y = t.op("ADD", x, w)
+    module = assembled(t.graph(y, x, y), ("w",)).module
+    assert module.inputs == ("x", "unused")
+    assert module.constants == ("w",)
+    assert module.outputs == ((y, y), (x, "x"), (y, y))
+    assert unused in {node.id for node in t.nodes}
+
+
+def test_calls_know_their_uops_and_rules() -> None:
+    graph = graphs.gemm_bias_relu()
+    (call,) = assembled(graph).module.calls
+    assert set(call.uops) == {node.id for node in graph.nodes if node.uop != "INPUT"}
+    assert {"sum_of_products", "compose_load"} <= set(call.rules)
+
+
+def test_compile_time_calls_come_first_and_write_constants() -> None:
+    t = Tiny()
+    x, w = t.input("x", 8), t.input("w", 8)
+    graph = t.graph(t.op("MUL", x, t.op("RSQRT", w)))
+    module, prices = assembled(graph, ("w",))
+    assert [call.when for call in module.calls] == ["compile", "run"]
+    assert len(prices) == 1
+    roles = {slot.name: slot.role for slot in module.slots}
+    assert roles[module.calls[0].writes[0]] == "constant"
+    assert module.constants == ("w",)
+
+
+def test_names_do_not_collide() -> None:
+    t = Tiny()
+    x = t.input("n2", 4)
+    y = t.op("EXP", x)
+    z = t.op("MUL", t.reduce("SUM", y, 0), 2.0)
+    assert z == "n3"
+    graph, view = saturated(t.graph(z, y, t.reduce("MAX", y, 0)))
+    cover = extract(view, graph.outputs, ApproximatePricer())
+    module = check(cover, view, graph, random_inputs(graph, np.random.default_rng(0))).module
+    assert len({slot.name for slot in module.slots}) == len(module.slots)
+
+
+def _overlapping(module: Module) -> Module:
+    slots = tuple(msgspec.structs.replace(slot, offset=0) for slot in module.slots)
+    return msgspec.structs.replace(module, slots=slots)
+
+
+def _reordered(module: Module) -> Module:
+    return msgspec.structs.replace(module, calls=module.calls[::-1])
+
+
+def _without_call(module: Module) -> Module:
+    return msgspec.structs.replace(module, calls=module.calls[:-1])
+
+
+def _small_arena(module: Module) -> Module:
+    return msgspec.structs.replace(module, arena_bytes=64)
+
+
+@pytest.mark.parametrize("broken", [_overlapping, _reordered, _without_call, _small_arena])
+def test_the_verifier_finds_broken_modules(broken: object) -> None:
+    module = assembled(chain()).module
+    with pytest.raises(EqsatError):
+        verify(broken(module))  # type: ignore[operator]
+
+
+intervals = st.lists(
+    st.builds(
+        lambda first, length, size: Interval(first, first + length, size),
+        st.integers(0, 20),
+        st.integers(0, 6),
+        st.integers(0, 1000),
+    ),
+    max_size=24,
+)
+
+
+@given(intervals)
+def test_the_arena_holds_everything_apart(each: list[Interval]) -> None:
+    offsets, size = pack(each)
+    for i, a in enumerate(each):
+        assert offsets[i] % ALIGNMENT == 0
+        assert offsets[i] + a.size <= size
+        for j, b in enumerate(each[:i]):
+            together = a.first <= b.last and b.first <= a.last
+            assert not together or offsets[i] + a.size <= offsets[j] or offsets[j] + b.size <= offsets[i]
+    aligned = [-(-one.size // ALIGNMENT) * ALIGNMENT for one in each]
+    assert size <= sum(aligned)
+    assert size >= max(
+        (sum(s for one, s in zip(each, aligned, strict=True) if one.first <= t <= one.last) for t in range(27)),
+        default=0,
+    )

@@ -1,0 +1,268 @@
+"""A compiled program: calls by name and position, families of arrays, out=, shapes, threads."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from eqsat import Program, optimize_and_compile
+from eqsat import tensor as t
+from ir.diagnostics import EqsatError, Kind
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((5, 7), dtype=np.float32)
+B = RNG.standard_normal((5, 7), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def affine() -> Program:
+    """2a − b"""
+    return optimize_and_compile(t.input("a", (5, 7)) * 2 - t.input("b", (5, 7)), threads=1)
+
+
+@pytest.fixture(scope="module")
+def halves() -> Program:
+    """x / 2 in bf16"""
+    return optimize_and_compile(t.input("x", (3, 4), "bf16") * 0.5, threads=1)
+
+
+@pytest.fixture(scope="module")
+def several() -> Program:
+    """Outputs: a result, an input, a constant, the result again."""
+    x = t.input("x", (4, 3))
+    y = (x + 1).relu()
+    return optimize_and_compile([y, x, t.constant(np.arange(3, dtype=np.float32)), y], threads=1)
+
+
+@pytest.fixture(scope="module")
+def free() -> Program:
+    """x @ w where M, K and N are free."""
+    return optimize_and_compile(
+        {
+            "uops": [
+                {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", "K"]}},
+                {"id": "w", "uop": "INPUT", "arg": {"tensor_id": "w", "dtype": "fp32", "shape": ["K", "N"]}},
+                {"id": "x3", "uop": "RESHAPE", "src": ["x"], "arg": {"result_shape": ["M", 1, "K"]}},
+                {"id": "wt", "uop": "PERMUTE", "src": ["w"], "arg": {"perm": [1, 0]}},
+                {"id": "p", "uop": "MUL", "src": ["x3", "wt"]},
+                {"id": "y", "uop": "REDUCE", "src": ["p"], "arg": {"op": "SUM", "axes": [2], "dtype": "fp32"}},
+            ]
+        },
+        threads=1,
+    )
+
+
+def mismatch(program: Program, *args: Any, **named: Any) -> str:
+    with pytest.raises(EqsatError) as caught:
+        program(*args, **named)
+    assert caught.value.kind is Kind.INPUT_MISMATCH
+    return str(caught.value)
+
+
+def test_calls_by_name_by_position_and_mixed(affine: Program) -> None:
+    assert affine.arguments == ("a", "b")
+    for result in (affine(A, B), affine(a=A, b=B), affine(b=B, a=A), affine(A, b=B)):
+        assert isinstance(result, np.ndarray)
+        np.testing.assert_allclose(result, 2 * A - B, rtol=1e-6)
+
+
+def test_wrong_arguments_are_named(affine: Program) -> None:
+    assert "missing = [b]" in mismatch(affine, A)
+    assert "unknown = [c]" in mismatch(affine, A, B, c=A)
+    assert "twice = [a]" in mismatch(affine, A, B, a=A)
+    assert "3 arguments" in mismatch(affine, A, B, A)
+    assert "[7, 5]" in mismatch(affine, A, B.T)
+    assert "fp64" in mismatch(affine, A, B.astype(np.float64))
+    assert "`b`" in mismatch(affine, A, None)
+
+
+def test_any_view_of_an_array_is_read_right(affine: Program) -> None:
+    wide = RNG.standard_normal((10, 14), dtype=np.float32)
+    a, b = wide[::2, ::2], wide[::-2, ::-2]
+    np.testing.assert_allclose(affine(a, b), 2 * a - b, rtol=1e-6)
+    np.testing.assert_allclose(affine(a, np.asfortranarray(B)), 2 * a - B, rtol=1e-6)
+
+
+def test_torch_in_torch_out(affine: Program) -> None:
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    for result in (affine(a, b), affine(A, b), affine(a.T.contiguous().T, b)):
+        assert isinstance(result, torch.Tensor)
+        torch.testing.assert_close(result, 2 * a - b)
+
+
+def test_bf16_in_both_families(halves: Program) -> None:
+    x = RNG.standard_normal((3, 4)).astype(ml_dtypes.bfloat16)
+    result = halves(x)
+    assert result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result, x * ml_dtypes.bfloat16(0.5))
+    tensor = torch.randn(4, 3).to(torch.bfloat16).T
+    found = halves(x=tensor)
+    assert found.dtype is torch.bfloat16
+    torch.testing.assert_close(found, tensor * 0.5)
+
+
+def test_out_is_written_and_returned(affine: Program) -> None:
+    out = np.full((5, 7), np.nan, np.float32)
+    assert affine(A, B, out=out) is out
+    np.testing.assert_allclose(out, 2 * A - B, rtol=1e-6)
+    tensor = torch.zeros(5, 7)
+    assert affine(A, B, out=tensor) is tensor
+    np.testing.assert_allclose(tensor.numpy(), 2 * A - B, rtol=1e-6)
+
+
+def test_out_may_be_an_input(affine: Program) -> None:
+    a = A.copy()
+    affine(a, B, out=a)
+    np.testing.assert_allclose(a, 2 * A - B, rtol=1e-6)
+    both = np.concatenate([A, B])
+    affine(both[:5], both[4:9], out=both[2:7])
+    np.testing.assert_allclose(both[2:7], 2 * A - np.concatenate([A, B])[4:9], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.zeros((7, 5), np.float32),
+        np.zeros((5, 7), np.float64),
+        np.zeros((7, 5), np.float32).T,
+        (np.zeros((5, 7), np.float32), np.zeros((5, 7), np.float32)),
+        (),
+    ],
+)
+def test_an_unfit_out_is_refused(affine: Program, out: Any) -> None:
+    mismatch(affine, A, B, out=out)
+
+
+def test_several_outputs(several: Program) -> None:
+    x = RNG.standard_normal((4, 3), dtype=np.float32)
+    wanted = (np.maximum(x + 1, 0), x, np.arange(3, dtype=np.float32), np.maximum(x + 1, 0))
+    results = several(x)
+    assert isinstance(results, tuple)
+    for result, expected in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    results[1][:] = 7
+    assert not (x == 7).any(), "an output that is an input is a copy"
+    assert not np.shares_memory(results[0], results[3])
+    results[2][:] = 7
+    np.testing.assert_array_equal(several(x)[2], wanted[2])
+    outs = tuple(np.empty_like(each) for each in wanted)
+    assert several(x, out=outs) is outs
+    for result, expected in zip(outs, wanted, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    mismatch(several, x, out=(outs[0], outs[1], outs[2], outs[0]))
+
+
+def test_an_output_may_overwrite_the_input_that_another_output_is(several: Program) -> None:
+    x = RNG.standard_normal((4, 3), dtype=np.float32)
+    given, copy = x.copy(), np.empty_like(x)
+    several(given, out=(given, copy, np.empty(3, np.float32), np.empty_like(x)))
+    np.testing.assert_allclose(given, np.maximum(x + 1, 0), rtol=1e-6)
+    np.testing.assert_array_equal(copy, x)
+
+
+def test_empty_arrays_and_scalars() -> None:
+    empty, scalar = t.input("e", (0, 3)), t.input("s", ())
+    program = optimize_and_compile([empty + 1, empty.sum(0), scalar * 2, empty.max(0)], threads=1)
+    none, zeros, double, lowest = program(np.zeros((0, 3), np.float32), 4)
+    assert none.shape == (0, 3)
+    np.testing.assert_array_equal(zeros, np.zeros(3))
+    assert double.shape == ()
+    assert double == 8
+    np.testing.assert_array_equal(lowest, np.full(3, -np.inf))
+    tensors = program(torch.zeros(0, 3), torch.tensor(4.0))
+    assert [tuple(each.shape) for each in tensors] == [(0, 3), (3,), (), (3,)]
+    outs = tuple(torch.zeros_like(each) for each in tensors)
+    assert program(torch.zeros(0, 3), torch.tensor(4.0), out=outs)[2] == 8
+
+
+def test_an_input_that_nothing_reads_is_still_an_argument() -> None:
+    x = {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": [2]}}
+    z = {"id": "z", "uop": "INPUT", "arg": {"tensor_id": "z", "dtype": "i32", "shape": [3]}}
+    program = optimize_and_compile({"uops": [z, x, {"id": "y", "uop": "NEG", "src": ["x"]}]}, threads=1)
+    assert program.arguments == ("z", "x")
+    np.testing.assert_array_equal(program(np.zeros(3, np.int32), np.ones(2, np.float32)), [-1, -1])
+    mismatch(program, np.zeros(4, np.int32), np.ones(2, np.float32))
+
+
+def test_names_that_python_uses_itself() -> None:
+    program = optimize_and_compile(t.input("self", (2,)) + t.input("args", (2,)), threads=1)
+    np.testing.assert_array_equal(program(self=np.ones(2, np.float32), args=np.ones(2, np.float32)), [2, 2])
+    assert program.profile(self=np.ones(2, np.float32), args=np.ones(2, np.float32), repeats=1)
+
+
+def test_free_dims_specialise_per_shape(free: Program) -> None:
+    for m, k, n in [(4, 5, 6), (3, 1, 2), (4, 5, 6), (1, 1, 1)]:
+        x, w = RNG.standard_normal((m, k), dtype=np.float32), RNG.standard_normal((k, n), dtype=np.float32)
+        np.testing.assert_allclose(free(x, w), x @ w, rtol=1e-5, atol=1e-6)
+    assert free.variants[0] == {"M": 4, "K": 5, "N": 6}
+    assert len(free.variants) == 3
+
+
+def test_shapes_that_contradict_each_other(free: Program) -> None:
+    before = len(free.variants)
+    with pytest.raises(EqsatError) as caught:
+        free(np.zeros((2, 3), np.float32), np.zeros((4, 2), np.float32))
+    assert caught.value.kind is Kind.AXIS_SIZE_MISMATCH
+    mismatch(free, np.zeros(3, np.float32), np.zeros((3, 2), np.float32))
+    assert len(free.variants) == before
+
+
+def test_many_threads_call_one_program(free: Program) -> None:
+    jobs = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        m = (4, 3, 2)[seed % 3]
+        x, w = rng.standard_normal((m, 5), dtype=np.float32), rng.standard_normal((5, 6), dtype=np.float32)
+        jobs.append((x, w))
+    start = threading.Barrier(8)
+
+    def call(job: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        if job[0] is jobs[0][0]:
+            start.reset()
+        results = [free(*job) for _ in range(20)]
+        assert all(np.array_equal(results[0], each) for each in results)
+        return results[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(call, jobs))
+    for (x, w), y in zip(jobs, found, strict=True):
+        np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_thread_counts_give_the_same_bits() -> None:
+    x = t.input("x", (65, 129))
+    y = ((x @ t.input("w", (129, 67))).relu() * 1.5).sum(0)
+    one, two = (optimize_and_compile(y, threads=threads) for threads in (1, 2))
+    given = one.random_inputs()
+    assert one(**given).tobytes() == two(**given).tobytes()
+    np.testing.assert_allclose(one(**given), (np.maximum(given["x"] @ given["w"], 0) * 1.5).sum(0), rtol=1e-5)
+
+
+def test_profile_measures_every_kernel(affine: Program) -> None:
+    reports = affine.profile(A, B, repeats=3)
+    assert [each.name for each in reports] == [each.name for each in affine.kernels]
+    assert all(each.measured_ns is not None and each.measured_ns >= 0 for each in reports)
+    assert all(each.measured_ns is None for each in affine.kernels)
+    with pytest.raises(EqsatError):
+        affine.profile(A, B, repeats=0)
+    with pytest.raises(EqsatError):
+        affine.profile(A)
+
+
+def test_a_program_tells_of_itself(affine: Program) -> None:
+    assert affine.cost == sum(kernel.estimated_ns for kernel in affine.kernels) > 0
+    assert "1 kernels for cpu" in repr(affine)
+    assert affine.kernels[0].function in affine.source()
+    assert affine.kernels[0].function in affine.explain()
+    assert affine.stats.kernels_before == 2
+    assert affine.stats.kernels_after == 1
+    assert affine.kernels[0].flops == 2 * A.size
+    assert affine.kernels[0].bytes == 3 * A.nbytes
+    assert affine.verify(seed=3) == affine.verify(seed=3)
+    assert affine.variants == [{}]

@@ -1,0 +1,107 @@
+"""The path stage by stage, for tests: covers of a graph as modules, and modules as running code."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from codegen.executable import Executable
+from codegen.library import build
+from codegen.machine import machine
+from codegen.plans import plans
+from codegen.program_to_c import c_units, launch_table
+from codegen.region_facts import region_facts
+from eqsat.assemble import Assembly, assemble
+from eqsat.egraph_view import EGraphView
+from eqsat.extract import extract, random_cover
+from eqsat.pipeline import find_target, lower_module
+from eqsat.pricing import PlanPricer
+from eqsat.saturate import saturate
+from ir.module import Module
+from ir.pricer import Price
+from ir.region_playback import play_module
+from ir.rule import Exactness
+from ir.tiny import Graph
+from rules import select
+from tests.agree import disagreement
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@cache
+def pricer() -> PlanPricer:
+    """Prices for this machine's CPU."""
+    return PlanPricer(find_target("cpu"), region_facts, plans)
+
+
+def saturated(graph: Graph, exactness: Exactness = Exactness.ROUNDING) -> EGraphView:
+    view, _ = saturate(graph, select(None), exactness)
+    return view
+
+
+def best(graph: Graph, view: EGraphView) -> Assembly:
+    """The cover that the optimizer would choose."""
+    return assemble(extract(view, graph.outputs, pricer()), view, graph)
+
+
+def covered(graph: Graph, view: EGraphView, seed: int) -> Assembly:
+    """A random legal cover."""
+    return assemble(random_cover(view, graph.outputs, pricer(), random.Random(seed)), view, graph)
+
+
+def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], list[np.ndarray]]:
+    """The module's kernels, built and loaded: inputs → outputs in order. No constants."""
+    lowered = lower_module(module, prices)
+    table = launch_table(module, lowered)
+    library = build(c_units(lowered.values(), table, flush=True), machine())
+    executable = Executable(module, table, library, {}, 2)
+    memrefs = {slot.name: slot.memref for slot in module.slots}
+
+    def run(inputs: Arrays) -> list[np.ndarray]:
+        from ir.dtype import dtype
+
+        results = [memrefs[slot] for _, slot in module.outputs]
+        outputs = [np.empty(each.shape, dtype(each.dtype).numpy) for each in results]
+        given = [np.ascontiguousarray(inputs[name]).reshape(np.shape(inputs[name])) for name in module.inputs]
+        executable.run(given, outputs, 2)
+        return outputs
+
+    return run
+
+
+def complaint(graph: Graph, inputs: Arrays, got: Sequence[np.ndarray]) -> str:
+    """What is wrong with these outputs; empty when they agree with playback."""
+    verdicts = zip(graph.outputs, disagreement(graph, inputs, got), strict=True)
+    return "; ".join(f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong)
+
+
+def first_guilty_stage(graph: Graph, inputs: Arrays, covers: int = 12) -> tuple[str, str]:
+    """The first stage that fails on this program or computes something else than playback, and what it said;
+    ("", "") when none does."""
+    from ir.tiny_playback import playback
+
+    stage = "graph playback"
+    try:
+        playback(graph, inputs)
+        playback(graph, inputs, wide=True)
+        stage = "saturation"
+        view = saturated(graph)
+        for seed in range(covers):
+            stage = f"region playback of random cover {seed}"
+            module, _ = covered(graph, view, seed)
+            if wrong := complaint(graph, inputs, play_module(module, inputs)):
+                return stage, wrong
+        stage = "extraction"
+        module, prices = best(graph, view)
+        stage = "module playback"
+        if wrong := complaint(graph, inputs, play_module(module, inputs)):
+            return stage, wrong
+        stage = "C"
+        if wrong := complaint(graph, inputs, compiled(module, prices)(inputs)):
+            return stage, wrong
+    except Exception as error:
+        return stage, f"{type(error).__name__}: {error}"
+    return "", ""
