@@ -184,7 +184,6 @@ def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target
     caches = _caches(view, blocks) if algorithm == "outer" else ()
     tasks = view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn)
     parallel = _flops(view) >= SMALL_FLOPS and tasks > 1 and target.units > 1
-    turned = view.n > 1 and _turned(view)
     plan = Plan(
         arch=target.arch,
         algo_choice={"matmul": algorithm},
@@ -195,7 +194,7 @@ def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target
         cache=caches,
         predicate_tail=_tails(view, blocks, algorithm, target.lanes),
         epilogue=tuple(let.op.fn for let in view.region.body if _follows(view, let.name)),
-        layout_hints={"vector": "rhs" if view.vector else "lhs", "turned_store": turned},
+        layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )
     return plan, _work(view, blocks, algorithm, plan, max(tasks, 1), parallel, target)
 
@@ -301,7 +300,7 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
         cycles += elements * again * _pack_cycles(view, side, lanes)
     stores = view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
     blocks_k = -(-view.depth // blocks.bk) if blocks.bk else 1
-    each = (1.0 if plan.layout_hints.get("turned_store") else _STORE / lanes) * (1 + 0.5 * len(plan.epilogue))
+    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(plan.epilogue))
     return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
 
 

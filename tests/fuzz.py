@@ -30,6 +30,8 @@ from typing import Any
 
 import numpy as np
 
+import eqsat
+
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import dtype
 from ir.tiny import Graph, verify
@@ -125,7 +127,7 @@ def _models() -> tuple[dict[str, Any], ...]:
     """Programs as people write them, some over symbols."""
     from ir.tiny_parse import document_of
 
-    folder = Path(__file__).parent / "programs"
+    folder = Path(eqsat.__file__).parent / "programs"
     written = [document_of(path.read_text()) for path in sorted(folder.glob("*.json"))]
     sizes = {"M": 4, "N": 6, "K": 8, "B": 1, "H": 6, "W": 5, "Cout": 4, "Cin": 2, "Cin_total": 4, "Kh": 3, "Kw": 3, "G": 2}
     bound = [{**each, "dims": {**sizes, **each.get("dims", {})}} for each in written if "uops" in each]

@@ -154,6 +154,21 @@ def test_an_unknown_extractor_is_a_diagnostic() -> None:
         extract(view, graph.outputs, ApproximatePricer(), extractor="magic")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("build", "kernels", "regions"),
+    [(graphs.resnet50, 60, 50), (lambda: graphs.encoder(12, 32, 64, 4), 15 * 12, 40)],
+)
+def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: int) -> None:
+    graph, view = saturated(build())
+    constants = tuple(tensor for tensor in graph.inputs if tensor != "x")
+    cover = extract(view, graph.outputs, ApproximatePricer(), constants=constants)
+    running = [kernel for kernel in cover.kernels if kernel.price]
+    assert len(running) <= kernels
+    assert len({id(kernel.region) for kernel in running}) <= regions
+    assert cover.priced <= 100
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_random_covers_compute_the_same(case: str) -> None:
     graph, view = saturated(CASES[case][0]())
@@ -166,10 +181,10 @@ def test_random_covers_compute_the_same(case: str) -> None:
     assert len(counts) > 1, "every cover was the same"
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_graphs(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "size"), [*((seed, 12) for seed in range(40)), (1056, 16), (1139, 16)])
+def test_random_graphs(seed: int, size: int) -> None:
     rng = np.random.default_rng(seed)
-    graph = random_graph(rng, 12)
+    graph = random_graph(rng, size)
     constants = tuple(list(graph.inputs)[:1]) if seed % 3 == 0 else ()
     inputs = random_inputs(graph, rng)
     graph, view = saturated(graph)
