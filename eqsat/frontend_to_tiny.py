@@ -93,7 +93,7 @@ def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | 
     """The inputs, as many as the lowering takes, the mandatory ones present."""
     places = [each for each in _parameters(node.op) if each.kind is not each.KEYWORD_ONLY]
     many = any(each.kind is each.VAR_POSITIONAL for each in places)
-    least = sum(each.default is each.empty for each in places)
+    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in places)
     absent = [each.name for each, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
     missing = [name for name in absent if name in {each.name for each in places[:least]}]
     if missing or (len(inputs) > len(places) and not many):

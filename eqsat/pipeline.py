@@ -152,7 +152,7 @@ def folded(module: Module, constants: Mapping[str, np.ndarray]) -> dict[str, np.
             inputs = {buffer.name: values[slot] for buffer, slot in zip(call.region.inputs, call.reads, strict=True)}
             results = play_region(call.region, inputs)
             for buffer, slot in zip(call.region.outputs, call.writes, strict=True):
-                values[slot] = np.ascontiguousarray(results[buffer.name])
+                values[slot] = np.asarray(results[buffer.name], order="C")
     return values
 
 

@@ -261,17 +261,15 @@ def _that_compile(seed: int, graphs: dict[int, Graph], report: Report) -> Iterat
 def _large_report(seed: int, graphs: Mapping[int, Graph]) -> Report:
     """Programs too large to run are optimized and become C text all the same, or are refused."""
     from eqsat.clock import Clock
-    from eqsat.model import TinyModel
+    from eqsat.model import read_model
     from eqsat.options import Options
     from eqsat.pipeline import find_target, optimize
-    from ir.tiny_parse import parse
 
     report = Report()
     for index, graph in list(graphs.items())[:8]:
         try:
             with limited(TRY_SECONDS), contextlib.suppress(EqsatError):
-                bound = TinyModel(parse(graph.to_json()), {}).bind({}, False)
-                optimize(bound, find_target("cpu"), Options(), Clock(None))
+                optimize(read_model(graph, {}).bind({}, False), find_target("cpu"), Options(), Clock(None))
                 report.large += 1
         except Exception as error:
             report.findings.append(_load_finding(seed, index, graph.to_json(), error, "a large program"))

@@ -17,9 +17,10 @@ from codegen.region_facts import region_facts
 from eqsat.assemble import Assembly, assemble
 from eqsat.egraph_view import EGraphView
 from eqsat.extract import extract, random_cover
-from eqsat.pipeline import find_target, lower_module
+from eqsat.pipeline import find_target, folded, lower_module
 from eqsat.pricing import PlanPricer
 from eqsat.saturate import saturate
+from ir.dtype import dtype
 from ir.module import Module
 from ir.pricer import Price
 from ir.region_playback import play_module
@@ -57,12 +58,10 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     lowered = lower_module(module, prices)
     table = launch_table(module, lowered)
     library = build(c_units(lowered.values(), table, flush=True), machine())
-    executable = Executable(module, table, library, {}, 2)
+    executable = Executable(module, table, library, folded(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 
     def run(inputs: Arrays) -> list[np.ndarray]:
-        from ir.dtype import dtype
-
         results = [memrefs[slot] for _, slot in module.outputs]
         outputs = [np.empty(each.shape, dtype(each.dtype).numpy) for each in results]
         given = [np.ascontiguousarray(inputs[name]).reshape(np.shape(inputs[name])) for name in module.inputs]

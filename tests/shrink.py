@@ -46,7 +46,7 @@ def _smaller(graph: Graph, inputs: Arrays) -> Iterator[tuple[Graph, Arrays]]:
         if node.refs and node.id not in graph.outputs:
             cut = Node(node.id, "INPUT", (), Arg(tensor_id=f"cut_{node.id}", dtype=type_.dtype.name, shape=type_.shape))
             nodes = [cut if each is node else each for each in graph.nodes]
-            yield from _built(nodes, graph.outputs, {**inputs, f"cut_{node.id}": np.ascontiguousarray(known[node.id])})
+            yield from _built(nodes, graph.outputs, {**inputs, f"cut_{node.id}": np.asarray(known[node.id], order="C")})
         if node.id in graph.outputs and node.refs:
             yield from _built(graph.nodes, tuple(dict.fromkeys(node.refs)), inputs)
 

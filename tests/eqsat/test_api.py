@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -101,8 +100,6 @@ def test_a_program_keeps_the_constants_that_it_was_given() -> None:
 )
 @pytest.mark.parametrize("free", [(), ("M", "N")])
 def test_unfit_constants_are_refused_at_once(constants: dict[str, Any], free: tuple[str, ...]) -> None:
-    if free and "b" in constants:
-        constants = {"b": np.float32(1)}  # rank 0
     with pytest.raises(EqsatError) as caught:
         optimize_and_compile(linear(free), constants=constants)
     assert caught.value.kind is Kind.INPUT_MISMATCH
@@ -132,8 +129,10 @@ def test_dims_that_are_none_and_dims_that_nothing_uses() -> None:
     refused(Kind.MALFORMED_GRAPH, linear(("M",)), dims={"M": -1})
     refused(Kind.MALFORMED_GRAPH, linear(("M",)), dims={"M": 2.5})
     program = optimize_and_compile(linear(), dims={"Q": 3}, threads=1)
-    assert [(each.kind, each.severity) for each in program.diagnostics] == [(Kind.UNBOUND_DIM, "warning")]
-    assert not optimize_and_compile(linear(), threads=1).diagnostics, "the warning was the other call's"
+    warned = [each.kind for each in program.diagnostics if each.severity == "warning"]
+    assert warned == [Kind.UNBOUND_DIM]
+    again = optimize_and_compile(linear(), threads=1).diagnostics
+    assert not [each for each in again if each.severity == "warning"], "it was the other call's"
 
 
 def test_what_is_asked_before_a_size_is_known_is_unbound() -> None:
@@ -211,9 +210,10 @@ def test_choices_have_an_effect() -> None:
 
 
 def test_strict_refuses_what_the_loader_would_insert() -> None:
-    implicit = linear()
-    refused(Kind.AXIS_SIZE_MISMATCH, implicit, strict=True)
-    refused(Kind.AXIS_SIZE_MISMATCH, t.input("x", (3,)) * t.input("y", (3,)) if False else implicit, strict=True)
+    refused(Kind.BROADCAST_MISMATCH, linear(), strict=True)
+    spelled = t.input("x", (3, 1)) * t.input("y", (2,))
+    assert not optimize_and_compile(spelled, strict=True, threads=1).diagnostics
+    assert optimize_and_compile(linear(), threads=1).diagnostics
 
 
 def test_verify_compares_with_playback() -> None:
@@ -233,4 +233,3 @@ def test_the_package_offers_what_it_says() -> None:
     assert {name for name in eqsat.__all__ if getattr(eqsat, name) is None} == set()
     with pytest.raises(AttributeError, match="nope"):
         eqsat.nope  # noqa: B018
-    assert msgspec.structs.asdict(Budget())["seconds"] is None

@@ -1,0 +1,268 @@
+"""Programs on disk: saved files and the cache of optimized programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import Program, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.store import is_saved
+from ir.diagnostics import EqsatError, Kind
+
+ROOT = Path(__file__).parents[2]
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((6, 8), dtype=np.float32)
+W = RNG.standard_normal((8, 5), dtype=np.float32)
+SCALE = np.asarray([0.5, 1.5, -2, 3, 4], ml_dtypes.bfloat16)
+
+FRONTEND = {
+    "signature": {"inputs": [{"tensor": "unread"}, {"tensor": "b"}, {"tensor": "a"}], "outputs": [{"tensor": "difference"}]},
+    "tensors": {name: {"dtype": "fp32", "shape": [3]} for name in ("a", "b", "unread")},
+    "graph": [{"op": "Elementwise", "fn": "sub", "name": "s", "inputs": ["a", "b"], "outputs": ["difference"]}],
+}
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    """relu(x @ w) · scale with an fp32 and a bf16 constant, and the bf16 constant itself."""
+    scale = t.constant(SCALE)
+    y = (t.input("x", (6, 8)) @ t.constant(W, name="w")).relu() * scale.cast("fp32")
+    return optimize_and_compile([y, scale], threads=1)
+
+
+@pytest.fixture(scope="module")
+def saved(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "program.eqsat"
+    program.save(path)
+    return path
+
+
+def refused(path: Path, kind: Kind = Kind.MALFORMED_GRAPH) -> str:
+    with pytest.raises(EqsatError) as caught:
+        eqsat.load(path)
+    assert caught.value.kind is kind, caught.value
+    return str(caught.value)
+
+
+def test_a_loaded_program_is_the_saved_one(program: Program, saved: Path) -> None:
+    loaded = eqsat.load(saved, threads=1)
+    for one, other in zip(loaded(X), program(X), strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+    np.testing.assert_allclose(loaded(X)[0], np.maximum(X @ W, 0) * SCALE.astype(np.float32), rtol=1e-5, atol=1e-5)
+    assert loaded.arguments == program.arguments == ("x",)
+    assert loaded.output_names == program.output_names
+    assert loaded.explain() == program.explain()
+    assert loaded.kernels == program.kernels
+    assert loaded.stats == program.stats
+    for stage in ("tiny", "module", "plan", "cpu", "c"):
+        assert loaded.dump(stage) == program.dump(stage)
+    loaded.verify()
+
+
+def test_a_loaded_program_can_be_saved_again(saved: Path, tmp_path: Path) -> None:
+    eqsat.load(saved).save(tmp_path / "deep" / "again")
+    np.testing.assert_array_equal(eqsat.load(tmp_path / "deep" / "again")(X)[0], eqsat.load(saved)(X)[0])
+
+
+def test_the_order_of_the_signature_and_the_names_survive(tmp_path: Path) -> None:
+    program = optimize_and_compile(FRONTEND, threads=1)
+    program.save(tmp_path / "f")
+    loaded = eqsat.load(tmp_path / "f")
+    assert loaded.arguments == program.arguments == ("unread", "b", "a")
+    assert loaded.output_names == ["difference"]
+    nothing, b, a = (np.full(3, value, np.float32) for value in (0, 1, 5))
+    np.testing.assert_array_equal(loaded(nothing, b, a), [4, 4, 4])
+    assert loaded.dump("frontend") == program.dump("frontend")
+
+
+def test_the_notes_survive(tmp_path: Path) -> None:
+    program = optimize_and_compile(t.input("x", (3,)) * 3, dims={"Q": 1}, threads=1)
+    program.save(tmp_path / "n")
+    assert [each.message for each in eqsat.load(tmp_path / "n").diagnostics] == [
+        each.message for each in program.diagnostics
+    ]
+
+
+def test_the_variant_of_the_latest_call_is_saved(tmp_path: Path) -> None:
+    uops = [
+        {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M"]}},
+        {"id": "y", "uop": "NEG", "src": ["x"]},
+    ]
+    program = optimize_and_compile({"uops": uops}, threads=1)
+    program(np.ones(2, np.float32))
+    program(np.ones(3, np.float32))
+    program.save(tmp_path / "v")
+    loaded = eqsat.load(tmp_path / "v")
+    np.testing.assert_array_equal(loaded(np.ones(3, np.float32)), [-1, -1, -1])
+    with pytest.raises(EqsatError):
+        loaded(np.ones(2, np.float32))
+
+
+def test_loading_needs_no_compiler(saved: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    code = (
+        "import sys, numpy as np, eqsat\n"
+        f"y = eqsat.load({str(saved)!r}, threads=1)(np.load({str(tmp_path / 'x.npy')!r}))[0]\n"
+        f"np.save({str(tmp_path / 'y.npy')!r}, y)\n"
+        "assert 'egglog' not in sys.modules and 'islpy' not in sys.modules, 'loading optimizes nothing'\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "EQSAT_CC")}
+    environment |= {"PATH": "", "EQSAT_CACHE_DIR": str(tmp_path / "elsewhere")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), eqsat.load(saved)(X)[0])
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    assert "nowhere" in refused(tmp_path / "nowhere")
+    refused(tmp_path)
+    assert not is_saved(tmp_path / "nowhere")
+    assert not is_saved(tmp_path)
+
+
+def test_a_file_that_cannot_be_written(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EqsatError) as caught:
+        program.save(tmp_path / "file" / "program")
+    assert caught.value.kind is Kind.INPUT_MISMATCH
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"PK\x03\x04", b"{}", b"\0" * 1000])
+def test_a_file_that_is_something_else(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(data)
+    refused(tmp_path / "f")
+
+
+def test_no_damage_gets_through(saved: Path, tmp_path: Path) -> None:
+    """A flipped byte is found, or lies where nothing is stored."""
+    whole, path = saved.read_bytes(), tmp_path / "damaged"
+    rng = np.random.default_rng(1)
+    places = [*range(40), *rng.integers(0, len(whole), 150), *range(len(whole) - 80, len(whole))]
+    found = 0
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            loaded = eqsat.load(path, threads=1)
+        except EqsatError as error:
+            assert error.kind is Kind.MALFORMED_GRAPH
+            found += 1
+        else:
+            np.testing.assert_array_equal(loaded(X)[0], eqsat.load(saved)(X)[0])
+    assert found > 150
+    for length in rng.integers(0, len(whole), 20):
+        path.write_bytes(whole[:length])
+        refused(path)
+
+
+def edited(saved: Path, path: Path, edit: Callable[[dict[str, object]], object]) -> Path:
+    """The file with another manifest."""
+    with zipfile.ZipFile(saved) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(parts["manifest.json"])
+    edit(manifest)
+    parts["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_another_format_and_a_strange_manifest(saved: Path, tmp_path: Path) -> None:
+    assert "format 99" in refused(edited(saved, tmp_path / "f", lambda manifest: manifest.update(format=99)))
+    for name in ("format", "features", "sha256"):
+        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.pop(name)))
+        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.update({name: 5})))
+
+
+def test_a_machine_without_the_instructions(saved: Path, tmp_path: Path) -> None:
+    path = edited(saved, tmp_path / "f", lambda manifest: manifest.update(features=["avx2048"]))
+    assert "avx2048" in refused(path, Kind.UNKNOWN_TARGET)
+
+
+# the cache of optimized programs
+
+
+def fresh() -> Program:
+    return optimize_and_compile(t.input("x", (3, 5)) * 3 + 1, threads=1)
+
+
+def works(program: Program) -> None:
+    np.testing.assert_array_equal(program(np.ones((3, 5), np.float32)), np.full((3, 5), 4))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_second_compilation_optimizes_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fresh()
+    (stored,) = (cache / "programs").iterdir()
+    assert list(cache.rglob("*.so"))
+    monkeypatch.setattr("eqsat.pipeline.optimize", lambda *_: pytest.fail("optimized twice"))
+    second = fresh()
+    works(second)
+    assert second.stats == first.stats
+    assert list((cache / "programs").iterdir()) == [stored]
+    monkeypatch.undo()
+
+
+def test_another_program_target_or_option_is_another_entry(cache: Path) -> None:
+    x = t.input("x", (3, 5))
+    fresh()
+    optimize_and_compile(x * 3 + 2, threads=1)
+    optimize_and_compile(x * 3 + 1, rules=(), threads=1)
+    optimize_and_compile(x * 3 + 1, exactness="exact", threads=1)
+    optimize_and_compile(x * 3 + 1, threads=2)
+    assert len(list((cache / "programs").iterdir())) == 4, "threads are the call's, all else counts"
+
+
+def test_cache_false_stores_no_program(cache: Path) -> None:
+    works(optimize_and_compile(t.input("x", (3, 5)) * 3 + 1, cache=False, threads=1))
+    assert not (cache / "programs").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "other json"])
+def test_a_damaged_entry_is_made_again_with_a_note(cache: Path, damage: str) -> None:
+    fresh()
+    (stored,) = (cache / "programs").iterdir()
+    data = stored.read_bytes()
+    body = {"cut": data[: len(data) // 2], "empty": b"", "flipped": data[:-9] + b"!" + data[-8:], "other json": b"{}\n{}"}
+    stored.write_bytes(body[damage])
+    again = fresh()
+    works(again)
+    assert [each.severity for each in again.diagnostics] == ["warning"]
+    assert stored.read_bytes() != body[damage]
+    assert not fresh().diagnostics
+
+
+def test_a_cache_that_cannot_be_written_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    program = fresh()
+    works(program)
+    assert "cannot be written" in str(program.diagnostics[0])
+    assert eqsat.load(saved)(X)[0].shape == (6, 5)
+
+
+def test_a_disk_that_is_full_is_noted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("eqsat.artifact.write_atomically", full)
+    program = fresh()
+    works(program)
+    assert "No space" in str(program.diagnostics[0])
