@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from codegen.machine import machine
-from codegen.peaks import measure_peaks
+from codegen.compile.machine import machine
+from codegen.compile.peaks import measure_peaks
 from ir.plan import Plan
 from ir.region import Region
 from tests import regions

@@ -2,6 +2,6 @@
 
     indexbook → poly_view → poly_core → plan → cpu → C text → toolchain, library → runtime
 
-`prelude/` holds the C that every generated library includes; `machine` says what the kernels run on.
+A folder each: `where`, `plan`, `lower`, `text` (with the C prelude of every library), `compile`, `run`.
 Imports `ir` only.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from codegen.region_facts import region_facts
+from codegen.where.region_facts import region_facts
 from eqsat import pipeline
 from eqsat.clock import Clock
 from eqsat.model import read_model

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from codegen import doctor
+from codegen.compile import doctor
 from eqsat import __version__, pipeline
 from eqsat.clock import Progress
 from eqsat.compiled import Compiled

@@ -60,11 +60,12 @@ def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
     """
     lowering = OPS.get(node.op)
     if lowering is None:
-        near = difflib.get_close_matches(node.op, OPS, 1)
+        names = {name.lower(): name for name in OPS}
+        near = difflib.get_close_matches(node.op.lower(), names, 1)
         fail(
             Kind.UNSUPPORTED_OP,
             STAGE,
-            f"no lowering for {node.op!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            f"no lowering for {node.op!r}" + (f"; did you mean {names[near[0]]!r}?" if near else ""),
             at=node.name,
             op=node.op,
             supported=supported(),

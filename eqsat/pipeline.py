@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from codegen.executable import Executable
-from codegen.library import Library, build, load_library, writable_cache
-from codegen.lower import Lowered, lower
-from codegen.machine import machine
-from codegen.plans import plans
-from codegen.program_to_c import c_units, kernel_texts, launch_table
-from codegen.region_facts import region_facts
+from codegen.compile.library import Library, build, load_library, writable_cache
+from codegen.compile.machine import machine
+from codegen.lower.lower import Lowered, lower
+from codegen.plan.plans import plans
+from codegen.run.executable import Executable
+from codegen.text.program_to_c import c_units, kernel_texts, launch_table
+from codegen.where.region_facts import region_facts
 from eqsat import artifact, store
 from eqsat.artifact import Artifact
 from eqsat.assemble import assemble

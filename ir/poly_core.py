@@ -157,7 +157,7 @@ class PolyCore(msgspec.Struct, frozen=True):
     legal: the verdict on the region as one kernel; `reason` names what stands in the way.
     parallel_axes, reduce_axes: of the outer scope, and of all accumulators (`r…`, each name once).
     sequential_axes: outer axes along which a scan carries a value.
-    tail_axes: axes that some tile does not divide; `codegen.tails` answers for a given tile.
+    tail_axes: axes that some tile does not divide; `codegen.where.tails` answers for a given tile.
     contraction: the value that the region's matrix product is, or None; `roles` are its.
     """
 

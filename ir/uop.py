@@ -207,7 +207,7 @@ _BINARIES = (
     _binary("MOD", types.integers, on_arrays.integer_remainder, ROOT, "x − y·⌊x / y⌋; 0 where y = 0"),
     _binary("MAX", types.numbers, np.maximum, CHEAP, "the greater; NaN if either is"),
     _binary("MIN", types.numbers, np.minimum, CHEAP, "the lesser; NaN if either is"),
-    _binary("POW", types.floats, np.power, SERIES, "xʸ as C's pow"),
+    _binary("POW", types.floats, on_arrays.power, SERIES, "xʸ as C's pow"),
     _compare("CMPLT", np.less, "x < y"),
     _compare("CMPLE", np.less_equal, "x ≤ y"),
     _compare("CMPGT", np.greater, "x > y"),

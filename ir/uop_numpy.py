@@ -172,6 +172,14 @@ def integer_remainder(x: Array, y: Array) -> Array:
     return np.where(zero, 0, np.mod(x, np.where(zero, 1, y)))
 
 
+def power(x: Array, y: Array) -> Array:
+    """C's pow. NumPy answers an exponent that repeats by a square or a root, which differ at −inf and −0: here every
+    element has an exponent of its own."""
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    flat = np.power(np.broadcast_to(x, shape).flatten(), np.broadcast_to(y, shape).flatten())
+    return np.asarray(flat.reshape(shape))
+
+
 def relu(x: Array) -> Array:
     """0 where x ≤ 0 (so −0 gives +0), else x; NaN stays."""
     return np.where(x <= 0, np.zeros((), x.dtype), x)

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 
 import eqsat
-
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import dtype
 from ir.tiny import Graph, verify
@@ -39,7 +38,7 @@ from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from tests import graphs as models
 from tests.agree import disagreement
-from tests.batch import compiled_results, merged
+from tests.batch import compiled_results
 from tests.mutate import Mutator, damaged_text, odd_inputs
 from tests.path import complaint, first_guilty_stage
 from tests.shrink import shrunk

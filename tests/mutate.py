@@ -133,7 +133,7 @@ def _make_immediate(m: Mutator, document: Document) -> None:
 def _change_uop(m: Mutator, document: Document) -> None:
     """Another uop of the same kind."""
     node = m.node(document)
-    if node and node.get("uop") in UOPS:
+    if node and isinstance(node.get("uop"), str) and node["uop"] in UOPS:
         op = UOPS[node["uop"]]
         kin = [name for name, each in UOPS.items() if (each.kind, set(each.args)) == (op.kind, set(op.args))]
         node["uop"] = m.pick(kin)

@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
-from codegen.executable import Executable
-from codegen.library import build
-from codegen.machine import machine
-from codegen.plans import plans
-from codegen.program_to_c import c_units, launch_table
-from codegen.region_facts import region_facts
+from codegen.compile.library import build
+from codegen.compile.machine import machine
+from codegen.plan.plans import plans
+from codegen.run.executable import Executable
+from codegen.text.program_to_c import c_units, launch_table
+from codegen.where.region_facts import region_facts
 from eqsat.assemble import Assembly, assemble
 from eqsat.egraph_view import EGraphView
 from eqsat.extract import extract, random_cover

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import eqsat
-
 from eqsat import nn
 from eqsat.tensor import Tensor, iota
 from eqsat.tensor import input as input_
@@ -21,7 +20,7 @@ from ir.tiny import Graph
 from ir.tiny_bind import load
 from tests.batch import merged, merged_inputs, parted
 from tests.mutate import odd_inputs
-from tests.path import complaint, compiled, covered, saturated
+from tests.path import compiled, complaint, covered, saturated
 from tests.strategies import random_graph
 
 PROGRAMS = Path(eqsat.__file__).parent / "programs"
@@ -47,7 +46,7 @@ def _residual_block() -> Graph:
     return _graph(nn.relu(nn.conv2d(x, w, padding=1) * scale + shift + x))
 
 
-def _attention() -> Graph:
+def _causal_attention() -> Graph:
     q, k, v = (input_(name, (2, size, 4)) for name, size in (("q", 3), ("k", 5), ("v", 5)))
     return _graph(nn.attention(q, k, v, causal=True))
 
@@ -86,7 +85,7 @@ def _half_precision() -> Graph:
 MODELS = {
     each.__name__.lstrip("_"): each
     for each in (
-        _residual_block, _attention, _layer_norm, _pooling, _gather, _running_sum, _several_outputs, _half_precision,
+        _residual_block, _causal_attention, _layer_norm, _pooling, _gather, _running_sum, _several_outputs, _half_precision,
     )
 }  # fmt: skip
 
@@ -127,9 +126,9 @@ def test_covers_of_models_play_back_alike(name: str) -> None:
 
 def test_random_covers_differ() -> None:
     """The covers are not one and the same: some graph has kernels cut at many places."""
-    graph = model("residual_block")
+    graph = model("attention")
     view = saturated(graph)
-    assert len({len(covered(graph, view, seed).module.calls) for seed in range(20)}) > 3
+    assert len({covered(graph, view, seed).module for seed in range(20)}) > 10
 
 
 @pytest.mark.slow

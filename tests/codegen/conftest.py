@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from codegen.library import build
-from codegen.machine import machine, restricted
+from codegen.compile.library import build
+from codegen.compile.machine import machine, restricted
 from tests.codegen.lanes import Lanes, arches, units
 
 

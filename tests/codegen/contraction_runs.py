@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from codegen.cpu_to_c import SUPPORT, c_text
-from codegen.library import Library, build, pool_source, vector_prelude
-from codegen.lower_contraction import ContractionKernel, lower_contraction
-from codegen.machine import Machine
-from codegen.machine import machine as this_machine
-from codegen.plan_contraction import contraction_plans
-from codegen.poly_view_to_poly_core import poly_core
+from codegen.compile.library import Library, build, pool_source, vector_prelude
+from codegen.compile.machine import Machine
+from codegen.compile.machine import machine as this_machine
+from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
+from codegen.plan.plan_contraction import contraction_plans
+from codegen.text.cpu_to_c import SUPPORT, c_text
+from codegen.where.poly_view_to_poly_core import poly_core
 from ir.cpu import Kernel
 from ir.dtype import DTYPES
 from ir.plan import Plan

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.library import Library, vector_prelude
-from codegen.machine import ARCHES, Machine, machine
+from codegen.compile.library import Library, vector_prelude
+from codegen.compile.machine import ARCHES, Machine, machine
 
 Array = NDArray[Any]
 

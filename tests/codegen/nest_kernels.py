@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from codegen.cpu_to_c import SUPPORT, c_text
-from codegen.library import Library, build, pool_declarations, pool_source, vector_prelude
-from codegen.lower_nest import lower_nest
-from codegen.machine import Machine, machine, restricted
-from codegen.plan_nest import nest_plans
-from codegen.region_facts import region_facts
+from codegen.compile.library import Library, build, pool_declarations, pool_source, vector_prelude
+from codegen.compile.machine import Machine, machine, restricted
+from codegen.lower.lower_nest import lower_nest
+from codegen.plan.plan_nest import nest_plans
+from codegen.text.cpu_to_c import SUPPORT, c_text
+from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError

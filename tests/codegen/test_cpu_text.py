@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from codegen.cpu_to_c import c_text
-from codegen.lower_nest import lower_nest
-from codegen.region_facts import region_facts
-from codegen.region_text import region_text
+from codegen.lower.lower_nest import lower_nest
+from codegen.text.cpu_to_c import c_text
+from codegen.text.region_text import region_text
+from codegen.where.region_facts import region_facts
 from ir.axis_expr import AxisExpr
 from ir.cpu import (
     Assign,

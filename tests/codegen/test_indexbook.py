@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.region_to_indexbook import index_book, pieces
+from codegen.where.region_to_indexbook import index_book, pieces
 from ir import axis_moves as moves
 from ir.axis_expr import parse_expr
 from ir.axis_map import AxisMap, apply, compose

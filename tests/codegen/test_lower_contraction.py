@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.cpu_to_c import SUPPORT, c_text
-from codegen.library import pool_source, vector_prelude
-from codegen.lower_contraction import lower_contraction
-from codegen.machine import machine, restricted
-from codegen.poly_view_to_poly_core import poly_core
-from codegen.toolchain import compile_flags, find_compiler
+from codegen.compile.library import pool_source, vector_prelude
+from codegen.compile.machine import machine, restricted
+from codegen.compile.toolchain import compile_flags, find_compiler
+from codegen.lower.lower_contraction import lower_contraction
+from codegen.text.cpu_to_c import SUPPORT, c_text
+from codegen.where.poly_view_to_poly_core import poly_core
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.cpu_to_c import c_text
-from codegen.library import Library
-from codegen.lower_nest import lower_nest
-from codegen.plan_nest import nest_plans
-from codegen.region_facts import region_facts
+from codegen.compile.library import Library
+from codegen.lower.lower_nest import lower_nest
+from codegen.plan.plan_nest import nest_plans
+from codegen.text.cpu_to_c import c_text
+from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize

@@ -10,13 +10,13 @@ import islpy
 import msgspec
 import pytest
 
-from codegen.dependences import dependences
-from codegen.indexbook_to_poly_view import poly_view
-from codegen.isl_check import flow
-from codegen.memory_access import strides_of
-from codegen.region_facts import region_facts
-from codegen.sites import find_sites
-from codegen.tails import extents, tail_axes
+from codegen.where.dependences import dependences
+from codegen.where.indexbook_to_poly_view import poly_view
+from codegen.where.isl_check import flow
+from codegen.where.memory_access import strides_of
+from codegen.where.region_facts import region_facts
+from codegen.where.sites import find_sites
+from codegen.where.tails import extents, tail_axes
 from ir.axis_map import parse_map
 from ir.axis_moves import reshape
 from ir.poly_core import PolyCore, Roles

@@ -10,9 +10,9 @@ import islpy
 import msgspec
 import pytest
 
-from codegen.indexbook_to_poly_view import poly_view
-from codegen.isl_check import flow, pattern_holds, written_once
-from codegen.region_to_indexbook import index_book
+from codegen.where.indexbook_to_poly_view import poly_view
+from codegen.where.isl_check import flow, pattern_holds, written_once
+from codegen.where.region_to_indexbook import index_book
 from ir.diagnostics import EqsatError, Kind
 from ir.poly_view import Pattern, PolyView
 from ir.region import Region

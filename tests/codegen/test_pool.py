@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from codegen.library import Library, build, pool_declarations, pool_source
-from codegen.machine import machine
+from codegen.compile.library import Library, build, pool_declarations, pool_source
+from codegen.compile.machine import machine
 
 _EXPORT = '__attribute__((visibility("default")))'
 _TASKS = (

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codegen import library as library_module
-from codegen.library import Library, PointerTable, build, cache_dir, vector_prelude
-from codegen.machine import ARCHES, machine, restricted
-from codegen.peaks import measure_peaks
-from codegen.toolchain import Compiler, compile_flags, find_compiler, probe
+from codegen.compile import library as library_module
+from codegen.compile.library import Library, PointerTable, build, cache_dir, vector_prelude
+from codegen.compile.machine import ARCHES, machine, restricted
+from codegen.compile.peaks import measure_peaks
+from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, probe
 from ir.diagnostics import EqsatError, Kind
 
 EXPORT = '__attribute__((visibility("default")))'

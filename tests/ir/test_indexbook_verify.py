@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from codegen.region_to_indexbook import pieces
+from codegen.where.region_to_indexbook import pieces
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
 from ir.axis_moves import pad

@@ -1,0 +1,1 @@
+"""C text → a loaded library: the machine, its compiler, the cache."""

@@ -1,0 +1,105 @@
+"""What this machine reaches: fused multiply-adds per second and bytes per second, measured."""
+
+from __future__ import annotations
+
+import ctypes
+
+import msgspec
+
+from codegen.compile.library import Library, build, pool_source, vector_prelude
+from codegen.compile.machine import Machine, machine
+
+_SOURCE = """
+#define EQ_CHAINS 12 /* a latency of 4 on 2 ports needs 8 */
+#define EQ_EACH_CHAIN(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+
+/* Variables, not an array: gcc keeps an array of vectors in memory. */
+static void eq_fma_task(void *ctx, int32_t task, int32_t thread) {
+  int64_t rounds = *(const int64_t *)ctx;
+  eq_f32 a = eq_imm_f32(0.999f), b = eq_imm_f32(0.001f), sum = {0};
+#define EQ_START(i) eq_f32 acc##i = eq_imm_f32((float)(task + i));
+#define EQ_STEP(i) acc##i = eq_fma_f32(acc##i, a, b);
+#define EQ_ADD(i) sum += acc##i;
+  EQ_EACH_CHAIN(EQ_START)
+  for (int64_t r = 0; r < rounds; r++) { EQ_EACH_CHAIN(EQ_STEP) }
+  EQ_EACH_CHAIN(EQ_ADD)
+  volatile float keep = eq_hsum_f32(sum);
+  (void)keep;
+}
+
+/* ns of `rounds` rounds of EQ_CHAINS vector FMAs on each of n_threads threads, the best of `tries`. */
+__attribute__((visibility("default"))) int64_t eq_time_fma(int64_t rounds, int32_t n_threads, int32_t tries) {
+  int64_t best = INT64_MAX;
+  eq_run run;
+  eq_run_begin(&run, 1);
+  for (int32_t i = 0; i < tries; i++) {
+    int64_t start = eq_now_ns();
+    eq_parallel_for(eq_fma_task, &rounds, n_threads, n_threads);
+    int64_t ns = eq_now_ns() - start;
+    if (ns < best) best = ns;
+  }
+  eq_run_end(&run);
+  return best;
+}
+
+typedef struct { float *to; const float *from; int64_t n; int32_t parts; } eq_copy;
+static void eq_copy_task(void *ctx, int32_t task, int32_t thread) {
+  const eq_copy *c = ctx;
+  int64_t lo = c->n / c->parts * task / EQ_VL * EQ_VL, hi = c->n / c->parts * (task + 1) / EQ_VL * EQ_VL;
+  for (int64_t i = lo; i < hi; i += EQ_VL) eq_stream_f32(c->to + i, eq_load_f32(c->from + i));
+  EQ_STREAM_FENCE();
+}
+
+/* ns of copying n floats (64-byte aligned, a multiple of 64) with streaming stores, the best of `tries`. */
+__attribute__((visibility("default"))) int64_t eq_time_copy(float *to, const float *from, int64_t n,
+                                                            int32_t n_threads, int32_t tries) {
+  eq_copy copy = {to, from, n, n_threads};
+  int64_t best = INT64_MAX;
+  for (int32_t i = 0; i < tries; i++) {
+    int64_t start = eq_now_ns();
+    eq_parallel_for(eq_copy_task, &copy, n_threads, n_threads);
+    int64_t ns = eq_now_ns() - start;
+    if (ns < best) best = ns;
+  }
+  return best;
+}
+"""
+_CHAINS = 12
+
+
+class Peaks(msgspec.Struct, frozen=True):
+    """By number of threads: fp32 FMA FLOP per second (an FMA is two), and bytes per second, read plus written, of a
+    copy between arrays far above the last cache."""
+
+    fma_flops: dict[int, float]
+    copy_bytes: dict[int, float]
+
+
+def measure_peaks(on: Machine | None = None, *, copy_megabytes: int = 256) -> Peaks:
+    """Measure `on` (this machine) with one thread and with one per core. Takes about a second."""
+    on = on or machine()
+    library = build({"peaks": pool_source() + vector_prelude() + _SOURCE}, on)
+    threads = sorted({1, on.cores})
+    return Peaks(
+        fma_flops={n: _fma(library, on, n) for n in threads},
+        copy_bytes={n: _copy(library, n, copy_megabytes << 20) for n in threads},
+    )
+
+
+def _fma(library: Library, on: Machine, threads: int) -> float:
+    time = library.function("eq_time_fma", (ctypes.c_int64, ctypes.c_int32, ctypes.c_int32), ctypes.c_int64)
+    rounds = 1_000_000
+    return 2e9 * _CHAINS * on.lanes * rounds * threads / int(time(rounds, threads, 7))
+
+
+def _copy(library: Library, threads: int, size: int) -> float:
+    import numpy as np
+
+    time = library.function(
+        "eq_time_copy",
+        (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32),
+        ctypes.c_int64,
+    )
+    source, target = (np.ones(size // 4 + 64, np.float32) for _ in range(2))
+    aligned = [each.ctypes.data + -each.ctypes.data % 64 for each in (target, source)]
+    return 2e9 * size / int(time(*aligned, size // 4, threads, 5))

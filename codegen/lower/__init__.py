@@ -1,0 +1,1 @@
+"""A region and its plan → a kernel of the CPU dialect."""

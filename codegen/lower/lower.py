@@ -1,0 +1,22 @@
+"""A region and its plan → a CPU kernel: the contraction template, or a loop nest."""
+
+from __future__ import annotations
+
+from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
+from codegen.lower.lower_nest import lower_nest
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+
+Lowered = ContractionKernel
+
+
+def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
+    """The kernel under the C name `name`, with the constants packed for it.
+
+    Raises:
+        EqsatError: ResourceExceeded where the plan promises that a tile divides an axis and it does not.
+    """
+    if core.contraction is not None:
+        return lower_contraction(region, core, plan, name)
+    return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())

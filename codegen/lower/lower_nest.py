@@ -1,0 +1,247 @@
+"""Region + Poly Core + Plan → CPU kernel, for every region without a contraction.
+
+The outputs are a nest of loops; what they need is evaluated at its innermost point, and hoisted from there:
+
+    plan   nest "i0 i1", tile (8, 512), bind {i0.o: thread}, lanes along i1
+    kernel phase t in 0 .. 64: for i0 in 8*t .. 8*t + 8: for i1 in 0 .. 512 step lanes: y = …
+
+Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops
+bound to "thread" are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
+`predicate_tail` names the axis; ranges without padding are loops of their own, without checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codegen.lower import lower_reduce
+from codegen.lower.blocks import Block, LaneAxis, Writer
+from codegen.lower.lane_values import converted
+from codegen.lower.lower_split import partial_phase
+from codegen.lower.lower_value import Evaluator
+from codegen.plan.nest_axes import interiors, split
+from codegen.plan.nest_plan import LANES, Loop, nest_of
+from codegen.text.region_text import region_text
+from ir.axis_expr import AxisExpr, substitute
+from ir.cpu import Bind, Fence, Kernel, Param, Phase
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Operand, Region, Yield
+
+STAGE = "lower_nest"
+
+
+def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+    """The kernel `name` that runs `region` as `plan` says.
+
+    Raises:
+        EqsatError: AlignmentMismatch where an axis without a predicated tail is not divided by its tile;
+            UnsupportedOp where the region holds a contraction, or reads a scan out of its order.
+    """
+    if not core.legal:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
+    writer = Writer(LANES[plan.arch])
+    params = tuple(
+        Param(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
+        for each in (*region.inputs, *region.outputs)
+    )
+    ev = Evaluator(region, core, writer)
+    phases: list[Phase] = []
+    if plan.algo_choice.get("reduce") == "split":
+        phases.append(partial_phase(ev, plan))
+    for shape, yields in _by_shape(region).items():
+        if 0 not in shape:
+            phases.append(_Outputs(ev, plan, shape, yields).phase())
+    return Kernel(
+        name, writer.lanes, params, tuple(writer.variables), tuple(phases), tuple(writer.shared), _comment(region, plan)
+    )
+
+
+def _by_shape(region: Region) -> dict[tuple[int, ...], list[Yield]]:
+    shapes = {each.name: each.memref.shape for each in region.outputs}
+    found: dict[tuple[int, ...], list[Yield]] = {}
+    for each in region.yields:
+        found.setdefault(shapes[each.buffer], []).append(each)
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point under construction: where each loop is."""
+
+    loop: Loop
+    at: AxisExpr
+
+
+class _Outputs:
+    """The phase that writes the outputs of one shape."""
+
+    def __init__(self, ev: Evaluator, plan: Plan, shape: tuple[int, ...], yields: Sequence[Yield]) -> None:
+        self.ev, self.plan, self.shape, self.yields = ev, plan, shape, yields
+        self.writer = ev.writer
+        self.nest = nest_of(ev.region, ev.core, plan, shape)
+        self.scope = ev.region.outputs[0].name
+        self.streams = bool(plan.layout_hints.get("stream"))
+
+    def phase(self) -> Phase:
+        bound = [loop for loop in self.nest if loop.bound]
+        counts = [loop.blocks for loop in bound]
+        tasks = math.prod(counts)
+        task = self.writer.variable("t", 0, tasks - 1)
+        root = Block(self.writer, None, {task})
+        origins: dict[Loop, AxisExpr] = {}
+        for loop, number in zip(bound, split(self.writer.axis(task), counts, self.writer.box), strict=True):
+            origins[loop] = self._origin(loop, number, root)
+        self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
+        if self.streams:
+            root.add(Fence())
+        return Phase(task, tasks, tuple(root.statements))
+
+    def _origin(self, loop: Loop, number: AxisExpr, block: Block) -> AxisExpr:
+        """The first step of block `number` of a loop, as a variable."""
+        if not number.terms:
+            return number * loop.tile
+        variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
+        block.add(Bind(variable, number * loop.tile))
+        block.variables.add(variable)
+        return self.writer.axis(variable)
+
+    def _blocks(self, blocked: Sequence[Loop], origins: dict[Loop, AxisExpr], block: Block) -> None:
+        """Loops over the blocks that no thread is bound to, then the loops inside a block."""
+        if not blocked:
+            self._loops(list(self.nest), [], origins, block)
+            return
+        loop, *rest = blocked
+        variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
+        body = block.inner({variable})
+        self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
+        block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
+
+    def _loops(self, loops: list[Loop], places: list[_Place], origins: dict[Loop, AxisExpr], block: Block) -> None:
+        if not loops:
+            self._points([places], block)
+            return
+        loop, *rest = loops
+        if loop.vector:
+            self._vectors(loop, rest, places, origins, block)
+            return
+        if loop.extent == 1:
+            self._loops(rest, [*places, _Place(loop, AxisExpr())], origins, block)
+            return
+        variable = self.writer.variable(loop.name, 0, loop.extent - 1)
+        origin = origins.get(loop, AxisExpr())
+        body = block.inner({variable}, sequential=loop.blocks == 1)
+        self._loops(rest, [*places, _Place(loop, self.writer.axis(variable))], origins, body)
+        limit = None if loop.extent % loop.tile == 0 else loop.extent
+        block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
+
+    # --- vectors ---
+
+    def _vectors(
+        self, loop: Loop, rest: list[Loop], places: list[_Place], origins: dict[Loop, AxisExpr], block: Block
+    ) -> None:
+        """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
+        points where padding begins or ends."""
+        width, lanes = loop.width, self.writer.lanes
+        for low, high in self._ranges(loop):
+            steps = high - (high - low) % width
+            whole = high - (high - low) % lanes
+            for start, stop, step, count in (
+                (low, steps, width, lanes),
+                (steps, whole, lanes, lanes),
+                (whole, high, lanes, high - whole),
+            ):
+                if start >= stop:
+                    continue
+                last = stop - 1 if count < lanes else stop - step + lanes - 1
+                variable = self.writer.variable(loop.name, start, last)
+                axis = LaneAxis(variable, None if count == lanes else count)
+                body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
+                at = self.writer.counter(variable)
+                several = [[*places, _Place(loop, at.shift(lanes * unit))] for unit in range(max(1, step // lanes))]
+                if rest:
+                    for each in several:
+                        self._loops(rest, each, origins, body)
+                else:
+                    self._points(several, body)
+                if loop in origins and loop.blocks > 1:
+                    begin = origins[loop] if start == low else AxisExpr(start)
+                    block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
+                else:
+                    block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
+
+    def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
+        cuts: list[int] = []
+        if loop.blocks == 1 and len(loop.group.axes) == 1:
+            cuts = interiors(self.ev.region, self.scope, self.shape, loop.group.axes[0])
+        edges = [0, *cuts, loop.extent]
+        return list(itertools.pairwise(edges))
+
+    # --- points ---
+
+    def _points(self, several: Sequence[Sequence[_Place]], block: Block) -> None:
+        """All outputs at the given points; reductions that they share loops for are computed together."""
+        points = [self._coordinates(places) for places in several]
+        self._reductions(points, block)
+        for point in points:
+            for each in self.yields:
+                value = self.ev.operand(Operand(each.value, each.map), point, block)
+                value = converted(value, self.ev.dtype(each.value), self.ev.dtype(each.buffer))
+                offset = self.ev.offset(each.buffer, point)
+                block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
+
+    def _coordinates(self, places: Sequence[_Place]) -> tuple[AxisExpr, ...]:
+        found: dict[int, AxisExpr] = {}
+        for place in places:
+            group = place.loop.group
+            found.update(zip(group.axes, split(place.at, group.sizes, self.writer.box), strict=True))
+        return tuple(found[axis] for axis in range(len(self.shape)))
+
+    def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+        """Requests for the reductions at these points, those of like loops together, in the body's order."""
+        position = {let.name: number for number, let in enumerate(self.ev.region.body)}
+        pending: list[lower_reduce.Request] = []
+        for site in sorted(self.ev.core.sites, key=lambda each: position[each.value]):
+            op = self.ev.ops[site.value]
+            usable = op.kind == "reduce" and site.scope == self.scope and site.map.sizes == self.shape
+            if not usable or site.map.guards or site.value in self.ev.provided:
+                continue
+            if pending and not self._joins(pending[-1].name, site.value):
+                lower_reduce.reductions(self.ev, pending, block)
+                pending = []
+            for point in points:
+                at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
+                pending.append(lower_reduce.Request(site.value, at))
+        if len(pending) > 1:
+            lower_reduce.reductions(self.ev, pending, block)
+
+    def _joins(self, first: str, second: str) -> bool:
+        """Whether two reductions run over like axes and the second does not need the first."""
+        a, b = self.ev.ops[first], self.ev.ops[second]
+        alike = a.domain[len(a.domain) - a.reduced :] == b.domain[len(b.domain) - b.reduced :]
+        return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
+
+    def _aligned(self, offset: AxisExpr, block: Block) -> bool:
+        """Whether a store at `offset` starts at a whole register in memory."""
+        lane = block.lane_axis
+        if lane is None or not offset.is_affine:
+            return False
+        lanes = self.writer.lanes
+        begins = self.writer.variables[lane.variable].low % lanes == 0
+        others = [c for term, c in offset.terms if term != lane.variable]
+        return begins and all(c % lanes == 0 for c in (offset.const, *others))
+
+
+def _comment(region: Region, plan: Plan) -> str:
+    """What the C text says above the kernel: the region, then the plan."""
+    lines = [region_text(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
+    lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
+    if plan.vectorize:
+        lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"
+    if plan.predicate_tail:
+        lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
+    return "\n".join([*lines, *plan.notes])

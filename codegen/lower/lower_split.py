@@ -1,0 +1,118 @@
+"""A long reduction with few results, cut into parts that run side by side.
+
+    phase t in 0 .. 16: R_parts[t, …] = sum over the t-th sixteenth of the reduced axis
+    later:              R[…] = R_parts[0, …] + R_parts[1, …] + …
+
+The parts are those of the plan, whatever the number of threads, and are joined in order: the same bits always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from codegen.lower import lower_reduce
+from codegen.lower.blocks import Block, LaneAxis
+from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.lower.lower_value import Evaluator
+from codegen.plan.nest_plan import split_parts
+from ir.axis_expr import AxisExpr
+from ir.cpu import Bind, If, Phase, Scratch, Value, Within
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.region import Buffer, MemRef
+
+
+def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
+    """The phase that reduces each part into shared memory; afterwards `ev` gives the reduction's value as the
+    combination of its parts.
+
+    Raises:
+        EqsatError: UnsupportedOp, where the region has another number of reductions than one.
+    """
+    names = [let.name for let in ev.region.body if let.op.kind == "reduce"]
+    if len(names) != 1 or 0 in ev.ops[names[0]].domain:
+        fail(Kind.UNSUPPORTED_OP, "lower_split", f"{len(names)} reductions cannot be split as one", at=ev.region.name)
+    (name,) = names
+    op, writer = ev.ops[name], ev.writer
+    kept = op.domain[: len(op.domain) - op.reduced]
+    groups = ev.groups(name)
+    long = max(groups, key=lambda each: each.extent)
+    size, whole = split_parts(plan, long.extent)
+    left = long.extent - size * whole
+    tasks = whole + (left > 0)
+    kind = lower_reduce.accumulator(lower_reduce.source_dtype(ev, op), op.dtype)
+    parts = Buffer(f"{name}_parts", MemRef((tasks, *kept), kind))
+    ev.buffers[parts.name] = parts
+    writer.shared.append(Scratch(writer.buffer(parts.name), kind, tasks * math.prod(kept)))
+    task = writer.variable("t", 0, tasks - 1)
+    root = Block(writer, None, {task})
+    lanes_in_results = plan.vectorize is not None and not plan.vectorize.axis.startswith("r")
+
+    def part(body: Block, extent: int) -> None:
+        """One part of `extent` terms."""
+        origin = writer.variable("part", 0, long.extent - extent)
+        body.add(Bind(origin, writer.axis(task) * size))
+        body.variables.add(origin)
+        piece = dataclasses.replace(long, origin=writer.axis(origin), extent=extent)
+        ev.parts[name] = tuple(piece if each is long else each for each in groups)
+        _each_result(ev, name, parts, writer.axis(task), (), list(kept), body, lanes_in_results)
+
+    if left:
+        full, short = root.inner(barrier=True), root.inner(barrier=True)
+        part(full, size)
+        part(short, left)
+        root.add(If((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
+    else:
+        part(root, size)
+    del ev.parts[name]
+    ev.provided[name] = lambda point, block, where: _combined(ev, name, parts, point, block, where)
+    return Phase(task, tasks, tuple(root.statements))
+
+
+def _each_result(
+    ev: Evaluator,
+    name: str,
+    parts: Buffer,
+    task: AxisExpr,
+    point: Point,
+    sizes: list[int],
+    block: Block,
+    lanes_in_results: bool,
+) -> None:
+    """Loops over the results of the reduction; lanes along the last of its axes, or along the terms."""
+    writer = ev.writer
+    if not sizes:
+        value = lower_reduce.unconverted(ev, name, point, block)
+        block.store(parts.name, ev.offset(parts.name, (task, *point)), value)
+        return
+    size, *rest = sizes
+    lanes = writer.lanes if lanes_in_results and not rest else 1
+    whole = size - size % lanes
+    for start, stop in ((0, whole), (whole, size)):
+        if start >= stop:
+            continue
+        variable = writer.variable(f"i{len(point)}", start, stop - 1)
+        count = min(lanes, stop - start)
+        axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
+        body = block.inner({variable}, lane_axis=axis)
+        _each_result(ev, name, parts, task, (*point, writer.counter(variable)), rest, body, lanes_in_results)
+        block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
+
+
+def _combined(ev: Evaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:
+    """The parts at `point`, joined in order."""
+    key = ("combined", name, point, where)
+    found = block.find(key)
+    if found is not None:
+        return found
+    home = block.home(axes_of(point, where))
+    total = lower_reduce.start(ev, name, home)
+    tasks = parts.memref.shape[0]
+    variable = ev.writer.variable("p", 0, tasks - 1)
+    body = home.inner({variable})
+    part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
+    body.accumulate(total, lower_reduce.function(ev, name), part)
+    home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
+    home.memo[key] = found = home.let(name, lower_reduce.finished(ev, name, total))
+    return found

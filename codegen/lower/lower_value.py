@@ -1,0 +1,269 @@
+"""How an SSA value of a region is evaluated at a point of its domain, in vectors along a block's lane axis.
+
+    v = relu(x[i, j] + b[j])   at (i, j), lanes along j
+      x_1 = load x[512*i + j : unit]        unit stride: one vector load
+      b_1 = load b[j : unit]                does not depend on i: stands outside of i's loop
+      v_1 = relu(add(x_1, b_1))
+
+Operand maps are composed by substitution, so that every offset is one expression over loop variables; its step
+along the lane axis picks the load. A padded read is an `If` where the padding is the same in all lanes, a
+mask where it is not, and nothing where the ranges of the variables prove it inside. Each op rounds to its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from codegen.lower import lower_reduce
+from codegen.lower.blocks import Block, Writer
+from codegen.lower.lane_values import Point, Where, axes_of, constant, converted, rounded
+from codegen.plan.nest_axes import Group, reduce_groups
+from ir.axis_expr import AxisExpr, Box, interval, substitute, weighted_sum
+from ir.axis_map import AxisMap, Guard
+from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
+from ir.diagnostics import Kind, fail
+from ir.poly_core import PolyCore
+from ir.region import Buffer, Number, Op, Operand, Region
+
+Provider = Callable[[Point, Block, Where], Value]
+
+STAGE = "lower_value"
+_EXACT = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
+"""Functions whose results are always numbers of the operands' own dtype."""
+_INT32 = 2**31
+
+
+class Evaluator:
+    """Evaluates the values of one region into blocks.
+
+    `provided` gives values that the caller computes itself (a contraction's accumulators, partial sums);
+    `parts` holds reductions to a part of their reduced axes.
+    """
+
+    def __init__(
+        self, region: Region, core: PolyCore, writer: Writer, provided: Mapping[str, Provider] | None = None
+    ) -> None:
+        self.region, self.core, self.writer = region, core, writer
+        self.provided = dict(provided or {})
+        self.parts: dict[str, tuple[Group, ...]] = {}
+        self.ops: dict[str, Op] = {let.name: let.op for let in region.body}
+        self.buffers: dict[str, Buffer] = {each.name: each for each in (*region.inputs, *region.outputs)}
+
+    def dtype(self, name: str) -> str:
+        """The dtype of an SSA value or buffer."""
+        return self.ops[name].dtype if name in self.ops else self.buffers[name].memref.dtype
+
+    def needs(self, value: str, other: str) -> bool:
+        """Whether computing `value` takes the value `other`."""
+        if value not in self.ops:
+            return False
+        read = [each.value for each in self.ops[value].inputs if isinstance(each, Operand)]
+        return other in read or any(self.needs(each, other) for each in read)
+
+    def groups(self, name: str) -> tuple[Group, ...]:
+        """The loops over the reduced axes of the reduction `name`, lanes along the last."""
+        return self.parts.get(name) or reduce_groups(self.region, name)
+
+    def value(self, name: str, point: Point, block: Block, where: Where = ()) -> Value:
+        """The SSA value or buffer `name` at the coordinates `point`, in the lanes of `where`: lanes of
+        `register_type(dtype(name))`, the number in every lane where the lane axis does not move it."""
+        if name in self.provided:
+            return self.provided[name](point, block, where)
+        if name not in self.ops:
+            return self._load(name, point, block, where)
+        key = (name, point, where)
+        found = block.find(key)
+        if found is None:
+            home = block.home(axes_of(point, where))
+            op = self.ops[name]
+            found = home.let(name, self._computed(name, op, point, home, where))
+            home.memo.setdefault(key, found)
+        return found
+
+    def operand(self, operand: Operand | Number, point: Point, block: Block, where: Where = ()) -> Value:
+        """An operand of an op at the op's domain point `point`; padding included."""
+        if isinstance(operand, Number):
+            return constant(operand.number, operand.dtype)
+        dtype = self.dtype(operand.value)
+        return self.mapped(
+            operand.map, point, dtype, block, where, lambda at, b, w: self.value(operand.value, at, b, w)
+        )
+
+    def mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: Provider) -> Value:
+        """`read` at view(point), or the fill of the first guard of `view` that fails."""
+        box = self.writer.box
+        at = tuple(substitute(expr, point, box) for expr in view.exprs)
+        guards = [(_conditions(guard, point, box), constant(guard.fill, dtype)) for guard in view.guards]
+        return self._guarded(guards, at, block, where, read)
+
+    def _guarded(
+        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Provider
+    ) -> Value:
+        if not guards:
+            return read(at, block, where)
+        (conditions, fill), *rest = guards
+        known = block.facts | set(where)
+        open_ = tuple(each for each in conditions if each not in known and not self.writer.proves(each))
+        if any(self.writer.refutes(each) for each in open_):
+            return fill
+        lane = tuple(each for each in open_ if block.moves_in_lanes(each.expr.axes))
+        outer = tuple(each for each in open_ if each not in lane)
+        inner = (*where, *lane)
+
+        def inside(body: Block) -> Value:
+            value = self._guarded(rest, at, body, inner, read)
+            mask = self.mask(lane, body) if lane else None
+            return value if mask is None else Call("where", (mask, value, fill), fill.dtype)
+
+        if not outer:
+            return inside(block)
+        axes = axes_of(at, (*inner, *outer, *(each for bounds, _ in rest for each in bounds)))
+        home = block.home(axes)
+        result = home.let("read", fill, mutable=True)
+        body = home.inner(barrier=True, facts=outer)
+        body.assign(result, inside(body))  # type: ignore[arg-type]
+        home.guard(body, outer)
+        return result
+
+    def mask(self, conditions: Where, block: Block, *, existing: bool = False) -> Value | None:
+        """The lanes in which all conditions hold, and that exist where `existing` asks it; None for all lanes."""
+        assert block.lane_axis is not None
+        count = block.lane_axis.count if existing else None
+        if not conditions and count is None:
+            return None
+        mask = Inside(conditions, block.lane_axis.variable, count)
+        key = ("mask", mask)
+        found = block.find(key)
+        if found is None:
+            home = block.home(axes_of((count,) if isinstance(count, AxisExpr) else (), conditions))
+            found = home.memo[key] = home.let("inside", mask)
+        return found
+
+    # --- memory ---
+
+    def offset(self, buffer: str, point: Point) -> AxisExpr:
+        """The row-major offset of `point` in elements."""
+        shape = self.buffers[buffer].memref.shape
+        strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+        return weighted_sum(0, zip(point, strides, strict=True))
+
+    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+        offset = self.offset(buffer, point)
+        elements = int(np.prod(self.buffers[buffer].memref.shape, dtype=np.int64))
+        if where and self.writer.proves(Within(offset, 0, elements)):
+            where = ()
+        key = ("load", buffer, offset, where)
+        found = block.find(key)
+        if found is None:
+            home = block.home(axes_of((offset,), where))
+            found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where))
+        return found
+
+    def _access(self, buffer: str, offset: AxisExpr, block: Block, where: Where) -> Load:
+        name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
+        lane = block.lane_axis
+        if lane is None or not (where or lane.variable in offset.axes):
+            return Load(name, offset, dtype, "splat")
+        step = offset.coeff(lane.variable)
+        if where or step is None:
+            mask = self.mask(where, block, existing=True)
+            return Load(name, AxisExpr(), dtype, "gather", index=Lanes(offset, lane.variable, "i64"), mask=mask)
+        if step == 1:
+            return Load(name, offset, dtype, "unit", lane.count)
+        return Load(name, offset, dtype, "strided", lane.count, step)
+
+    # --- ops ---
+
+    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+        match op.kind:
+            case "reduce":
+                return lower_reduce.reduction(self, name, op, point, block, where)
+            case "scan":
+                return lower_reduce.scan(self, name, op, point, block, where)
+            case "gather":
+                return self._gather(name, op, point, block, where)
+            case "index":
+                return self._index(op, point, block, where)
+            case "contraction":
+                fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
+        args = tuple(self.operand(each, point, block, where) for each in op.inputs)
+        source = self._input_dtype(op)
+        if op.kind in ("copy", "cast"):
+            return converted(args[0], source, op.dtype)
+        raw = Call(op.fn, args, register_type(op.dtype))
+        return raw if op.fn in _EXACT else rounded(raw, op.dtype)
+
+    def _input_dtype(self, op: Op) -> str:
+        first = op.inputs[0]
+        return first.dtype if isinstance(first, Number) else self.dtype(first.value)
+
+    def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
+        assert op.index_map is not None
+
+        def read(at: Point, inner: Block, _: Where) -> Value:
+            low, high = interval(at[0], self.writer.box)
+            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
+            moving = inner.lane_axis if inner.moves_in_lanes(at[0].axes) else None
+            lanes = Lanes(at[0], moving.variable if moving else None, dtype)
+            return converted(lanes, dtype, op.dtype)
+
+        return self.mapped(op.index_map, point, op.dtype, block, where, read)
+
+    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+        source, chosen = op.inputs
+        axis = op.axis
+        if not isinstance(source, Operand) or source.value in self.ops or axis is None:
+            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
+        size = self.buffers[source.value].memref.shape[axis]
+        index = converted(self.operand(chosen, point, block, where), self._dtype_of(chosen), "i64")
+        depends = index_axes(chosen, point, self.writer)
+
+        def read(at: Point, inner: Block, conditions: Where) -> Value:
+            if not inner.moves_in_lanes(depends):
+                picked = self._picked(index, size, inner.home(depends))
+                return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
+            held = Call("min", (Call("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
+            return self._gather_lanes(source.value, axis, at, inner, conditions, held)
+
+        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+
+    def _picked(self, index: Value, size: int, home: Block) -> AxisExpr:
+        """An index that is the same in all lanes, as a variable: then its load is one like any other."""
+        key = ("pick", index, size)
+        found = home.find(key)
+        if found is None:
+            variable = self.writer.variable("at", 0, size - 1)
+            home.add(Pick(variable, index))
+            home.variables.add(variable)
+            found = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
+        assert isinstance(found, Lanes)
+        return found.expr
+
+    def _gather_lanes(self, buffer: str, axis: int, at: Point, block: Block, where: Where, index: Value) -> Value:
+        assert block.lane_axis is not None
+        stride = int(np.prod(self.buffers[buffer].memref.shape[axis + 1 :], dtype=np.int64))
+        base = self.offset(buffer, (*at[:axis], AxisExpr(), *at[axis + 1 :]))
+        along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
+        scaled = index if stride == 1 else Call("mul", (index, Const(stride, "i64")), "i64")
+        total = block.let("at", scaled if base == AxisExpr() else Call("add", (along, scaled), "i64"))
+        mask = self.mask(where, block, existing=True)
+        dtype = register_type(self.dtype(buffer))
+        return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
+
+    def _dtype_of(self, operand: Operand | Number) -> str:
+        return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+
+
+def index_axes(operand: Operand | Number, point: Point, writer: Writer) -> frozenset[int]:
+    """The variables on which an operand at `point` depends."""
+    if isinstance(operand, Number):
+        return frozenset()
+    box = writer.box
+    conditions = tuple(each for guard in operand.map.guards for each in _conditions(guard, point, box))
+    return axes_of([substitute(expr, point, box) for expr in operand.map.exprs], conditions)
+
+
+def _conditions(guard: Guard, point: Point, box: Box) -> Where:
+    return tuple(Within(substitute(each.expr, point, box), each.lo, each.hi) for each in guard.bounds)

@@ -1,0 +1,158 @@
+"""What a Plan says about the nest of a region without a contraction.
+
+algo_choice  {"nest": "i0 i1i2"}   the loops, outermost first; merged axes stand together
+             {"reduce": "split"}   the only reduction is cut into parts that run side by side
+tile         one block size per loop, in elements, then the size of a part where the reduction is split
+bind         {"i0.o": "thread"}    the blocks of this loop are tasks
+vectorize    the loop that lanes run along and the elements per step; an axis "r…" means that lanes run
+             along the reduced axes and outputs are written one by one
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from codegen.plan.nest_axes import Group, groups, lane_score
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+
+STAGE = "plan_nest"
+LANES = {"avx512": 16, "avx2": 8, "sse2": 4, "generic": 4}
+"""Lanes of a register by `Plan.arch`: EQ_VL of the prelude."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of the nest. `width` elements are one step where `vector`."""
+
+    group: Group
+    tile: int
+    bound: bool = False
+    vector: bool = False
+    width: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.group.name
+
+    @property
+    def extent(self) -> int:
+        return self.group.extent
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.extent // self.tile)
+
+
+def nest_of(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
+    """The loops over outputs of `shape`: the plan's for the first output's shape, else plain ones."""
+    if shape != region.outputs[0].memref.shape:
+        return _plain_nest(region, core, plan, shape)
+    names = plan.algo_choice.get("nest", "").split()
+    lanes = LANES[plan.arch]
+    found = []
+    for position, name in enumerate(names):
+        axes = [int(each) for each in re.findall(r"i(\d+)", name)]
+        if "".join(f"i{axis}" for axis in axes) != name or any(axis >= len(shape) for axis in axes):
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
+        group = Group.whole(axes, [shape[axis] for axis in axes], "i")
+        tile = plan.tile[position] if position < len(plan.tile) else 0
+        tile = min(tile, group.extent) if tile > 0 else group.extent
+        vector = plan.vectorize is not None and plan.vectorize.axis == name
+        width = plan.vectorize.width if vector and plan.vectorize else 1
+        loop = Loop(group, tile, plan.bind.get(f"{name}.o") == "thread", vector, width)
+        _check(loop, plan, lanes)
+        found.append(loop)
+    covered = sorted(axis for loop in found for axis in loop.group.axes)
+    if covered != list(range(len(shape))):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's nest does not cover the output", nest=names, shape=shape)
+    return tuple(found)
+
+
+def _check(loop: Loop, plan: Plan, lanes: int) -> None:
+    if loop.vector and (loop.width % lanes or loop.width < lanes):
+        fail(
+            Kind.ALIGNMENT_MISMATCH,
+            STAGE,
+            f"{loop.width} elements are no whole number of registers of {lanes} lanes",
+            at=loop.name,
+        )
+    if loop.vector and loop.blocks > 1 and loop.tile % loop.width:
+        fail(
+            Kind.ALIGNMENT_MISMATCH,
+            STAGE,
+            f"a tile of {loop.tile} is no whole number of steps of {loop.width}",
+            at=loop.name,
+        )
+    step = loop.tile if loop.blocks > 1 else loop.width
+    if loop.name not in plan.predicate_tail and loop.extent % step:
+        fail(
+            Kind.ALIGNMENT_MISMATCH,
+            STAGE,
+            f"{step} does not divide {loop.extent}, and the plan has no predicated tail along {loop.name}",
+            at=loop.name,
+            hint=f"add {loop.name!r} to predicate_tail",
+        )
+
+
+def split_parts(plan: Plan, extent: int) -> tuple[int, int]:
+    """(size of a part, number of whole parts) of a split reduction along `extent` terms."""
+    size = max(1, min(plan.tile[-1] if plan.tile else extent, extent))
+    return size, extent // size
+
+
+def scan_axes(core: PolyCore, shape: tuple[int, ...]) -> list[int]:
+    """The output axes along which a scan carries its value."""
+    return [int(name[1:]) for name in core.sequential_axes if int(name[1:]) < len(shape)]
+
+
+def output_groups(region: Region, core: PolyCore, shape: tuple[int, ...]) -> list[list[int]]:
+    """The output axes in row-major order, merged where possible, those of scans last."""
+    scope = region.outputs[0].name
+    carried = scan_axes(core, shape)
+    free = [axis for axis in range(len(shape)) if axis not in carried]
+    found: list[list[int]] = []
+    runs: list[list[int]] = []
+    for axis in free:
+        if runs and runs[-1][-1] == axis - 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    for run in runs:
+        found += groups(region, scope, shape, run)
+    return [*found, *([axis] for axis in carried)]
+
+
+def best_lane(region: Region, core: PolyCore, shape: tuple[int, ...], found: list[list[int]]) -> int | None:
+    """The position among `found` of the loop along which lanes run best; None when there is none."""
+    scope = region.outputs[0].name
+    carried = scan_axes(core, shape)
+    usable = [
+        number
+        for number, group in enumerate(found)
+        if group[0] not in carried and math.prod(shape[axis] for axis in group) > 1
+    ]
+    if not usable:
+        return None
+    return max(usable, key=lambda number: (lane_score(region, scope, shape, found[number][-1]), number))
+
+
+def _plain_nest(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
+    """Merged axes, lanes along the best of them, tasks along the first; for outputs the plan does not speak of."""
+    found = output_groups(region, core, shape)
+    lane = best_lane(region, core, shape, found)
+    lanes = LANES[plan.arch]
+    threads = "thread" in plan.bind.values()
+    loops = []
+    for number, axes in enumerate(found):
+        group = Group.whole(axes, [shape[axis] for axis in axes], "i")
+        vector = number == lane
+        whole = group.extent if not vector else -(-group.extent // lanes) * lanes
+        tile = max(1, group.extent // 32) if not vector else max(lanes, whole // 32 // lanes * lanes)
+        bound = threads and number == 0 and axes[0] not in scan_axes(core, shape)
+        loops.append(Loop(group, min(tile, group.extent) if bound else group.extent, bound, vector, lanes))
+    return tuple(loops)

@@ -1,0 +1,331 @@
+"""Candidate plans of a contraction, and the work that each makes the machine do.
+
+Two algorithms, one template:
+
+    outer   lanes along the columns: a register tile of MR rows × NR columns takes one rank-1 update per k
+    dot     lanes along k: MR × NR sums side by side, folded at the end; for few columns, both operands along k
+
+A plan says which side has the columns (`layout_hints["vector"]`), the register tile, the blocks [BM, BN, BK] that
+one task works on, which operands are packed into panels (`cache`), and what runs in parallel (`bind`).
+The model counts cycles of one core: multiply-adds against loads, packing, and the epilogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from codegen.plan.contraction import Contraction, contraction_of, flat, fused_step, lanes_along_k
+from ir.dtype import DTYPES
+from ir.plan import Cached, Plan, Vectorize
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+SMALL_FLOPS = 200_000
+"""Below this a fork and join cost more than a second core saves."""
+
+BLOCK_K = 1024
+_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most: they lie on a thread's stack
+_STREAMED = 1 << 18
+_REGISTERS = {"avx512": 32}
+_PORTS = 2  # multiply-adds and loads per cycle, each
+_LATENCY = 4
+_UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
+_CANDIDATES = 20
+
+
+class Blocks(msgspec.Struct, frozen=True):
+    """How the template cuts a contraction. mr × nr: register tile. bm, bn: rows and columns of a task, multiples
+    of the register tile. bk: terms per block of k. Sizes in elements."""
+
+    mr: int
+    nr: int
+    bm: int
+    bn: int
+    bk: int
+
+
+def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tuple[Plan, Work]]:
+    """The candidates, none if the region is no contraction that the template covers."""
+    found: list[tuple[Plan, Work]] = []
+    default = contraction_of(region, core)
+    if default is None:
+        return found
+    for side in (default.vector, 1 - default.vector):
+        view = default if side == default.vector else contraction_of(region, core, vector=side)
+        if view is None or (side != default.vector and not _worth_turning(default)):
+            continue
+        found += [_candidate(view, blocks, "outer", target) for blocks in _outer_blocks(view, target)]
+        found += [_candidate(view, blocks, "dot", target) for blocks in _dot_blocks(view, target)]
+    found.sort(key=lambda each: (_time(each[1], target), -each[1].efficiency))
+    return found[:_CANDIDATES]
+
+
+def _time(work: Work, target: Target) -> float:
+    """§11's estimate in seconds, to keep the best candidates only."""
+    peak = target.peak_flops.get(work.compute_dtype, max(target.peak_flops.values(), default=1.0))
+    return max(work.flops / (peak * work.occupancy * work.efficiency), work.bytes / (target.bandwidth * work.occupancy))
+
+
+def _worth_turning(view: Contraction) -> bool:
+    """The output is stored across its memory order when the other side has the columns: for few columns only."""
+    return view.n < 128 and view.m > view.n
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    wide = _registers_per_vector(view)
+    budget = _REGISTERS.get(target.arch, 16)
+    lanes = target.lanes
+    for vectors in (1, 2, 3, 4, 8):
+        most = (budget // wide - 1 - vectors) // vectors
+        if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
+            continue
+        if vectors > 4 and view.m > most:  # a panel that is read again should stay in the first-level cache
+            continue
+        for rows in _even_rows(view.m, min(most, 16)):
+            yield from _grids(view, rows, vectors * lanes, target)
+
+
+def _even_rows(m: int, most: int) -> Iterator[int]:
+    """Heights of the register tile that split `m` evenly: the tallest, and the one that wastes least."""
+    tallest = _even(max(m, 1), most)
+    yield tallest
+    leanest = min(range(most, 0, -1), key=lambda rows: -(-m // rows) * (rows + 1))
+    if leanest != tallest:
+        yield leanest
+
+
+def _even(size: int, most: int) -> int:
+    """The length of the pieces when `size` is cut into the fewest equal pieces of at most `most`."""
+    return -(-size // -(-size // most)) if size else 1
+
+
+def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Blocks]:
+    """Blocks of a task: all rows and few columns, or all columns and few rows, so that every core has work."""
+    item = DTYPES[view.accumulator].bytes
+    tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
+    seen = set()
+    for bk in _depths(view, tiles_m):
+        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
+        rows = min(tall, tiles_m) * mr
+        wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
+        for cuts_m, cuts_n in _cuts(target.units if _flops(view) >= SMALL_FLOPS else 1, view.repeats):
+            bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
+            bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
+            if (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk)
+
+
+def _depths(view: Contraction, tiles_m: int) -> list[int]:
+    """Lengths of a block of k: few long ones, as each block lays the sums down; short ones where the columns are used
+    once, so that they stream from memory in wide rows."""
+    if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
+        return [block_k(view, 8)]
+    return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
+
+
+def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
+    """Into how many pieces rows and columns are cut."""
+    if units == 1 or repeats >= 4 * units:
+        return [(1, 1)]
+    return [(1, 1), (units, 1), (1, units), (2 * units, 1), (1, 2 * units), (units, 2), (2, 2 * units)]
+
+
+def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Few rows or columns, and both operands neighbours along k: nothing is reused, so nothing is packed."""
+    few = min(view.m, view.n)
+    if not view.k or view.m * view.n == 0 or few > 8 or not _dot_possible(view):
+        return
+    budget = _REGISTERS.get(target.arch, 16) // _registers_per_vector(view) - 4
+    for mr in sorted({1, _even(max(view.m, 1), 4)}):
+        nr = min(target.lanes, max(1, budget // mr), view.n)
+        units = target.units if _flops(view) >= SMALL_FLOPS else 1
+        tiles = -(-view.n // nr)
+        for cuts in sorted({1, units, 4 * units}):
+            yield Blocks(mr, nr, -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr, view.depth)
+
+
+def _dot_possible(view: Contraction) -> bool:
+    runs = [view.run(side, view.k) for side in (0, 1)]
+    return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
+
+
+def block_k(view: Contraction, most: int) -> int:
+    """Terms per block, about `most`: a whole number of steps of one reduced piece, all pieces inside it whole."""
+    if view.depth <= most:
+        return max(view.depth, 1)
+    position, inner = block_axis(view, most)
+    return _even(view.sizes[position], max(1, most // inner)) * inner
+
+
+def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
+    """The reduced piece that blocks of `bk` terms cut, and the terms per step of it. Some sum has terms."""
+    inner = 1
+    for position in reversed(view.k):
+        if inner * view.sizes[position] > bk:
+            return position, inner
+        inner *= view.sizes[position]
+    return view.k[0], inner // view.sizes[view.k[0]]
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target) -> tuple[Plan, Work]:
+    caches = _caches(view, blocks) if algorithm == "outer" else ()
+    tasks = view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn)
+    parallel = _flops(view) >= SMALL_FLOPS and tasks > 1 and target.units > 1
+    plan = Plan(
+        arch=target.arch,
+        algo_choice={"matmul": algorithm},
+        tile=(blocks.bm, blocks.bn, blocks.bk),
+        bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if parallel else {},
+        vectorize=Vectorize("n" if algorithm == "outer" else "k", target.lanes),
+        warp_tile=f"{blocks.mr}x{blocks.nr}",
+        cache=caches,
+        predicate_tail=_tails(view, blocks, algorithm, target.lanes),
+        epilogue=tuple(let.op.fn for let in view.region.body if _follows(view, let.name)),
+        layout_hints={"vector": "rhs" if view.vector else "lhs"},
+    )
+    return plan, _work(view, blocks, algorithm, plan, max(tasks, 1), parallel, target)
+
+
+@lru_cache(maxsize=64)
+def _turned(view: Contraction) -> bool:
+    """Whether neighbouring columns are not neighbours in the output."""
+    shape = view.region.outputs[0].memref.shape
+    return 0 not in shape and fused_step(flat(view.out.exprs, shape), view.columns, view.sizes) != 1
+
+
+def _follows(view: Contraction, name: str) -> bool:
+    names = [let.name for let in view.region.body]
+    return names.index(name) > names.index(view.name)
+
+
+def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
+    """Which operands are packed: one that is used once per element is read where it lies."""
+    found = []
+    for side in (0, 1):
+        columns = side == view.vector
+        reuse = -(-view.m // blocks.mr) if columns else -(-view.n // blocks.nr)
+        name = view.operand(side).value
+        if view.is_constant(side):
+            found.append(Cached(name, "const_pool", "build"))
+        elif reuse > 1 or (not columns and view.m % blocks.mr) or (columns and _run_step(view, side) not in (0, 1)):
+            found.append(Cached(name, "packed", "n.i" if columns else "k.o"))
+    return tuple(found)
+
+
+def _run_step(view: Contraction, side: int) -> int | None:
+    group = view.columns if side == view.vector else view.rows
+    run, step = view.run(side, group)
+    return step if run == group else None
+
+
+def _tails(view: Contraction, blocks: Blocks, algorithm: str, lanes: int) -> tuple[str, ...]:
+    cut = [("m", view.m, blocks.mr), ("n", view.n, blocks.nr)]
+    cut.append(("k", view.depth, lanes if algorithm == "dot" else blocks.bk))
+    return tuple(axis for axis, size, piece in cut if size % piece)
+
+
+# --- work -----------------------------------------------------------------------------------------
+
+
+def _flops(view: Contraction) -> float:
+    return 2.0 * view.repeats * view.m * view.n * view.depth
+
+
+def _registers_per_vector(view: Contraction) -> int:
+    """Machine registers that hold `lanes` numbers."""
+    return max(1, DTYPES[view.accumulator].bytes // 4)
+
+
+def _work(
+    view: Contraction, blocks: Blocks, algorithm: str, plan: Plan, tasks: int, parallel: bool, target: Target
+) -> Work:
+    tiles_m, tiles_n = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
+    useful = max(_flops(view), 1.0)
+    if algorithm == "outer":
+        flops = 2.0 * view.repeats * tiles_m * blocks.mr * tiles_n * blocks.nr * view.depth
+    else:
+        flops = useful
+    ideal = max(flops, 1.0) / (2 * target.lanes * _PORTS) * _registers_per_vector(view)
+    inner, side_work = _inner_cycles(view, blocks, algorithm, target), _side_cycles(view, blocks, plan, target)
+    units = min(target.units, tasks) if parallel else 1
+    each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
+    longest = -(-tasks // units) * each if units > 1 else max(view.repeats * tiles_m * tiles_n, 1)
+    occupancy = max(view.repeats * tiles_m * tiles_n, 1) / (longest * target.units)
+    return Work(
+        flops=max(flops, 1.0),
+        bytes=_bytes(view, blocks, tasks, target),
+        compute_dtype=view.accumulator,
+        occupancy=min(1.0, occupancy),
+        efficiency=min(1.0, max(0.01, ideal / (ideal * inner + side_work))),
+    )
+
+
+def _inner_cycles(view: Contraction, blocks: Blocks, algorithm: str, target: Target) -> float:
+    """Cycles of the micro-kernel for each cycle that its multiply-adds need at the least."""
+    wide = _registers_per_vector(view)
+    if algorithm == "dot":
+        multiplies = blocks.mr * blocks.nr * wide
+        return max(multiplies, (blocks.mr + blocks.nr) * wide, _LATENCY * _PORTS) / multiplies
+    vectors = blocks.nr // target.lanes * wide
+    multiplies = blocks.mr * vectors
+    panel = blocks.bk * blocks.nr * DTYPES[view.accumulator].bytes
+    far = 2 * vectors * _PORTS if panel > target.l1_bytes else 0  # half a vector per cycle from the second level
+    return max(multiplies, blocks.mr + vectors, far, _LATENCY * _PORTS) / multiplies
+
+
+def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) -> float:
+    """Cycles of packing and of the epilogue, all tasks together."""
+    lanes = target.lanes
+    cycles = 0.0
+    packed = {each.tensor for each in plan.cache if each.where == "packed"}
+    for side in (0, 1):
+        if view.operand(side).value not in packed:
+            continue
+        columns = side == view.vector
+        elements = view.repeats * view.depth * (view.n if columns else view.m)
+        again = -(-view.m // blocks.bm) if columns else -(-view.n // blocks.bn)
+        cycles += elements * again * _pack_cycles(view, side, lanes)
+    stores = view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
+    blocks_k = -(-view.depth // blocks.bk) if blocks.bk else 1
+    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(plan.epilogue))
+    return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
+
+
+@lru_cache(maxsize=64)
+def _pack_cycles(view: Contraction, side: int, lanes: int) -> float:
+    """Cycles per element packed: a vector at a time where the reads are a run along the panel or along k."""
+    group = view.columns if side == view.vector else view.rows
+    along_k = lanes_along_k(view, side, group, lanes)
+    run, step = view.run(side, view.k if along_k else group)
+    cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
+    if along_k and side == view.vector:
+        cycles *= 2  # turned in squares
+    return cycles / max(min(view.extent(run), lanes), 1)
+
+
+def _bytes(view: Contraction, blocks: Blocks, tasks: int, target: Target) -> float:
+    """Bytes to and from memory: every tensor once, an operand that no cache holds once per block of the other."""
+    read: dict[str, float] = {}
+    for side in (0, 1):
+        again = -(-view.m // blocks.bm) if side == view.vector else -(-view.n // blocks.bn)
+        for each in view.reads[side]:
+            size = math.prod(each.buffer.memref.shape) * DTYPES[each.buffer.memref.dtype].bytes
+            times = again if size > target.l3_bytes / 2 else 1
+            read[each.buffer.name] = max(read.get(each.buffer.name, 0.0), float(size * times))
+    for buffer in (*view.region.inputs, *view.region.outputs):
+        size = math.prod(buffer.memref.shape) * DTYPES[buffer.memref.dtype].bytes
+        read.setdefault(buffer.name, float(size))
+    return sum(read.values())

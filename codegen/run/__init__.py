@@ -1,0 +1,1 @@
+"""A loaded library → calls on arrays."""

@@ -1,0 +1,131 @@
+"""A loaded library and the memory it works in: constants, packed constants, arenas, and the table of addresses."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from codegen.compile.library import Library
+from ir.dtype import dtype
+from ir.launch import LaunchTable
+from ir.module import Module
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector."""
+
+
+class Executable:
+    """Runs a module. Calls may come from many threads: each has an arena of its own while it lasts, and the arenas
+    are kept for the calls that follow."""
+
+    def __init__(
+        self, module: Module, table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
+    ) -> None:
+        self._module = module
+        self._library = library
+        self._program = library.function("eq_program", (ctypes.c_void_p, ctypes.c_int32))
+        self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
+        self._launches = len(table.launches)
+        self._arenas: deque[np.ndarray] = deque()
+        self._plan_addresses(table, {**constants, **_pack(table, library, constants, threads)})
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
+        """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes."""
+        with self._arena() as arena:
+            addresses = self._addresses(arena, inputs, outputs)
+            self._program(addresses.ctypes.data, threads)
+        self._copy_shared(inputs, outputs)
+
+    def profile(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
+    ) -> np.ndarray:
+        """ns per launch, [repeats, launches], after one run that warms up."""
+        ns = np.zeros((repeats + 1, self._launches), np.uint64)
+        with self._arena() as arena:
+            addresses = self._addresses(arena, inputs, outputs)
+            for row in ns:
+                self._timed(addresses.ctypes.data, threads, row.ctypes.data)
+        self._copy_shared(inputs, outputs)
+        return ns[1:]
+
+    def _plan_addresses(self, table: LaunchTable, constants: Mapping[str, np.ndarray]) -> None:
+        """Every slot gets a number; the table of a call is its addresses, taken in the order of the launches."""
+        module = self._module
+        args = [name for launch in table.launches for name in launch.args]
+        needed = {*args, *(slot for _, slot in module.outputs)}
+        self._constants = {name: array for name, array in constants.items() if name in needed}
+        names = dict.fromkeys([*(slot.name for slot in module.slots), *self._constants])
+        number = {name: position for position, name in enumerate(names)}
+        self._base = np.zeros(len(number), np.uint64)
+        for name, array in self._constants.items():
+            self._base[number[name]] = _address(array)
+        arena = [slot for slot in module.slots if slot.role == "arena"]
+        self._arena_slots = np.array([number[slot.name] for slot in arena], np.intp)
+        self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
+        self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
+        self._order = np.array([number[name] for name in args], np.intp)
+        written = set(args) - set(module.inputs) - set(constants)
+        self._owner: dict[str, int] = {}  # slot that kernels write → the first output that it is
+        for position, (_, slot) in enumerate(module.outputs):
+            if slot in written:
+                self._owner.setdefault(slot, position)
+        self._output_slots = np.array([number[slot] for slot in self._owner], np.intp)
+
+    @contextmanager
+    def _arena(self) -> Iterator[np.ndarray]:
+        """Memory that no other call uses meanwhile."""
+        try:
+            arena = self._arenas.pop()  # one step: another thread may take the last one
+        except IndexError:
+            arena = aligned(self._module.arena_bytes)
+        try:
+            yield arena
+        finally:
+            self._arenas.append(arena)
+
+    def _addresses(self, arena: np.ndarray, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> np.ndarray:
+        """The table of one call."""
+        addresses = self._base.copy()
+        addresses[self._arena_slots] = self._arena_offsets + np.uint64(_address(arena))
+        addresses[self._input_slots] = [_address(array) for array in inputs]
+        addresses[self._output_slots] = [_address(outputs[position]) for position in self._owner.values()]
+        return addresses[self._order]
+
+    def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Outputs that no kernel writes for themselves: inputs, constants, and second names of another output."""
+        ready = {**self._constants, **dict(zip(self._module.inputs, inputs, strict=True))}
+        ready |= {slot: outputs[position] for slot, position in self._owner.items()}
+        for position, (_, slot) in enumerate(self._module.outputs):
+            if ready[slot] is not outputs[position]:
+                np.copyto(outputs[position], ready[slot])
+
+
+def aligned(nbytes: int) -> np.ndarray:
+    """`nbytes` of memory, not initialised, from a 64-byte boundary on."""
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -_address(memory) % ALIGNMENT
+    return memory[start : start + nbytes]
+
+
+def _pack(
+    table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
+) -> dict[str, np.ndarray]:
+    """The packed constants, filled by the library."""
+    packed = {
+        each.slot: aligned(each.elements * dtype(each.dtype).bytes).view(dtype(each.dtype).numpy)
+        for each in table.packings
+    }
+    arrays = {**constants, **packed}
+    addresses = [_address(arrays[name]) for each in table.packings for name in (*each.sources, each.slot)]
+    slots = np.array(addresses or [0], np.uint64)
+    library.function("eq_pack", (ctypes.c_void_p, ctypes.c_int32))(slots.ctypes.data, threads)
+    return packed
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

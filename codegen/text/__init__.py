@@ -1,0 +1,1 @@
+"""Kernels → C text, and the vector prelude that it stands on."""

@@ -1,0 +1,1 @@
+"""Where, and legality: a region → IndexBook → Poly-View and Poly Core."""

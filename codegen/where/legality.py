@@ -1,0 +1,184 @@
+"""May a region be one kernel? The verdict, from the sites of its values.
+
+Elementwise values can be computed at any point, so they are never in the way. An accumulator is finished in the
+outer scope, at the axes it depends on, before the axes it does not: what follows from that is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from codegen.where.roles import roles_of
+from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
+from ir.axis_expr import axis as axis_expr
+from ir.axis_expr import box_of
+from ir.axis_facts import is_injective
+from ir.axis_map import AxisMap
+from ir.indexbook import MOST_PIECES
+from ir.poly_core import Site
+from ir.region import Let, Operand, Region
+
+
+def reason_against(region: Region, found: Sites) -> str:
+    """Why the region can not be one kernel; empty when it can."""
+    rules: tuple[Callable[[Region, Sites], Iterator[str]], ...] = (
+        _outputs,
+        _pieces,
+        _gathers,
+        _accumulators,
+        _contractions,
+        _scans,
+    )
+    return next((reason for rule in rules for reason in rule(region, found)), "")
+
+
+def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of the domain that a map picks, one per coordinate over the whole of `sizes`; axes of size 1 are
+    left out. None when it does anything else."""
+    if view.guards:
+        return None
+    if view.is_empty or 0 in sizes:
+        return _picked_empty(view.sizes, sizes)
+    box, picked = box_of(view.sizes), []
+    for coordinate, size in zip(view.exprs, sizes, strict=True):
+        if size == 1:
+            continue
+        position = next((k for k in coordinate.axes if coordinate == axis_expr(k, box)), None)
+        if position is None or view.sizes[position] != size or position in picked:
+            return None
+        picked.append(position)
+    return tuple(picked)
+
+
+def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
+    """The output axes (of more than one point) on which an accumulator of these sizes, read at `view`, depends:
+    those it picks, or all where no two outputs read one point of it. None when its points would be computed
+    repeatedly, or stand under padding."""
+    picked = picked_axes(view, sizes)
+    if picked is not None:
+        return frozenset(picked)
+    if view.guards or not is_injective(view):
+        return None
+    return frozenset(axis for axis, size in enumerate(view.sizes) if size != 1)
+
+
+def _picked_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Maps of empty domains say nothing: each size is taken from the first outer axis left that has it."""
+    picked: list[int] = []
+    for size in sizes:
+        if size != 1:
+            position = next((k for k, other in enumerate(outer) if other == size and k not in picked), None)
+            if position is None:
+                return None
+            picked.append(position)
+    return tuple(picked)
+
+
+def _outputs(region: Region, found: Sites) -> Iterator[str]:
+    """Each output is written once per point, none over an input, all over one domain."""
+    names = [each.buffer for each in region.yields]
+    inputs = {buffer.name for buffer in region.inputs}
+    for buffer in region.outputs:
+        if names.count(buffer.name) != 1:
+            yield f"output `{buffer.name}` is written {names.count(buffer.name)} times"
+        if buffer.name in inputs:
+            yield f"output `{buffer.name}` overwrites an input"
+        if buffer.memref.shape != region.outputs[0].memref.shape:
+            yield f"outputs `{region.outputs[0].name}` and `{buffer.name}` have different domains"
+
+
+def _pieces(region: Region, found: Sites) -> Iterator[str]:
+    """Padding of padding of padding is cheaper through memory."""
+    for read in found.reads:
+        if len(read.map.guards) >= MOST_PIECES:
+            yield f"`{read.value}` reads `{read.source}` in {len(read.map.guards) + 1} pieces"
+
+
+def _gathers(region: Region, found: Sites) -> Iterator[str]:
+    """Data may pick a coordinate of a buffer, not of a value computed here."""
+    inputs = {buffer.name for buffer in region.inputs}
+    for let in region.body:
+        source = let.op.inputs[0] if let.op.kind == "gather" else None
+        if isinstance(source, Operand) and source.value not in inputs:
+            yield f"`{let.name}` gathers from `{source.value}`, which is not in memory"
+
+
+def _accumulators(region: Region, found: Sites) -> Iterator[str]:
+    """Accumulators live in the outer scope, each at one place, on nested sets of its axes."""
+    placed: list[tuple[str, frozenset[int]]] = []
+    for let, sites in _placed(region, found):
+        nested = next((site.scope for site in sites if site.scope != outer_scope(region)), None)
+        if nested is not None:
+            yield f"`{let.name}` is accumulated inside `{nested}`"
+            return
+        if len(sites) > 1:
+            yield f"`{let.name}` is read at {len(sites)} different maps of the output"
+            return
+        axes = finished_at(sites[0].map, let.op.shape)
+        if axes is None:
+            yield f"`{let.name}` is read at {sites[0].map}: its points would be padded or computed repeatedly"
+            return
+        placed.append((let.name, axes))
+    placed.sort(key=lambda each: len(each[1]))
+    for (inner, fewer), (name, more) in pairwise(placed):
+        if not fewer <= more:
+            yield f"no order of the output's axes finishes both `{inner}` and `{name}` before their readers"
+
+
+def _contractions(region: Region, found: Sites) -> Iterator[str]:
+    """One tile of accumulators: contractions share domain, roles and place, and no other accumulator is there."""
+    several = [(let, sites) for let, sites in _placed(region, found) if let.op.kind == "contraction"]
+    if not several:
+        return
+    first, place = several[0]
+    for let, sites in _placed(region, found):
+        if let.op.kind != "contraction":
+            yield f"`{let.name}` ({let.op.kind}) shares the kernel with the contraction `{first.name}`"
+        elif (let.op.domain, let.op.reduced) != (first.op.domain, first.op.reduced) or sites[0].map != place[0].map:
+            yield f"contractions `{first.name}` and `{let.name}` have different domains"
+        elif roles_of(let.op) != roles_of(first.op):
+            yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
+    if not _covers(region, first, place[0]):
+        yield f"`{first.name}` would be repeated over output axes that it does not have"
+
+
+def _scans(region: Region, found: Sites) -> Iterator[str]:
+    """A scan runs over the whole output; several run along one axis."""
+    along = None
+    for let, sites in _placed(region, found):
+        if let.op.kind != "scan":
+            continue
+        if not _covers(region, let, sites[0]):
+            yield f"`{let.name}` would be repeated over output axes that it does not have"
+        if picked_axes(sites[0].map, let.op.shape) is None:
+            yield f"`{let.name}` is a scan read at {sites[0].map}, which does not just pick axes of the output"
+        axis_of = scanned_axis(let, sites[0])
+        if along not in (None, axis_of):
+            yield f"`{let.name}` scans along another axis than the scan before it"
+        along = axis_of
+
+
+def scanned_axis(let: Let, site: Site) -> int | None:
+    """The outer axis along which a scan carries its value; None when that axis has one point."""
+    own = let.op.shape
+    picked = picked_axes(site.map, own)
+    along = let.op.axis or 0
+    if picked is None or own[along] == 1:
+        return None
+    return picked[sum(size != 1 for size in own[:along])]
+
+
+def _placed(region: Region, found: Sites) -> Iterator[tuple[Let, list[Site]]]:
+    """The accumulators that are used, with their sites."""
+    for let in region.body:
+        sites = found.of(let.name) if let.op.kind in ACCUMULATORS else []
+        if sites:
+            yield let, sites
+
+
+def _covers(region: Region, let: Let, site: Site) -> bool:
+    """Whether the value has every output axis of more than one point."""
+    outer = region.outputs[0].memref.shape
+    axes = finished_at(site.map, let.op.shape)
+    return axes is not None and len(axes) == sum(size != 1 for size in outer)
