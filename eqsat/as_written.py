@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eqsat.egraph_view import ENode
 from eqsat.kernel_tree import VIEWS, Forest, Tree, inline_classes
+from ir.axis_map import identity, parse_map
 
 
 def as_written(forest: Forest, buffer: int) -> Tree | None:
@@ -43,8 +44,16 @@ class _Search:
             self._known[each] = None  # a value is no part of itself
             nodes = self._forest.view.classes[each]
             leaves = [node for node in nodes if node.ctor in ("Load", "Imm", "Index")]
-            self._known[each] = self.least(leaves) or self.least(list(nodes))
+            whole = [node for node in leaves if self._reads_whole(node)]
+            self._known[each] = self.least(whole) or self.least(leaves) or self.least(list(nodes))
         return self._known[each]
+
+    def _reads_whole(self, node: ENode) -> bool:
+        """Whether it reads a buffer as it stands: the result of another uop, not what that uop reads."""
+        if node.ctor != "Load":
+            return False
+        view = parse_map(str(node.args[1]))
+        return view == identity(self._forest.type_of(int(node.args[0])).shape)
 
 
 def _size(tree: Tree) -> tuple[int, int, int]:

@@ -76,12 +76,12 @@ def batch_norm(
 
 def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels of x [N, C, …] (Krizhevsky 2012)."""
+    if size < 1 or x.ndim < 2:
+        fail(Kind.MALFORMED_GRAPH, "tensor", f"no window of {size} channels", op="local_response_norm", shape=x.shape)
     before = (size - 1) // 2
-    around = (x * x).pad([(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
-    total = around[:, : x.shape[1]]
-    for offset in range(1, size):
-        total = total + around[:, offset : offset + x.shape[1]]
-    return x * (total * (alpha / size) + bias) ** -beta
+    around = (x * x).swapaxes(1, -1).pad([(0, 0)] * (x.ndim - 1) + [(before, size - 1 - before)])
+    windows = Tensor("POOL", [around], {"kernel": (size,), "stride": (1,), "dilation": (1,)})
+    return x * (windows.sum(-1).swapaxes(1, -1) * (alpha / size) + bias) ** -beta
 
 
 def conv2d(

@@ -15,6 +15,7 @@ from ir.uop_numpy import Array
 from ir.uop_types import STAGE, Types, given_names, sizes
 
 _EMPTY = (0, -1)
+_LARGEST = 2**62
 _GRID = 2**24
 """Points that are tried one by one where an interval cannot show an expression to be in bounds."""
 
@@ -64,7 +65,11 @@ def view_array(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wid
 def index_map(arg: Mapping[str, Any], rank: int) -> tuple[AxisExpr, ...]:
     """A VIEW's expressions, one per source axis, over the axes i0 … of a result of this rank."""
     names = [f"i{axis}" for axis in range(rank)]
-    return tuple(parse_expr(text, names) for text in arg["index_map"])
+    expressions = tuple(parse_expr(text, names) for text in arg["index_map"])
+    for text, expr in zip(arg["index_map"], expressions, strict=True):
+        if any(abs(number) > _LARGEST for number in _numbers(expr)):
+            fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{text!r} holds a number that no index can be", largest=_LARGEST)
+    return expressions
 
 
 def _grid(shape: Sequence[int]) -> tuple[Array, ...]:
@@ -85,6 +90,15 @@ def _divisors(expr: AxisExpr) -> Iterator[int]:
         if isinstance(term, FloorDiv):
             yield term.divisor
             yield from _divisors(term.expr)
+
+
+def _numbers(expr: AxisExpr) -> Iterator[int]:
+    yield expr.const
+    for term, coefficient in expr.terms:
+        yield coefficient
+        if isinstance(term, FloorDiv):
+            yield term.divisor
+            yield from _numbers(term.expr)
 
 
 def _range(expr: AxisExpr, shape: Sequence[int]) -> tuple[int, int]:

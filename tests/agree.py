@@ -71,7 +71,9 @@ def _verdicts(
 
 def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array) -> Verdict:
     if got.shape != truth.shape or got.dtype != element.numpy:
-        return Verdict(max(1, truth.size), truth.size, truth.size, f"{got.dtype}{got.shape}, not {element}{truth.shape}")
+        return Verdict(
+            max(1, truth.size), truth.size, truth.size, f"{got.dtype}{got.shape}, not {element}{truth.shape}"
+        )
     if not element.is_float:
         judged = np.logical_and.reduce([each == truth for each in samples])
         wrong = judged & (got != truth)

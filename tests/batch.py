@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from eqsat import optimize_and_compile
+from eqsat.program import Program
 from ir.tiny import Graph, Imm, Node
 
 Arrays = dict[str, np.ndarray]
-
-
-def prefixed(prefix: str, graph: Graph) -> Graph:
-    """The graph with `prefix` before every id and tensor_id."""
-    return Graph.build([_renamed(prefix, node) for node in graph.nodes], [prefix + ref for ref in graph.outputs])
 
 
 def merged(graphs: Sequence[Graph]) -> Graph:
@@ -37,16 +34,18 @@ def parted(graphs: Sequence[Graph], results: Sequence[np.ndarray]) -> list[tuple
     return parts
 
 
-def compiled_results(graphs: Sequence[Graph], runs: Sequence[Sequence[Arrays]], **options: Any) -> list[list[Any]]:
-    """What compiled code gives: `runs[r][k]` are the inputs of graph k in run r, the answer has the same nesting."""
-    from eqsat import optimize_and_compile
+def compile_batch(graphs: Sequence[Graph], constants: Mapping[str, np.ndarray], **options: Any) -> Program:
+    """One program for them all; `constants` are named as in the merged graph."""
+    return optimize_and_compile(merged(graphs), constants=constants, cache=False, **options)
 
-    program = optimize_and_compile(merged(graphs), cache=False, **options)
-    answers = []
-    for inputs in runs:
-        results = program(**merged_inputs(inputs))
-        answers.append(parted(graphs, results if isinstance(results, tuple) else (results,)))
-    return answers
+
+def run_batch(
+    program: Program, graphs: Sequence[Graph], inputs: Sequence[Arrays], constants: Container[str] = ()
+) -> list[tuple[np.ndarray, ...]]:
+    """The outputs of every graph on its inputs."""
+    given = {name: array for name, array in merged_inputs(inputs).items() if name not in constants}
+    results = program(**given)
+    return parted(graphs, results if isinstance(results, tuple) else (results,))
 
 
 def _renamed(prefix: str, node: Node) -> Node:

@@ -7,7 +7,6 @@ place, and may find nothing to change.
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -24,15 +23,37 @@ NUMBERS = (0, 1, -1, 2, 3, 7, 127, 128, -128, 255, 256, 2**31 - 1, -(2**31), 2**
 FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-45, 1e-310, 65504.0, 65520.0, 1e38, 3.5e38, -1e300, 1.7e308, "inf", "-inf", "nan")
 SMALL = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 16, 17)
 ODD_SIZES = (-1, -7, 2**31, 2**62, 2**63, 10**30, 1 << 20, "N", "M", "", "i0", 1.5, 2.0, True, None, [], {})
-NAMES = ("", "a b", "*/", '"', "\\", "\n", "é", "中", "x" * 300, "int", "i0", "t0", "T0", "inf", "-0", "0", "%s", "g0.v1", "\0", "//")
+NAMES = (
+    "",
+    "a b",
+    "*/",
+    '"',
+    "\\",
+    "\n",
+    "é",
+    "中",
+    "x" * 300,
+    "int",
+    "i0",
+    "t0",
+    "T0",
+    "inf",
+    "-0",
+    "0",
+    "%s",
+    "g0.v1",
+    "\0",
+    "//",
+)
 JUNK: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, math.inf, math.nan, 10**400, "", "nan", "fp32", "SUM", [], {}, [[]], [None], [0, 0], ["a"],
     {"a": 1}, {"x0": "i0"}, [[0, 1], [1, 0]], [[[[]]]], "i0 + i1", "0", ["i0"], {"id": "v0"}, b"bytes", (1, 2),
 )  # fmt: skip
 EXPRESSIONS = (
-    "0", "1", "i0", "i1", "i0 + i1", "2*i0", "i0//2", "i0 - 2*(i0//2)", "(i0 + 1)//2", "-i0", "3 - i0", "i0*i1", "i0 //0",
-    "i0 % 2", "1/0", "i9", "i0 + 1000000000000", "(((i0)))", "(" * 50 + "i0" + ")" * 50, "i0 +", "__import__('os')",
-    "2**i0", "i0//-2", "i0\n", " ", "i0//9223372036854775807", "4*i0 + 2*i1", "N*i0", "i0 + 0*i1", "99999999999999999999*i0",
+    "0", "1", "i0", "i1", "i0 + i1", "2*i0", "i0//2", "i0 - 2*(i0//2)", "(i0 + 1)//2", "-i0", "3 - i0", "i0*i1",
+    "i0 //0", "i0 % 2", "1/0", "i9", "i0 + 1000000000000", "(((i0)))", "(" * 50 + "i0" + ")" * 50, "i0 +",
+    "__import__('os')", "2**i0", "i0//-2", "i0\n", " ", "i0//9223372036854775807", "4*i0 + 2*i1", "N*i0", "i0 + 0*i1",
+    "99999999999999999999*i0",
 )  # fmt: skip
 
 
@@ -218,7 +239,9 @@ def _change_step(m: Mutator, document: Document) -> None:
     rank = len(node["arg"].get("lo", node["arg"].get("kernel", ())) or ()) if node and "arg" in node else 0
     if node and rank:
         key = "step" if node["uop"] == "SHRINK" else m.pick(("stride", "dilation", "kernel"))
-        node["arg"][key] = [m.pick((1, 1, 2, 3, 5, 100)) if m.chance(0.9) else m.pick((0, -1, 2**62)) for _ in range(rank)]
+        node["arg"][key] = [
+            m.pick((1, 1, 2, 3, 5, 100)) if m.chance(0.9) else m.pick((0, -1, 2**62)) for _ in range(rank)
+        ]
 
 
 def _shuffle_axes(m: Mutator, document: Document) -> None:
@@ -335,52 +358,11 @@ def _damage_anywhere(m: Mutator, document: Document) -> None:
 
 Mutation = Callable[[Mutator, Document], None]
 GENTLE: tuple[Mutation, ...] = (
-    _drop, _duplicate, _rewire, _swap_operands, _make_immediate, _make_immediate, _change_uop, _change_uop, _insert_unary,
-    _insert_unary, _change_dtype, _resize_everywhere, _name_sizes, _change_pad, _change_step, _shuffle_axes,
-    _change_reduction, _change_outputs, _share_input, _rename, _add_names, _change_axis, _forget_outputs,
+    _drop, _duplicate, _rewire, _swap_operands, _make_immediate, _make_immediate, _change_uop, _change_uop,
+    _insert_unary, _insert_unary, _change_dtype, _resize_everywhere, _name_sizes, _change_pad, _change_step,
+    _shuffle_axes, _change_reduction, _change_outputs, _share_input, _rename, _add_names, _change_axis, _forget_outputs,
 )  # fmt: skip
 ROUGH: tuple[Mutation, ...] = (
     _change_uop_wildly, _change_input_size, _change_sizes, _change_index_map, _change_arity, _damage_attribute,
     _damage_anywhere, _resize_everywhere, _rewire, _drop, _change_dtype,
 )  # fmt: skip
-
-
-def damaged_text(document: Document, rng: np.random.Generator) -> str:
-    """The document as JSON text with a few characters lost, doubled, changed, or the end cut off."""
-    text = json.dumps(document, default=str)
-    for _ in range(int(rng.integers(1, 4))):
-        at = int(rng.integers(len(text) + 1))
-        match int(rng.integers(5)):
-            case 0:
-                text = text[:at]
-            case 1:
-                text = text[:at] + text[at + int(rng.integers(1, 9)) :]
-            case 2:
-                text = text[:at] + text[max(0, at - int(rng.integers(1, 30))) :]
-            case 3:
-                text = text[:at] + chr(int(rng.integers(0, 256))) + text[at + 1 :]
-            case _:
-                text = text[:at] + str(rng.choice(["[", "]", "{", "}", ",", '"', "//", "NaN", "1e999", "-", "\\u0000"])) + text[at:]
-    return text
-
-
-def odd_inputs(types: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Arrays for these types, of ordinary numbers or riddled with NaN, ±inf, −0, denormals and the ends of the range."""
-    kind = int(rng.integers(3))
-    return {name: _array(type_.dtype, type_.shape, kind, rng) for name, type_ in types.items()}
-
-
-def _array(element: Any, shape: tuple[int, ...], kind: int, rng: np.random.Generator) -> np.ndarray:
-    if element.is_bool:
-        return np.asarray(rng.integers(0, 2, shape), np.bool_)
-    if not element.is_float:
-        small = np.asarray(rng.integers(-9 if element.is_signed else 0, 10, shape)).astype(element.numpy)
-        ends = np.array([element.lowest, element.highest, element.lowest + 1, 0, 1], element.numpy)
-        return np.asarray(np.where(rng.random(shape) < (0, 0.3, 0.8)[kind], rng.choice(ends, shape), small), element.numpy)
-    with np.errstate(all="ignore"):
-        normal = np.asarray(rng.standard_normal(shape))
-        if kind == 2:
-            normal = normal * np.exp(rng.uniform(-90, 90, shape))
-        special = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-40, -1e-42, 3e38, -65504.0, 1e-7, 1e308, 5e-324, 1.0, 88.8]
-        chosen = rng.choice(np.array(special), shape)
-        return np.asarray(np.where(rng.random(shape) < (0, 0.25, 0.1)[kind], chosen, normal)).astype(element.numpy)

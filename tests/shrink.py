@@ -59,7 +59,9 @@ def _without(graph: Graph, gone: Node, instead: str) -> list[Node]:
     ]
 
 
-def _built(nodes: list[Node] | tuple[Node, ...], outputs: tuple[str, ...], inputs: Arrays) -> Iterator[tuple[Graph, Arrays]]:
+def _built(
+    nodes: list[Node] | tuple[Node, ...], outputs: tuple[str, ...], inputs: Arrays
+) -> Iterator[tuple[Graph, Arrays]]:
     """The graph of what the outputs need."""
     needed, kept = set(outputs), []
     for node in reversed(nodes):

@@ -291,7 +291,7 @@ def mutate(document: Any, rng: random.Random) -> None:
 def test_only_eqsat_errors_come_out_of_mutated_graphs() -> None:
     sources = [json.loads(SEED_GEMM)] + [graph(op, inputs, fn, **attrs) for op, inputs, fn, attrs, _ in CASES]
     bound = 0
-    for seed in range(100000):
+    for seed in range(6000):
         rng = random.Random(seed)
         document = copy.deepcopy(rng.choice(sources))
         for _ in range(rng.choice((1, 1, 2))):
@@ -303,4 +303,4 @@ def test_only_eqsat_errors_come_out_of_mutated_graphs() -> None:
             json.dumps(error.to_json())
         except Exception as error:
             pytest.fail(f"seed {seed}: {type(error).__name__} {error}: {json.dumps(document)}")
-    assert bound > 500, "some mutants are still programs"
+    assert bound > 400, "some mutants are still programs"
