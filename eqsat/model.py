@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,13 @@ class BoundModel:
     notes: tuple[Diagnostic, ...] = ()
     frontend: FrontendGraph | None = None
 
-    @property
+    @cached_property
     def signature(self) -> dict[str, TensorType]:
         """What the caller passes, by name, in order."""
         types = {name: self.graph.types[node.id] for name, node in self.graph.inputs.items()}
         return {name: type_ for name, type_ in types.items() if name not in self.constants}
 
-    @property
+    @cached_property
     def outputs(self) -> list[tuple[str, TensorType]]:
         """Name and type of each result, in order."""
         ids = self.graph.outputs

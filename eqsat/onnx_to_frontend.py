@@ -1,15 +1,15 @@
-"""ONNX → Frontend IR: one function per operator turns attributes into ours; constants are evaluated here."""
+"""ONNX → Frontend IR: the model's protobuf, read; its operators are `eqsat.onnx_operators`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from eqsat.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.frontend import (
@@ -23,47 +23,7 @@ from ir.frontend import (
     verify_frontend,
 )
 
-Attributes = Mapping[str, Any]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One ONNX node as the converters see it: `known` are the inputs whose value is a constant."""
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attrs: Attributes
-    known: Mapping[str, np.ndarray]
-    opset: int
-
-    def constant(self, position: int, what: str) -> np.ndarray:
-        """The value of an input that must be known when the model is imported."""
-        name = self.inputs[position]
-        if name not in self.known:
-            fail(
-                Kind.UNSUPPORTED_OP,
-                STAGE,
-                f"{what} must be a constant of the model",
-                at=self.name,
-                op=self.op,
-                input=name,
-            )
-        return self.known[name]
-
-    def node(self, op: str, fn: str | None = None, inputs: Sequence[str] | None = None, **attrs: Any) -> Node:
-        return Node(op, self.name, tuple(inputs if inputs is not None else self.inputs), self.outputs, fn, attrs)
-
-
-Converter = Callable[[Operator], Node]
-CONVERTERS: dict[str, Converter] = {}
-
-
-def supported() -> list[str]:
-    """The ONNX operators that can be imported."""
-    return sorted({*CONVERTERS, *_CONSTANT_OPERATORS})
 
 
 def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
@@ -78,8 +38,8 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     nodes: list[Node] = []
     for position, proto in enumerate(model.graph.node):
         operator = _operator(proto, position, known, opset)
-        if operator.op in _CONSTANT_OPERATORS:
-            known[operator.outputs[0]] = _guarded(_CONSTANT_OPERATORS[operator.op], operator)
+        if operator.op in EVALUATORS:
+            known[operator.outputs[0]] = _guarded(EVALUATORS[operator.op], operator)
         elif operator.op in CONVERTERS:
             nodes.append(_guarded(CONVERTERS[operator.op], operator))
         else:
@@ -107,7 +67,20 @@ def _read(source: Any) -> Any:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=str(source)[:200])
     if not model.graph.output:
         fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=str(source)[:200])
+    if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf hands such a name out as bytes
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=str(source)[:200])
     return model
+
+
+def _names(graph: Any) -> Iterator[str | bytes]:
+    """Every text in the graph that we read."""
+    for each in (*graph.input, *graph.output):
+        yield each.name
+        yield from (size.dim_param for size in each.type.tensor_type.shape.dim)
+    yield from (each.name for each in graph.initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (each.name for each in node.attribute)
 
 
 def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset: int) -> Operator:
@@ -118,7 +91,10 @@ def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset:
         _unsupported(f"{proto.domain}.{proto.op_type}", name)
     if not any(proto.output):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
-    attrs = {each.name: _attribute(get_attribute_value(each), name) for each in proto.attribute}
+    try:
+        attrs = {each.name: _attribute(get_attribute_value(each), name) for each in proto.attribute}
+    except ValueError as error:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"an attribute cannot be read: {error}", at=name, op=proto.op_type)
     return Operator(name, proto.op_type, tuple(proto.input), tuple(proto.output), attrs, known, opset)
 
 
@@ -171,10 +147,11 @@ def _tensors(data: Sequence[Any], constants: Mapping[str, np.ndarray]) -> dict[s
 
 def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:
     """dtype and sizes of a graph input; a size without a name gets the input's name and its axis."""
+    from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 
     kind = value.type.tensor_type
-    if not value.type.HasField("tensor_type") or not kind.elem_type or not kind.HasField("shape"):
+    if kind.elem_type not in TensorProto.DataType.values()[1:] or not kind.HasField("shape"):
         fail(Kind.UNSUPPORTED_OP, STAGE, "an input must be a tensor of known dtype and rank", at=value.name)
     shape = tuple(
         size.dim_value if size.HasField("dim_value") else _symbol(size.dim_param or f"{value.name}_{axis}", symbols)
@@ -191,169 +168,3 @@ def _symbol(name: str, symbols: dict[str, str]) -> str:
             symbol += "_"
         symbols[name] = symbol
     return symbols[name]
-
-
-def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Register the converter of ONNX operators."""
-
-    def register(convert: Converter) -> Converter:
-        CONVERTERS.update(dict.fromkeys(names, convert))
-        return convert
-
-    return register
-
-
-def _pads(operator: Operator) -> list[list[int]]:
-    """ONNX's [top, left, bottom, right] as (before, after) per axis; automatic padding is refused."""
-    if operator.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        _refuse(operator, f"auto_pad={operator.attrs['auto_pad']}", "export the model with explicit pads")
-    pads = list(operator.attrs.get("pads", (0, 0, 0, 0)))
-    half = len(pads) // 2
-    return [[pads[axis], pads[axis + half]] for axis in range(half)]
-
-
-def _refuse(operator: Operator, message: str, hint: str | None = None) -> NoReturn:
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"{message} is not supported", at=operator.name, op=operator.op, hint=hint)
-
-
-@converts("Conv")
-def _conv(o: Operator) -> Node:
-    return o.node(
-        "Conv",
-        stride=list(o.attrs.get("strides", (1, 1))),
-        pad=_pads(o),
-        dilation=list(o.attrs.get("dilations", (1, 1))),
-        groups=o.attrs.get("group", 1),
-    )
-
-
-@converts("BatchNormalization")
-def _batch_norm(o: Operator) -> Node:
-    if o.attrs.get("training_mode") or (o.opset < 7 and not o.attrs.get("is_test")):
-        _refuse(o, "training mode")
-    if not o.attrs.get("spatial", 1):
-        _refuse(o, "spatial=0")
-    return o.node("BatchNorm", eps=o.attrs.get("epsilon", 1e-5))
-
-
-@converts("LRN")
-def _lrn(o: Operator) -> Node:
-    given = {name: o.attrs[name] for name in ("alpha", "beta", "bias") if name in o.attrs}
-    return o.node("LRN", size=o.attrs["size"], **given)
-
-
-_RENAMED = {"Sum": "add", "Div": "fdiv", "Reciprocal": "recip", "Where": "where"}
-
-
-@converts("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min", "Where")
-@converts("Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Floor", "Ceil", "Reciprocal")
-def _elementwise(o: Operator) -> Node:
-    if o.attrs.get("broadcast") and o.opset < 7:
-        _refuse(o, "the broadcast attribute of opset < 7")
-    return o.node("Elementwise", _RENAMED.get(o.op, o.op.lower()))
-
-
-@converts("MaxPool", "AveragePool")
-def _pool(o: Operator) -> Node:
-    if o.attrs.get("ceil_mode"):
-        _refuse(o, "ceil_mode")
-    kernel = list(o.attrs["kernel_shape"])
-    attrs = {
-        "kernel": kernel,
-        "stride": list(o.attrs.get("strides", [1] * len(kernel))),
-        "pad": _pads(o),
-        "dilation": list(o.attrs.get("dilations", [1] * len(kernel))),
-    }
-    if o.op == "MaxPool":
-        return o.node("Pool", "max", **attrs)
-    return o.node("Pool", "avg", **attrs, count_include_pad=bool(o.attrs.get("count_include_pad", 0)))
-
-
-@converts("GlobalAveragePool", "GlobalMaxPool")
-def _global_pool(o: Operator) -> Node:
-    return o.node("GlobalPool", "max" if o.op == "GlobalMaxPool" else "avg")
-
-
-@converts("Gemm")
-def _gemm(o: Operator) -> Node:
-    return o.node(
-        "GEMM",
-        trans_a=bool(o.attrs.get("transA", 0)),
-        trans_b=bool(o.attrs.get("transB", 0)),
-        alpha=o.attrs.get("alpha", 1.0),
-        beta=o.attrs.get("beta", 1.0),
-    )
-
-
-@converts("MatMul")
-def _matmul(o: Operator) -> Node:
-    return o.node("MatMul")
-
-
-@converts("Softmax")
-def _softmax(o: Operator) -> Node:
-    """Before opset 13 the axes from `axis` on count as one."""
-    flatten = o.opset < 13
-    return o.node("Softmax", axis=o.attrs.get("axis", 1 if flatten else -1), flatten=flatten)
-
-
-@converts("Reshape")
-def _reshape(o: Operator) -> Node:
-    shape = o.attrs["shape"] if o.opset < 5 else o.constant(1, "the shape").tolist()
-    return o.node("Reshape", inputs=o.inputs[:1], shape=list(shape), allow_zero=bool(o.attrs.get("allowzero", 0)))
-
-
-@converts("Squeeze", "Unsqueeze")
-def _squeeze(o: Operator) -> Node:
-    axes = o.attrs.get("axes") if o.opset < 13 else None
-    if axes is None and len(o.inputs) > 1:
-        axes = o.constant(1, "the list of axes").tolist()
-    attrs = {} if axes is None else {"axes": list(axes)}
-    return Node(o.op, o.name, o.inputs[:1], o.outputs, attrs=attrs)
-
-
-@converts("Flatten")
-def _flatten(o: Operator) -> Node:
-    return o.node("Flatten", axis=o.attrs.get("axis", 1))
-
-
-@converts("Transpose")
-def _transpose(o: Operator) -> Node:
-    return o.node("Transpose", perm=list(o.attrs.get("perm", ())))
-
-
-@converts("Concat")
-def _concat(o: Operator) -> Node:
-    return o.node("Concat", axis=o.attrs.get("axis", 1) if o.opset < 4 else o.attrs["axis"])
-
-
-@converts("Identity")
-def _identity(o: Operator) -> Node:
-    return o.node("Identity")
-
-
-@converts("Dropout")
-def _dropout(o: Operator) -> Node:
-    """The identity, as inference has it."""
-    if len(o.inputs) > 2 and o.inputs[2] and o.constant(2, "training_mode").any():
-        _refuse(o, "training mode")
-    return o.node("Identity", inputs=o.inputs[:1])
-
-
-def _constant(o: Operator) -> np.ndarray:
-    (kind, value), *_ = o.attrs.items()
-    dtypes = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
-    if kind != "value" and kind not in dtypes:
-        _refuse(o, f"the attribute {kind}")
-    return np.asarray(value, dtypes.get(kind))
-
-
-def _constant_of_shape(o: Operator) -> np.ndarray:
-    value = np.asarray(o.attrs.get("value", np.zeros(1, np.float32)))
-    return np.full(o.constant(0, "the shape").tolist(), value.reshape(-1)[0])
-
-
-_CONSTANT_OPERATORS: Mapping[str, Callable[[Operator], np.ndarray]] = {
-    "Constant": _constant,
-    "ConstantOfShape": _constant_of_shape,
-}

@@ -32,6 +32,7 @@ class Program:
         self, model: Model, specialise: Specialise, threads: int, compiled: Compiled | None, free: Sequence[str] = ()
     ) -> None:
         self._model = model
+        self._arguments = model.arguments
         self._specialise = specialise
         self._threads = threads
         self._free = tuple(free)
@@ -66,7 +67,7 @@ class Program:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the inputs, in order."""
-        return self._model.arguments
+        return self._arguments
 
     @property
     def output_names(self) -> list[str]:
@@ -159,7 +160,7 @@ class Program:
         return compiled, given, inputs
 
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        names = self.arguments
+        names = self._arguments
         if len(args) > len(names):
             fail(Kind.INPUT_MISMATCH, STAGE, f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
         given = dict(zip(names, args, strict=False))

@@ -107,6 +107,8 @@ class _Builder:
                 return self._op("ewise", str(args[0]), str(args[1]), tree.kids, domain)
             case "Reduce":
                 sizes = parse_sizes(str(args[2]))
+                if not sizes:  # of one element each: what is left is the dtype
+                    return self._op("cast", "cast", str(args[1]), tree.kids, domain)
                 return self._op("reduce", str(args[0]), str(args[1]), tree.kids, domain + sizes, reduced=len(sizes))
             case "Contract":
                 sizes = parse_sizes(str(args[1]))

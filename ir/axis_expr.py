@@ -112,6 +112,16 @@ def mod(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
     return expr - floordiv(expr, divisor, box) * divisor
 
 
+def coordinates(at: AxisExpr, sizes: Sequence[int], box: Box) -> list[AxisExpr]:
+    """The coordinates, in a row-major box of `sizes`, of its point number `at`; a number beyond the box goes on along
+    the first axis."""
+    found: list[AxisExpr] = []
+    for size in reversed(sizes[1:]):
+        found.append(mod(at, size, box))
+        at = floordiv(at, size, box)
+    return [at, *reversed(found)] if sizes else []
+
+
 @lru_cache(maxsize=_CACHE)
 def floordiv(expr: AxisExpr, divisor: int, box: Box) -> AxisExpr:
     """floor(expr / divisor) in canonical form; divisor ≥ 1."""

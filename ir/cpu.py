@@ -21,6 +21,11 @@ from typing import Literal, TypeAlias, Union
 import msgspec
 
 from ir.axis_expr import AxisExpr, Box
+from ir.dtype import DTYPES
+from ir.launch import Workspace
+
+LINE_BYTES = 64
+"""A cache line: scratch buffers share none."""
 
 
 class Node(msgspec.Struct, frozen=True, tag_field="node", tag=str.lower):
@@ -189,17 +194,7 @@ class Transpose(Node, frozen=True):
     source_step: int
 
 
-class Scratch(Node, frozen=True):
-    """A buffer on the stack of the block, not initialised."""
-
-    name: str
-    dtype: str
-    elements: int
-
-
-Stmt: TypeAlias = Union[
-    "Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Scratch", "Transpose"
-]
+Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Transpose"]
 
 
 class Param(msgspec.Struct, frozen=True):
@@ -209,6 +204,19 @@ class Param(msgspec.Struct, frozen=True):
     dtype: str
     elements: int
     written: bool = False
+
+
+class Scratch(msgspec.Struct, frozen=True):
+    """A buffer of the kernel's own, in the workspace that the caller passes; not initialised."""
+
+    name: str
+    dtype: str
+    elements: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its place in a workspace: whole cache lines."""
+        return -(-self.elements * DTYPES[self.dtype].bytes // LINE_BYTES) * LINE_BYTES
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -221,7 +229,8 @@ class Phase(msgspec.Struct, frozen=True):
 
 class Kernel(msgspec.Struct, frozen=True):
     """`params` are the region's inputs, then its outputs. `shared` scratch lives through all phases and is seen
-    by all tasks. `comment` is printed above the text."""
+    by all tasks; of `private` scratch every thread has its own, and what a task leaves there is lost. `comment` is
+    printed above the text."""
 
     name: str
     lanes: int
@@ -229,12 +238,18 @@ class Kernel(msgspec.Struct, frozen=True):
     variables: tuple[Variable, ...]
     phases: tuple[Phase, ...]
     shared: tuple[Scratch, ...] = ()
+    private: tuple[Scratch, ...] = ()
     comment: str = ""
 
     @property
     def buffers(self) -> tuple[Param | Scratch, ...]:
-        """What every phase sees, in the order of the pointers it is given."""
-        return (*self.params, *self.shared)
+        """What the phases see."""
+        return (*self.params, *self.shared, *self.private)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The memory that a call needs besides its params."""
+        return Workspace(sum(each.nbytes for each in self.shared), sum(each.nbytes for each in self.private))
 
     @property
     def box(self) -> Box:

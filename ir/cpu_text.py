@@ -21,7 +21,6 @@ from ir.cpu import (
     Load,
     Pick,
     Reg,
-    Scratch,
     Stmt,
     Store,
     Transpose,
@@ -35,7 +34,8 @@ def kernel_text(kernel: Kernel) -> str:
     printer = _Printer(kernel)
     params = ", ".join(f"{each.name}: {each.dtype}[{each.elements}]{' out' * each.written}" for each in kernel.params)
     lines = [f"kernel {kernel.name} lanes={kernel.lanes} ({params})"]
-    lines += [f"  shared {each.name}: {each.dtype}[{each.elements}]" for each in kernel.shared]
+    for role, buffers in (("shared", kernel.shared), ("private", kernel.private)):
+        lines += [f"  {role} {each.name}: {each.dtype}[{each.elements}]" for each in buffers]
     for phase in kernel.phases:
         lines.append(f"  phase {printer.variable(phase.variable)} in 0 .. {phase.tasks}")
         lines += printer.block(phase.body, 2)
@@ -93,8 +93,6 @@ class _Printer:
                 into = f"{stmt.buffer}[{self._index(stmt.offset)} : rows {stmt.step} apart]"
                 source = f"{stmt.source}[{self._index(stmt.source_offset)} : rows {stmt.source_step} apart]"
                 yield f"{pad}{into} := turned {source}"
-            case Scratch():
-                yield f"{pad}scratch {stmt.name}: {stmt.dtype}[{stmt.elements}]"
 
     def _value(self, value: Value) -> str:
         match value:

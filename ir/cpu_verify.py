@@ -15,7 +15,6 @@ from ir.cpu import (
     Load,
     Pick,
     Reg,
-    Scratch,
     Stmt,
     Store,
     Transpose,
@@ -33,7 +32,7 @@ def verify(kernel: Kernel) -> None:
 
     Accesses are held against their buffers by the ranges of the variables (a variable that lanes run along counts
     its lanes); those under an `If` or a mask are legal by their conditions, which this does not follow, and
-    those to scratch on the stack by the distance of two variables, which their ranges do not tell.
+    those to private scratch by the distance of two variables, which their ranges do not tell.
     """
     found = _Check(kernel).run()
     if found:
@@ -58,7 +57,7 @@ class _Check:
         self.problems: list[str] = []
         self.elements = {each.name: each.elements for each in kernel.buffers}
         self.dtypes = {each.name: each.dtype for each in kernel.buffers}
-        self.scratch: set[str] = set()
+        self.private = {each.name for each in kernel.private}
         self.read_only = {each.name for each in kernel.params if not each.written}
 
     def run(self) -> list[str]:
@@ -105,13 +104,6 @@ class _Check:
                 self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
                 self._access(stmt.buffer, stmt.offset, scope)
                 self._access(stmt.source, stmt.source_offset, scope)
-            case Scratch():
-                self.elements[stmt.name], self.dtypes[stmt.name] = stmt.elements, stmt.dtype
-                self.scratch.add(stmt.name)
-            case Transpose():
-                self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
-                self._access(stmt.buffer, stmt.offset, scope)
-                self._access(stmt.source, stmt.source_offset, scope)
 
     def _value(self, value: Value, scope: _Scope) -> None:
         match value:
@@ -136,7 +128,7 @@ class _Check:
         if buffer not in self.elements:
             self.problems.append(f"there is no buffer {buffer}")
             return
-        if scope.guarded or buffer in self.scratch:
+        if scope.guarded or buffer in self.private:
             return
         low, high = interval(offset, self.kernel.box)
         size = self.elements[buffer]

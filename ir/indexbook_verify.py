@@ -165,7 +165,8 @@ def _inside_by_isl(view: AxisMap, position: int, size: int) -> bool:
 
 def _pieces(name: str, access: Access) -> Iterator[Diagnostic]:
     guards = access.map.guards
-    expected = len(guards) + 1 if guards else 0
+    everywhere = bool(guards) and guards[-1].is_never  # padding: no piece reads the operand
+    expected = len(guards) + (not everywhere) if guards else 0
     if len(access.pieces) > MOST_PIECES:
         yield _found(
             Kind.EXCESSIVE_PIECEWISE,
@@ -180,7 +181,7 @@ def _pieces(name: str, access: Access) -> Iterator[Diagnostic]:
         )
     elif access.pieces:
         last, first = access.pieces[-1], access.pieces[0]
-        if last.bounds or last.fill is None or first.fill is not None:
+        if last.bounds or last.fill is None or (first.fill is None) == everywhere:
             yield _found(
                 Kind.MALFORMED_GRAPH, name, f"the pieces of the read of `{access.value_id}` do not cover its domain"
             )

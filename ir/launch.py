@@ -23,8 +23,22 @@ class Launch(msgspec.Struct, frozen=True):
     args: tuple[str, ...]
 
 
+class Workspace(msgspec.Struct, frozen=True):
+    """Memory that a launch works in besides its arguments: bytes that all its tasks share, and bytes that each thread
+    has for itself."""
+
+    shared: int = 0
+    private: int = 0
+
+    def __or__(self, other: Workspace) -> Workspace:
+        """Enough for either."""
+        return Workspace(max(self.shared, other.shared), max(self.private, other.private))
+
+
 class LaunchTable(msgspec.Struct, frozen=True):
-    """All launches of a module's run-time calls, in order, and the constants packed for them."""
+    """All launches of a module's run-time calls, in order, and the constants packed for them; `workspace` is enough
+    for each of them, one at a time."""
 
     launches: tuple[Launch, ...]
     packings: tuple[Packing, ...]
+    workspace: Workspace

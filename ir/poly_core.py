@@ -8,6 +8,8 @@ axis names of this report are those of the scope it names.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -73,15 +75,49 @@ class MinBuffer(msgspec.Struct, frozen=True):
     depth: int = 1
 
 
-class Roles(msgspec.Struct, frozen=True):
-    """A contraction's axes by the operands that depend on them: both (batch, k), lhs only or neither (m), rhs
-    only (n). `k` are the reduced ones, whichever operand they move. Names are those of the contraction's scope;
-    each group is in the scope's order."""
+class OperandRead(msgspec.Struct, frozen=True):
+    """An operand is computed from buffer `buffer`, read at `map` of a contraction's digits."""
 
-    batch: tuple[str, ...]
-    m: tuple[str, ...]
-    n: tuple[str, ...]
-    k: tuple[str, ...]
+    buffer: str
+    map: AxisMap
+
+
+class Roles(msgspec.Struct, frozen=True):
+    """A contraction's loops, by the operands that move along them.
+
+    The loops are the output's axes `i0, i1, …`, then the reduced ones `r0, r1, …`, each cut into *digits* where a
+    map divides it (`i1/64` and `i1%64` of an axis read at `i1//64` and `i1%64`), so that all maps are affine
+    wherever they can be:
+
+        C[batch, m, n] = Σ_k  lhs[batch, m, k] · rhs[batch, k, n]
+
+    names, sizes  of the digits, outer first; the first `rank` of them are the output's
+    batch, m, n   positions of the output's digits moved by both operands, by the lhs only or neither, by the rhs only
+    k             positions of the reduced digits, whichever operand they move
+    out, point    digits → the coordinates of the outputs, and the point of the op's domain
+    reads         per operand, the buffers it is computed from
+
+    Digits of one point have no role.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rank: int
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    out: AxisMap
+    point: AxisMap
+    reads: tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]
+
+    def extent(self, group: Iterable[int]) -> int:
+        """Points of a group of digits."""
+        return math.prod(self.sizes[position] for position in group)
+
+    def named(self, group: Iterable[int]) -> tuple[str, ...]:
+        """The names of a group of digits."""
+        return tuple(self.names[position] for position in group)
 
 
 class Stride(msgspec.Struct, frozen=True):
@@ -157,8 +193,8 @@ class PolyCore(msgspec.Struct, frozen=True):
     legal: the verdict on the region as one kernel; `reason` names what stands in the way.
     parallel_axes, reduce_axes: of the outer scope, and of all accumulators (`r…`, each name once).
     sequential_axes: outer axes along which a scan carries a value.
-    tail_axes: axes that some tile does not divide; `codegen.where.tails` answers for a given tile.
-    contraction: the value that the region's matrix product is, or None; `roles` are its.
+    tail_axes: axes that some tile does not divide; `codegen.where.tails` answers for the steps of a given plan.
+    contraction: the value that the region's matrix product is, or None; `roles` are its, where the region is legal.
     """
 
     region: str
@@ -222,7 +258,7 @@ class PolyCore(msgspec.Struct, frozen=True):
         if self.sequential_axes:
             lines.append(f"  sequential {_names(self.sequential_axes)}")
         if self.roles:
-            groups = ((name, getattr(self.roles, name)) for name in ("batch", "m", "n", "k"))
+            groups = ((name, self.roles.named(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
             lines.append(f"  {self.contraction}: " + "  ".join(f"{name} {_names(axes)}" for name, axes in groups))
         lines += [f"  {_access(each)}" for each in self.accesses]
         return "\n".join(lines)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx512": 16}
+"""fp32 numbers in a vector register of each CPU's `arch`."""
+
 
 class Target(msgspec.Struct, frozen=True):
     """What §11 needs to know of a machine.

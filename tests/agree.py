@@ -4,7 +4,9 @@ A rewritten program may round elsewhere, sum in another order, fuse a multiplica
 float wide, and flush denormals. So a result is judged against what such freedom can do to this very element, found by
 Monte Carlo arithmetic (Parker, 1997): playback in fp64 in which every result that its dtype cannot hold exactly is
 moved at random by about its rounding error, every sum and product takes a random order in the accumulator's precision
-or in fp64, and overflow and denormals are kept or cut as a coin falls. Rounded and wide playback are two more samples.
+or in fp64, and overflow and denormals are kept or cut as a coin falls. Every value is computed twice in this way, and
+a reader now and then takes the other one: kernels may compute a value anew. Rounded and wide playback are two more
+samples.
 
 - An element on which all samples agree to be NaN, inf, −inf or finite must be of that class; integers and bools on
   which all agree must be equal. Where samples disagree the element is ill-conditioned, and nothing is asked of it.
@@ -24,7 +26,7 @@ import ml_dtypes
 import numpy as np
 
 from eqsat.verify import TOLERANCE
-from ir.dtype import DType, dtype, fp64, promote
+from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.tiny import Graph, Imm, Node
 from ir.tiny_playback import playback
 from ir.uop import SERIES, UOpKind
@@ -105,27 +107,22 @@ def _class(x: Array) -> Array:
 def sampled(graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator) -> tuple[Array, ...]:
     """The outputs (floats as fp64) of one way in which the graph might be computed."""
     sampler = _Sampler(rng)
-    values: dict[str, Array] = {}
+    values: dict[str, list[Array]] = {}
     with np.errstate(all="ignore"):
         for node in graph.nodes:
-            result = graph.types[node.id].dtype
+            result = graph.types[node.id]
             if node.uop == "INPUT":
-                values[node.id] = sampler.flushed(_wide(inputs[node.arg["tensor_id"]], result), result)
+                array = _wide(inputs[node.arg["tensor_id"]], result.dtype)
+                values[node.id] = [sampler.flushed(array, result.dtype)] * 2
                 continue
-            types = graph.operand_types(node)
-            operands = [
-                _immediate(each, type_.dtype) if isinstance(each, Imm) else values[each]
-                for each, type_ in zip(node.src, types, strict=True)
+            types, slots = graph.operand_types(node), range(len(node.src))
+            values[node.id] = [
+                sampler.computed(
+                    node, types, result, [sampler.operand(node, slot, types, values, own) for slot in slots]
+                )
+                for own in range(2)
             ]
-            if _accumulates(node) and result.is_float:
-                value = sampler.accumulated(node, operands[0], types[0].dtype, result)
-            else:
-                value = node.op.apply(operands, node.arg, graph.types[node.id], True)
-            value = np.broadcast_to(value, graph.types[node.id].shape)
-            if result.is_float and node.op.kind in ROUNDED and node.uop not in EXACT:
-                value = sampler.jittered(value, result, SERIES / 2 if node.op.flops == SERIES else 1.0)
-            values[node.id] = value
-    return tuple(values[ref] for ref in graph.outputs)
+    return tuple(values[ref][0] for ref in graph.outputs)
 
 
 class _Sampler:
@@ -135,6 +132,28 @@ class _Sampler:
 
     def coin(self) -> bool:
         return bool(self.rng.random() < 0.5)
+
+    def operand(
+        self, node: Node, slot: int, types: Sequence[TensorType], values: Mapping[str, list[Array]], own: int
+    ) -> Array:
+        """An operand, seldom of the other of its two computations: if often, both would soon be one."""
+        each, element = node.src[slot], types[slot].dtype
+        if isinstance(each, Imm):
+            return self.flushed(_immediate(each, element), element)
+        other = node.op.kind is not UOpKind.MOVEMENT and self.rng.random() < 0.1
+        return values[each][1 - own if other else own]
+
+    def computed(self, node: Node, types: Sequence[TensorType], result: TensorType, operands: list[Array]) -> Array:
+        """One uop, rounded and summed in some way."""
+        element = result.dtype
+        if _accumulates(node) and element.is_float:
+            value = self.accumulated(node, operands[0], types[0].dtype, element)
+        else:
+            value = node.op.apply(operands, node.arg, result, True)
+        value = np.broadcast_to(value, result.shape)
+        if element.is_float and node.op.kind in ROUNDED and node.uop not in EXACT:
+            return self.jittered(value, element, SERIES / 2 if node.op.flops == SERIES else 1.0)
+        return self.flushed(value, element)
 
     def flushed(self, x: Array, element: DType) -> Array:
         if not (self.flush and element.is_float):

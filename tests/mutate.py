@@ -278,8 +278,9 @@ def _change_index_map(m: Mutator, document: Document) -> None:
 
 
 def _change_outputs(m: Mutator, document: Document) -> None:
-    ids, outputs = _ids(document), list(document.get("outputs") or [])
-    if ids:
+    ids, outputs = _ids(document), document.get("outputs") or []
+    if ids and isinstance(outputs, list):
+        outputs = list(outputs)
         match int(m.rng.integers(6)):
             case 0 | 1:
                 outputs.append(m.pick(ids))

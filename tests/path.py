@@ -22,7 +22,7 @@ from eqsat.pricing import PlanPricer
 from eqsat.saturate import saturate
 from ir.dtype import dtype
 from ir.module import Module
-from ir.pricer import Price
+from ir.pricer import Price, Pricer
 from ir.region_playback import play_module
 from ir.rule import Exactness
 from ir.tiny import Graph
@@ -48,9 +48,9 @@ def best(graph: Graph, view: EGraphView) -> Assembly:
     return assemble(extract(view, graph.outputs, pricer()), view, graph)
 
 
-def covered(graph: Graph, view: EGraphView, seed: int) -> Assembly:
-    """A random legal cover."""
-    return assemble(random_cover(view, graph.outputs, pricer(), random.Random(seed)), view, graph)
+def covered(graph: Graph, view: EGraphView, seed: int, chosen: Pricer | None = None) -> Assembly:
+    """A random cover of kernels that the pricer (this machine's, where none is given) takes for legal."""
+    return assemble(random_cover(view, graph.outputs, chosen or pricer(), random.Random(seed)), view, graph)
 
 
 def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], list[np.ndarray]]:

@@ -18,6 +18,7 @@ from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.region_playback import play_module
 from ir.tiny import Graph
 from ir.tiny_bind import load
+from tests.approximate import ApproximatePricer
 from tests.batch import merged, merged_inputs, parted
 from tests.odd_values import odd_inputs
 from tests.path import compiled, complaint, covered, saturated
@@ -104,10 +105,11 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 
 def mismatches(graph: Graph, seeds: range) -> Iterator[str]:
-    """What random covers of one graph get wrong under region playback."""
+    """What random covers of one graph get wrong under region playback. A kernel that no template fits must mean the
+    same as well, so legality is not asked."""
     view = saturated(graph)
     for seed in seeds:
-        module, _ = covered(graph, view, seed)
+        module, _ = covered(graph, view, seed, ApproximatePricer())
         inputs = inputs_of(graph, seed)
         if wrong := complaint(graph, inputs, play_module(module, inputs)):
             yield f"cover {seed}: {wrong}\n{module}"
@@ -128,22 +130,22 @@ def test_random_covers_differ() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*MODELS, *SEED_SIZES])
 def test_many_covers_of_models_play_back_alike(name: str) -> None:
-    assert not next(mismatches(model(name), range(8, 108)), "")
+    assert not next(mismatches(model(name), range(8, 58)), "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(4))
 def test_covers_of_random_graphs_play_back_alike(part: int) -> None:
-    """8 × 32 graphs, 12 covers of each."""
+    """4 × 32 graphs, 12 covers of each."""
     for number in range(32 * part, 32 * part + 32):
         graph = random_graph(np.random.default_rng((number, 7)), 14)
         assert not next(mismatches(graph, range(12)), ""), f"random graph ({number}, 7)"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_compiled_covers_compute_the_same(seed: int) -> None:
-    """A random cover of 60 programs at once: 48 random graphs, and the models."""
+    """A random cover of 59 programs at once: 48 random graphs, and the models."""
     graphs = [random_graph(np.random.default_rng((seed, number)), 12) for number in range(48)]
     graphs += [model(name) for name in (*MODELS, *SEED_SIZES)]
     whole = merged(graphs)

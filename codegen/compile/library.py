@@ -35,6 +35,10 @@ def vector_prelude() -> str:
     return "".join(map(_header, _VECTOR_HEADERS))
 
 
+POOL_THREADS = 256
+"""The most threads that the pool starts: EQ_MAX_THREADS of its source."""
+
+
 def pool_declarations() -> str:
     """What a translation unit needs to call `eq_parallel_for`."""
     return _header("pool")

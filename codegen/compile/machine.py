@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ir.diagnostics import Kind, fail
+from ir.target import LANES
 
 ARCHES = ("sse2", "avx2", "avx512")
 """Instruction sets of x86-64, each holding those before it; any other CPU is "generic"."""
@@ -18,7 +19,7 @@ _NEEDS = {
     "avx2": ("avx2", "fma", "f16c"),
     "avx512": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
 }
-_VECTOR_BYTES = {"generic": 16, "sse2": 16, "avx2": 32, "avx512": 64}
+_VECTOR_BYTES = {arch: 4 * lanes for arch, lanes in LANES.items()}
 _FEATURES = (
     *_NEEDS["avx512"],
     *("avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8"),

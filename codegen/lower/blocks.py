@@ -25,12 +25,13 @@ class LaneAxis:
 
 
 class Writer:
-    """What a kernel has one of: variables, names of registers, shared scratch, the lane count."""
+    """What a kernel has one of: variables, names of registers, scratch, the lane count."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
         self.variables: list[Variable] = []
         self.shared: list[Scratch] = []
+        self.private: list[Scratch] = []
         self._used: dict[str, int] = {}
         self._buffers: dict[str, str] = {}
         self._box: Box = ()

@@ -14,7 +14,7 @@ from codegen.lower.contraction_frame import Frame, lanes_along
 from codegen.lower.lane_values import Point, Where, converted
 from codegen.lower.lower_value import Evaluator, Provider
 from codegen.lower.register_tile import Accumulator
-from codegen.plan.contraction import Contraction, flat, fused_step
+from codegen.plan.contraction import Contraction
 from ir.axis_expr import AxisExpr, constant
 from ir.cpu import Comment, Load, Value
 from ir.region import Yield
@@ -23,7 +23,7 @@ from ir.region import Yield
 def epilogue(
     frame: Frame, block: Block, ops: Sequence[str], row: AxisExpr, column: AxisExpr, sums: Accumulator
 ) -> None:
-    """Finishes the tile at `row`, `column`, whose sums are complete. `ops` are named in a comment only."""
+    """Finishes the tile at `row`, `column`, whose sums are complete. `ops` are their names, for a comment."""
     view, blocks, writer = frame.view, frame.blocks, frame.writer
     block.add(Comment("epilogue: " + (", ".join(ops) or "store")))
     r, c = writer.variable("r", 0, view.m - 1), writer.variable("c", 0, view.n - 1)
@@ -46,10 +46,7 @@ def epilogue(
 
 def rows_are_neighbours(view: Contraction) -> bool:
     """Whether the output is contiguous along the rows of the tile."""
-    shape = view.region.outputs[0].memref.shape
-    if 0 in shape or not view.rows:
-        return False
-    return fused_step(flat(view.out.exprs, shape), view.rows, view.sizes) == 1
+    return bool(view.rows) and view.out_step(view.rows) == 1
 
 
 def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
@@ -57,7 +54,7 @@ def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
     view, ev = frame.view, frame.evaluator
     total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
     ev.provided[view.name] = lambda _at, _block, _where: total
-    place = frame.place(view.out.exprs)
+    place = frame.place(view.roles.out.exprs)
     for each in view.region.yields:
         value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _read(ev, each))
         block.store(each.buffer, ev.offset(each.buffer, place), value)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.contraction import Contraction, digits
-from codegen.plan.plan_contraction import Blocks, block_axis
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, interval, mod, substitute, weighted_sum
+from codegen.plan.contraction import Contraction
+from codegen.plan.contraction_blocks import Blocks, block_axis
+from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
 from ir.cpu import Bind
 
 Pieces = dict[int, AxisExpr]
-"""Where the loops stand: piece of the contraction → its value, an expression over kernel variables."""
+"""Where the loops stand: digit of the contraction → its value, an expression over kernel variables."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Frame:
 
     def point(self) -> tuple[AxisExpr, ...]:
         """The point of the op's domain where the loops stand."""
-        return self.place(self.view.point.exprs)
+        return self.place(self.view.roles.point.exprs)
 
     def place(self, exprs: Sequence[AxisExpr]) -> tuple[AxisExpr, ...]:
         """Expressions over the pieces as expressions over kernel variables."""
@@ -50,7 +50,7 @@ class Frame:
     def along(self, group: Sequence[int], counter: AxisExpr) -> Pieces:
         """The pieces of `group` at point `counter` of their row-major box."""
         sizes = [self.view.sizes[position] for position in group]
-        return dict(zip(group, digits(counter, sizes, self.writer.box), strict=True))
+        return dict(zip(group, coordinates(counter, sizes, self.writer.box), strict=True))
 
     def index(self, group: Sequence[int]) -> AxisExpr:
         """The inverse of `along`: the row-major position of the pieces of `group`."""

@@ -14,6 +14,8 @@ Each output element is summed by one task in one order, whatever the number of t
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from codegen.lower.blocks import Block, Writer
@@ -30,8 +32,9 @@ from codegen.lower.pack import Panel, pack
 from codegen.lower.pack_constant import PackedConstant, buffer_param, pack_constant, packed_name, product_base, unused
 from codegen.lower.register_tile import Accumulator, Side, dot_tile, outer_tile
 from codegen.plan.contraction import STAGE, Contraction, contraction_of, lanes_along_k
-from codegen.plan.plan_contraction import Blocks
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
+from codegen.plan.contraction_blocks import Blocks, blocks_of, cached
+from codegen.plan.plan_check import runs_parallel
+from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, mod
 from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
@@ -53,52 +56,26 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
-            ResourceExceeded where the plan leaves out the tail of an axis that its tile does not divide.
+            AlignmentMismatch, MalformedGraph or UnsupportedOp where the plan does not fit it.
     """
-    side = 1 if plan.layout_hints.get("vector", "rhs") == "rhs" else 0
+    side = 0 if plan.layout_hints.get("vector") == "lhs" else 1
     view = contraction_of(region, core, vector=side)
-    if view is None or plan.vectorize is None:
+    if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    blocks = _blocks(plan)
-    _check_tails(view, plan, blocks)
+    blocks = blocks_of(view, plan)
     constants = tuple(
-        pack_constant(view, core, blocks, plan.vectorize.width, side, f"{name}_pack{side}")
+        pack_constant(view, core, blocks, side, f"{name}_pack{side}")
         for side in (0, 1)
-        if _cached(view, plan, side) == "const_pool"
+        if cached(view, plan, side) == "const_pool"
     )
-    return _Template(view, core, plan, blocks, plan.vectorize.width).kernel(name, constants)
-
-
-def _blocks(plan: Plan) -> Blocks:
-    mr, nr = (int(size) for size in plan.warp_tile.split("x"))
-    return Blocks(mr, nr, *plan.tile)
-
-
-def _check_tails(view: Contraction, plan: Plan, blocks: Blocks) -> None:
-    """An axis that is not predicated promises that its tile divides it."""
-    dot = plan.algo_choice.get("matmul") == "dot"
-    last = plan.vectorize.width if dot and plan.vectorize else blocks.bk
-    for axis, size, piece in (("m", view.m, blocks.mr), ("n", view.n, blocks.nr), ("k", view.depth, last)):
-        if axis not in plan.predicate_tail and size % piece:
-            fail(
-                Kind.RESOURCE_EXCEEDED,
-                STAGE,
-                f"the plan cuts axis {axis} ({size}) into tiles of {piece} and does not predicate the last one",
-                at=view.region.name,
-                hint=f'put "{axis}" into predicate_tail',
-            )
-
-
-def _cached(view: Contraction, plan: Plan, side: int) -> str | None:
-    name = view.operand(side).value
-    return next((each.where for each in plan.cache if each.tensor == name), None)
+    return _Template(view, core, plan, blocks).kernel(name, constants)
 
 
 class _Template:
     """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
 
-    def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks, lanes: int) -> None:
-        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, blocks, lanes
+    def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks) -> None:
+        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, blocks, blocks.lanes
         self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
@@ -109,14 +86,15 @@ class _Template:
         packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
         outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
         evaluator = Evaluator(region, self.core, writer)
-        tasks = view.repeats * self._row_blocks * self._column_blocks if view.m and view.n else 0
-        phases = (self._tasks(Frame(view, self.blocks, writer, evaluator, {}), tasks),) if tasks else ()
+        empty = not (view.repeats and view.m and view.n)
+        phases = () if empty else (self._tasks(Frame(view, self.blocks, writer, evaluator, {})),)
         kernel = Kernel(
             name=name,
             lanes=self.lanes,
             params=(*inputs, *packed, *outputs),
             variables=tuple(writer.variables),
             phases=phases,
+            private=tuple(writer.private),
             comment=self._comment(),
         )
         kept = [each.name for each in region.inputs if each.name not in gone]
@@ -125,31 +103,43 @@ class _Template:
 
     # --- the loop nest ---
 
-    def _tasks(self, frame: Frame, tasks: int) -> Phase:
-        """One phase: a task per block of rows and columns, or one task that walks them all."""
+    def _tasks(self, frame: Frame) -> Phase:
+        """One phase: a task per point of the loops that threads are bound to; the others run inside a task."""
         writer = frame.writer
-        task = writer.variable("task", 0, max(tasks - 1, 0))
+        self._scratch(writer)
+        loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
+        bound = {piece: count for piece, count in loops.items() if runs_parallel(self.plan, piece)}
+        tasks = math.prod(bound.values())
+        task = writer.variable("task", 0, tasks - 1)
         body = Block(writer, variables={task})
-        self._scratch(body)
-        if self.plan.bind or tasks <= 1:
-            self._task(frame, body, writer.axis(task))
-            return Phase(task, tasks, tuple(body.statements))
-        self._task(frame, body, writer.axis(task))
-        only = writer.variable("all", 0, 0)
-        whole = Block(writer, variables={only})
-        whole.loop(body, task, ZERO, constant(tasks))
-        return Phase(only, 1, tuple(whole.statements))
+        numbers = coordinates(writer.axis(task), list(bound.values()), writer.box)
+        serial = {piece: count for piece, count in loops.items() if piece not in bound}
+        self._serial(frame, body, serial, dict(zip(bound, numbers, strict=True)))
+        return Phase(task, tasks, tuple(body.statements))
 
-    def _task(self, frame: Frame, block: Block, task: AxisExpr) -> None:
+    def _serial(self, frame: Frame, block: Block, left: dict[str, int], at: dict[str, AxisExpr]) -> None:
+        """Loops over the pieces `left`, outer first, around what stands at a block of rows and columns."""
+        if not left:
+            self._task(frame, block, at["batch"], at["m.o"], at["n.o"])
+            return
+        (piece, count), *rest = left.items()
+        if count == 1:
+            self._serial(frame, block, dict(rest), {**at, piece: ZERO})
+            return
+        variable = frame.writer.variable(piece[0], 0, count - 1)
+        body = block.inner({variable})
+        self._serial(frame, body, dict(rest), {**at, piece: frame.writer.axis(variable)})
+        block.loop(body, variable, ZERO, constant(count))
+
+    def _task(
+        self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr
+    ) -> None:
         view, blocks, box = self.view, self.blocks, frame.writer.box
-        n_blocks, m_blocks = self._column_blocks, self._row_blocks
-        n0 = bound(block, "n0", mod(task, n_blocks, box) * blocks.bn, (n_blocks - 1) * blocks.bn)
-        rest = floordiv(task, n_blocks, box)
-        m0 = bound(block, "m0", mod(rest, m_blocks, box) * blocks.bm, (m_blocks - 1) * blocks.bm)
-        rest = floordiv(rest, m_blocks, box)
-        outer, repeat = view.extent(view.outer), view.extent(view.batch)
-        o = bound(block, "o", mod(rest, outer, frame.writer.box), outer - 1)
-        b = bound(block, "b", floordiv(rest, outer, frame.writer.box), repeat - 1)
+        n0 = bound(block, "n0", column_block * blocks.bn, (self._column_blocks - 1) * blocks.bn)
+        m0 = bound(block, "m0", row_block * blocks.bm, (self._row_blocks - 1) * blocks.bm)
+        batch, outer = view.extent(view.batch), view.extent(view.outer)
+        o = bound(block, "o", mod(repeat, outer, box), outer - 1)
+        b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
         frame = frame.placed({**frame.along(view.outer, o), **frame.along(view.batch, b)})
         count = depth_blocks(view, blocks)
         number = frame.writer.variable("kb", 0, count - 1)
@@ -200,7 +190,7 @@ class _Template:
         view, blocks = self.view, self.blocks
         last = depth_blocks(view, blocks) - 1
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
-        if self.plan.algo_choice.get("matmul") == "dot":
+        if blocks.dot:
             self._dot(frame, block, depth, row, column, into)
         else:
             columns = self._column_side(frame, column, depth)
@@ -254,7 +244,7 @@ class _Template:
         return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
 
     def _where(self, side: int) -> str | None:
-        return _cached(self.view, self.plan, side)
+        return cached(self.view, self.plan, side)
 
     @property
     def _rows_along_k(self) -> int | None:
@@ -264,17 +254,15 @@ class _Template:
             return None
         return self.blocks.bk + self.lanes
 
-    def _scratch(self, block: Block) -> None:
+    def _scratch(self, writer: Writer) -> None:
         view, blocks = self.view, self.blocks
         _, many = self._tile_block
-        name = block.writer.buffer
-        sums = blocks.bm * blocks.bn if many else blocks.mr * blocks.nr
-        block.add(Scratch(name(self.sums), view.accumulator, sums))
+        sizes = {self.sums: blocks.bm * blocks.bn if many else blocks.mr * blocks.nr}
         if self._where(view.vector) == "packed":
-            block.add(Scratch(name(self.columns), view.accumulator, blocks.bk * blocks.nr))
+            sizes[self.columns] = blocks.bk * blocks.nr
         if self._where(1 - view.vector) == "packed":
-            each = self._rows_along_k or blocks.bk
-            block.add(Scratch(name(self.rows), view.accumulator, blocks.bm * each + self.lanes))
+            sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
+        writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
 
     def _column_panel(self, column: AxisExpr) -> Panel:
         view, nr = self.view, self.blocks.nr
@@ -332,7 +320,7 @@ class _Template:
                 f"{view.region.name}: {view.repeats} products of {view.m} x {view.depth} ({sides[0]})"
                 f" and {view.depth} x {view.n} ({sides[1]})",
                 f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
-                f" {self.plan.algo_choice.get('matmul')}, cache "
+                f" {blocks.algorithm}, cache "
                 + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
                 f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
                 f" tails {', '.join(self.plan.predicate_tail) or 'none'}",

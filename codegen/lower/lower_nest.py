@@ -22,15 +22,16 @@ from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.lane_values import converted
 from codegen.lower.lower_split import partial_phase
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.nest_axes import interiors, split
-from codegen.plan.nest_plan import LANES, Loop, nest_of
+from codegen.plan.nest_axes import interiors
+from codegen.plan.nest_plan import Loop, check_nest_plan, is_split, nest_of
 from codegen.text.region_text import region_text
-from ir.axis_expr import AxisExpr, substitute
+from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.cpu import Bind, Fence, Kernel, Param, Phase
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Operand, Region, Yield
+from ir.target import LANES
 
 STAGE = "lower_nest"
 
@@ -40,8 +41,10 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
 
     Raises:
         EqsatError: AlignmentMismatch where an axis without a predicated tail is not divided by its tile;
-            UnsupportedOp where the region holds a contraction, or reads a scan out of its order.
+            UnsupportedOp where the region holds a contraction or reads a scan out of its order, or the plan asks for
+            what a nest cannot do; MalformedGraph where the plan contradicts the region.
     """
+    check_nest_plan(plan)
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
     writer = Writer(LANES[plan.arch])
@@ -51,13 +54,19 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
     )
     ev = Evaluator(region, core, writer)
     phases: list[Phase] = []
-    if plan.algo_choice.get("reduce") == "split":
+    if is_split(plan):
         phases.append(partial_phase(ev, plan))
     for shape, yields in _by_shape(region).items():
         if 0 not in shape:
             phases.append(_Outputs(ev, plan, shape, yields).phase())
     return Kernel(
-        name, writer.lanes, params, tuple(writer.variables), tuple(phases), tuple(writer.shared), _comment(region, plan)
+        name=name,
+        lanes=writer.lanes,
+        params=params,
+        variables=tuple(writer.variables),
+        phases=tuple(phases),
+        shared=tuple(writer.shared),
+        comment=_comment(region, plan),
     )
 
 
@@ -94,7 +103,7 @@ class _Outputs:
         task = self.writer.variable("t", 0, tasks - 1)
         root = Block(self.writer, None, {task})
         origins: dict[Loop, AxisExpr] = {}
-        for loop, number in zip(bound, split(self.writer.axis(task), counts, self.writer.box), strict=True):
+        for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
             origins[loop] = self._origin(loop, number, root)
         self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
         if self.streams:
@@ -145,19 +154,20 @@ class _Outputs:
         self, loop: Loop, rest: list[Loop], places: list[_Place], origins: dict[Loop, AxisExpr], block: Block
     ) -> None:
         """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
-        points where padding begins or ends."""
+        points where padding begins or ends. `used` lanes of each register are."""
         width, lanes = loop.width, self.writer.lanes
+        used = min(width, lanes)
         for low, high in self._ranges(loop):
             steps = high - (high - low) % width
-            whole = high - (high - low) % lanes
+            whole = high - (high - low) % used
             for start, stop, step, count in (
-                (low, steps, width, lanes),
-                (steps, whole, lanes, lanes),
-                (whole, high, lanes, high - whole),
+                (low, steps, width, used),
+                (steps, whole, used, used),
+                (whole, high, used, high - whole),
             ):
                 if start >= stop:
                     continue
-                last = stop - 1 if count < lanes else stop - step + lanes - 1
+                last = stop - 1 if count < used else stop - step + used - 1
                 variable = self.writer.variable(loop.name, start, last)
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
@@ -198,7 +208,7 @@ class _Outputs:
         found: dict[int, AxisExpr] = {}
         for place in places:
             group = place.loop.group
-            found.update(zip(group.axes, split(place.at, group.sizes, self.writer.box), strict=True))
+            found.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
         return tuple(found[axis] for axis in range(len(self.shape)))
 
     def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:

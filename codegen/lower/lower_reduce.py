@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
-from codegen.plan.nest_axes import Group, split
-from ir.axis_expr import AxisExpr
+from codegen.plan.nest_axes import Group
+from ir.axis_expr import AxisExpr, coordinates
 from ir.cpu import Call, Const, Inside, Reg, Value
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES, dtype, promote
@@ -281,7 +281,7 @@ class _Nest:
         box = self.ev.writer.box
         reduced: dict[int, AxisExpr] = {}
         for group, at in place.items():
-            reduced.update(zip(group.axes, split(at + group.origin, group.sizes, box), strict=True))
+            reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         point = tuple(reduced[axis] for axis in sorted(reduced))
         for each, registers in zip(self.sums, totals, strict=True):
             term = each.term(point, block)

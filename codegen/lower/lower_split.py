@@ -15,7 +15,7 @@ from codegen.lower import lower_reduce
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.lane_values import Point, Where, axes_of
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.nest_plan import split_parts
+from codegen.plan.nest_plan import TERMS, split_parts
 from ir.axis_expr import AxisExpr
 from ir.cpu import Bind, If, Phase, Scratch, Value, Within
 from ir.diagnostics import Kind, fail
@@ -47,7 +47,7 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     writer.shared.append(Scratch(writer.buffer(parts.name), kind, tasks * math.prod(kept)))
     task = writer.variable("t", 0, tasks - 1)
     root = Block(writer, None, {task})
-    lanes_in_results = plan.vectorize is not None and not plan.vectorize.axis.startswith("r")
+    lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
 
     def part(body: Block, extent: int) -> None:
         """One part of `extent` terms."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.contraction_frame import DepthBlock, Frame, Pieces, greatest, lanes_along, least, tail_lanes
 from codegen.lower.lane_values import converted
-from codegen.plan.contraction import Read, lanes_along_k
+from codegen.plan.contraction import lanes_along_k
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
+from ir.poly_core import OperandRead
 
 AtTerm = Callable[[Frame, Block, AxisExpr], None]
 """What to do at one term: (frame, block, number of the term in its block of k)."""
@@ -141,11 +142,11 @@ def _segment(
 # --- padding --------------------------------------------------------------------------------------
 
 
-def _padded_read(frame: Frame, side: int) -> Read | None:
+def _padded_read(frame: Frame, side: int) -> OperandRead | None:
     """The operand's one read, if it is a buffer padded with zeros; a computed value may be anything out there."""
     view = frame.view
-    read = view.reads[side][0]
-    direct = view.operand(side).value == read.buffer.name
+    read = view.roles.reads[side][0]
+    direct = view.operand(side).value == read.buffer
     guards = read.map.guards
     return read if direct and guards and all(guard.fill == 0 for guard in guards) else None
 
@@ -174,7 +175,7 @@ def _padded_segment(
     origin: AxisExpr,
     first: AxisExpr,
     last: AxisExpr,
-    read: Read,
+    read: OperandRead,
 ) -> None:
     """As `_segment`, but for each place of the window only the pixels that it finds inside the image."""
     writer, position = frame.writer, run[-1]
@@ -204,7 +205,7 @@ def _padded_segment(
     _over_pieces(frame, block, depth, [p for p in _depth_pieces(depth) if p in window], interior)
 
 
-def _clip(frame: Frame, read: Read, x: int) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
+def _clip(frame: Frame, read: OperandRead, x: int) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
     """The conditions of a read that its lanes share, and the bounds [max low, min high) they set for `x`."""
     box = frame.writer.box
     shared, low, high = [], [], []
@@ -230,11 +231,11 @@ def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisE
     return floordiv(expr.shift(by - 1), by, box)
 
 
-def _raw(frame: Frame, block: Block, read: Read, x: int) -> Value:
+def _raw(frame: Frame, block: Block, read: OperandRead, x: int) -> Value:
     """The buffer's own elements, inside the image."""
     view = frame.view
-    offset = frame.place((read.offset,))[0]
-    dtype, name = read.buffer.memref.dtype, frame.writer.buffer(read.buffer.name)
+    offset = frame.place((view.offset(read),))[0]
+    dtype, name = view.buffer(read).memref.dtype, frame.writer.buffer(read.buffer)
     step = offset.coeff(x)
     lane = block.lane_axis
     assert step is not None
@@ -244,7 +245,7 @@ def _raw(frame: Frame, block: Block, read: Read, x: int) -> Value:
         load = Load(name, offset, register, "splat")
     else:
         load = Load(name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
-    return converted(block.let(read.buffer.name, load), dtype, view.accumulator)
+    return converted(block.let(read.buffer, load), dtype, view.accumulator)
 
 
 # --- lanes along k --------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
     the terms that fill no square go one vector at a time."""
     writer, lanes = frame.writer, frame.lanes
     square = writer.fresh("square")
-    block.add(Scratch(square, frame.view.accumulator, lanes * lanes))
+    writer.private.append(Scratch(square, frame.view.accumulator, lanes * lanes))
     corner = writer.variable("x", 0, max(panel.size - 1, 1))
     columns = block.inner({corner})
     first = writer.axis(corner)

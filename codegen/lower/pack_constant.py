@@ -11,7 +11,7 @@ from codegen.lower.contraction_frame import Frame, bound, depth_block
 from codegen.lower.lower_value import Evaluator
 from codegen.lower.pack import Panel, pack
 from codegen.plan.contraction import Contraction
-from codegen.plan.plan_contraction import Blocks
+from codegen.plan.contraction_blocks import Blocks
 from ir.axis_expr import AxisExpr, constant, floordiv, mod
 from ir.cpu import Kernel, Param, Phase
 from ir.poly_core import PolyCore
@@ -30,7 +30,7 @@ class PackedConstant(msgspec.Struct, frozen=True):
 
 
 def pack_constant(
-    view: Contraction, core: PolyCore, blocks: Blocks, lanes: int, side: int, name: str
+    view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str
 ) -> PackedConstant:
     """Operand `side` as [product][panel][k][width], by a kernel `name`; of the batch, only what moves it."""
     columns = side == view.vector
@@ -40,8 +40,8 @@ def pack_constant(
     panels = -(-size // width)
     result = packed_name(view, side)
     elements = view.extent(repeats) * panels * width * view.depth
-    writer = Writer(lanes)
-    read = dict.fromkeys(each.buffer for each in view.reads[side])
+    writer = Writer(blocks.lanes)
+    read = dict.fromkeys(view.buffer(each) for each in view.roles.reads[side])
     params = (
         *(buffer_param(writer, each, written=False) for each in read),
         Param(writer.buffer(result), view.accumulator, elements, True),
@@ -60,10 +60,11 @@ def pack_constant(
         pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
     kernel = Kernel(
         name=name,
-        lanes=lanes,
+        lanes=blocks.lanes,
         params=params,
         variables=tuple(writer.variables),
         phases=(Phase(task, tasks, tuple(body.statements)),) if tasks else (),
+        private=tuple(writer.private),
         comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
     )
     return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis
-from codegen.lower.contraction_frame import DepthBlock, Frame, lanes_along, tail_lanes
+from codegen.lower.contraction_frame import DepthBlock, Frame, lanes_along, least, tail_lanes
 from codegen.lower.pack import operand_value, over_runs, over_terms
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
@@ -59,7 +59,7 @@ def outer_tile(
     sums = _sums(frame, block, names)
     if again is not None:
         _resume(frame, block, sums, into, again, lanes)
-    fetch_rows = [_row(frame, rows, row, i) for i in range(blocks.mr)]
+    fetch_rows = [_row(frame, block, rows, row, i) for i in range(blocks.mr)]
     fetch_columns = [_column(frame, block, columns, column, j) for j in range(vectors)]
 
     def term(f: Frame, body: Block, k: AxisExpr) -> None:
@@ -91,6 +91,7 @@ def dot_tile(
     """The sums of MR rows and `width` columns with lanes along the terms of `run`."""
     blocks = frame.blocks
     sums = _sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)])
+    rows = [_existing_row(frame, block, row, i) for i in range(blocks.mr)]
 
     def terms(f: Frame, inner: Block, start: AxisExpr, stop: AxisExpr, size: int, group: Sequence[int]) -> None:
         k = f.writer.variable("k", 0, size - 1)
@@ -100,10 +101,10 @@ def dot_tile(
         if whole:
             body = inner.inner({k})
             lanes_along(body, k, (), whole=True)
-            _step(placed, body, sums, row, column, width, None)
+            _step(placed, body, sums, rows, column, width, None)
             inner.loop(body, k, start, start.shift(whole), f.lanes)
         if whole < size:
-            _dot_tail(f, inner, group, whole, size, lambda g, b, m: _step(g, b, sums, row, column, width, m))
+            _dot_tail(f, inner, group, whole, size, lambda g, b, m: _step(g, b, sums, rows, column, width, m))
 
     if frame.view.depth:
         over_runs(frame, block, depth, run, terms)
@@ -135,7 +136,7 @@ def _step(
     frame: Frame,
     block: Block,
     sums: dict[tuple[int, int], Reg],
-    row: AxisExpr,
+    rows: Sequence[AxisExpr],
     column: AxisExpr,
     width: int,
     exists: Value | None,
@@ -145,8 +146,8 @@ def _step(
         operand_value(frame.placed(frame.along(view.columns, column.shift(j))), view.vector, block)
         for j in range(width)
     ]
-    for i in range(frame.blocks.mr):
-        value = operand_value(frame.placed(frame.along(view.rows, row.shift(i))), 1 - view.vector, block)
+    for i, row in enumerate(rows):
+        value = operand_value(frame.placed(frame.along(view.rows, row)), 1 - view.vector, block)
         for j in range(width):
             if exists is None:
                 _add(block, sums[i, j], value, columns[j])
@@ -194,13 +195,19 @@ def _over_panel(frame: Frame, block: Block, depth: DepthBlock, term: Callable[[F
     block.loop(body, k, ZERO, depth.count)
 
 
-def _row(frame: Frame, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
+def _row(frame: Frame, block: Block, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
     view = frame.view
     if panel is not None:
         base = panel.base.shift(i * panel.element)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator, "splat")
-    pieces = frame.along(view.rows, row.shift(i))
+    pieces = frame.along(view.rows, _existing_row(frame, block, row, i))
     return lambda f, b, _k: operand_value(f.placed(pieces), 1 - view.vector, b)
+
+
+def _existing_row(frame: Frame, block: Block, row: AxisExpr, i: int) -> AxisExpr:
+    """Row i of the tile at `row`; the last row once more where the tile is cut before it."""
+    m, left = frame.view.m, frame.view.m % frame.blocks.mr
+    return least(block, "row", [row.shift(i)], m - 1) if left and i >= left else row.shift(i)
 
 
 def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j: int) -> Fetch:

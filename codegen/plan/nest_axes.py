@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from codegen.where.guards import interior
 from codegen.where.region_facts import region_facts
-from ir.axis_expr import AxisExpr, Box, floordiv
+from ir.axis_expr import AxisExpr
 from ir.axis_facts import offset
 from ir.axis_map import AxisMap, compose, fusable, lift
 from ir.region import Region
@@ -49,16 +49,6 @@ class View:
     def linear(self) -> AxisExpr:
         """The offset in elements."""
         return offset(self.map, self.shape)
-
-
-def split(at: AxisExpr, sizes: Sequence[int], box: Box) -> list[AxisExpr]:
-    """The coordinates on axes of `sizes` of the row-major position `at`."""
-    coordinates = []
-    for size in reversed(sizes[1:]):
-        outer = floordiv(at, size, box)
-        coordinates.append(at - outer * size)
-        at = outer
-    return [at, *reversed(coordinates)] if sizes else []
 
 
 @lru_cache(maxsize=1 << 12)

@@ -4,8 +4,9 @@ algo_choice  {"nest": "i0 i1i2"}   the loops, outermost first; merged axes stand
              {"reduce": "split"}   the only reduction is cut into parts that run side by side
 tile         one block size per loop, in elements, then the size of a part where the reduction is split
 bind         {"i0.o": "thread"}    the blocks of this loop are tasks
-vectorize    the loop that lanes run along and the elements per step; an axis "r…" means that lanes run
-             along the reduced axes and outputs are written one by one
+vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
+             "r0" means that lanes run along the reduced axes and outputs are written one by one
+layout_hints {"stream": true}      stores bypass the caches
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ import re
 from dataclasses import dataclass
 
 from codegen.plan.nest_axes import Group, groups, lane_score
+from codegen.plan.plan_check import Choices, check_choices, runs_parallel
+from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
+from ir.target import LANES
 
 STAGE = "plan_nest"
-LANES = {"avx512": 16, "avx2": 8, "sse2": 4, "generic": 4}
-"""Lanes of a register by `Plan.arch`: EQ_VL of the prelude."""
-
-
+TERMS = "r0"
+"""`Vectorize.axis` where lanes run along the terms of reductions."""
 @dataclass(frozen=True)
 class Loop:
     """One loop of the nest. `width` elements are one step where `vector`."""
@@ -47,38 +49,68 @@ class Loop:
     def blocks(self) -> int:
         return -(-self.extent // self.tile)
 
+    @property
+    def steps(self) -> Steps:
+        """What a tail may cut: blocks, or the vectors of the only one."""
+        return Steps(self.name, self.extent, self.tile if self.blocks > 1 else self.width)
+
+
+def check_nest_plan(plan: Plan) -> None:
+    """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest cannot do."""
+    loops = loop_names(plan)
+    pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
+    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces), STAGE)
+    if plan.warp_tile or plan.cache or plan.epilogue:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no warp_tile, cache or epilogue", hint="leave them empty")
+    if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{len(loops)} loops have the tile {plan.tile}", nest=loops)
+    if plan.vectorize and plan.vectorize.axis not in (*loops, TERMS):
+        message = f"lanes run along {plan.vectorize.axis!r}, which is no loop of the nest"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, nest=loops)
+    if plan.vectorize and plan.vectorize.axis == TERMS and plan.vectorize.width != LANES[plan.arch]:
+        message = f"lanes along the terms of a reduction fill registers of {LANES[plan.arch]}"
+        fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=TERMS, width=plan.vectorize.width)
+
+
+def loop_names(plan: Plan) -> list[str]:
+    """The loops over the outputs, outermost first."""
+    return plan.algo_choice.get("nest", "").split()
+
+
+def is_split(plan: Plan) -> bool:
+    """Whether the only reduction is cut into parts."""
+    return plan.algo_choice.get("reduce") == "split"
+
 
 def nest_of(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
     """The loops over outputs of `shape`: the plan's for the first output's shape, else plain ones."""
     if shape != region.outputs[0].memref.shape:
         return _plain_nest(region, core, plan, shape)
-    names = plan.algo_choice.get("nest", "").split()
-    lanes = LANES[plan.arch]
+    names = loop_names(plan)
     found = []
-    for position, name in enumerate(names):
+    for name, tile in zip(names, plan.tile, strict=False):
         axes = [int(each) for each in re.findall(r"i(\d+)", name)]
         if "".join(f"i{axis}" for axis in axes) != name or any(axis >= len(shape) for axis in axes):
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")
-        tile = plan.tile[position] if position < len(plan.tile) else 0
-        tile = min(tile, group.extent) if tile > 0 else group.extent
         vector = plan.vectorize is not None and plan.vectorize.axis == name
         width = plan.vectorize.width if vector and plan.vectorize else 1
-        loop = Loop(group, tile, plan.bind.get(f"{name}.o") == "thread", vector, width)
-        _check(loop, plan, lanes)
+        loop = Loop(group, max(1, min(tile, group.extent)), runs_parallel(plan, f"{name}.o"), vector, width)
+        _check_width(loop, LANES[plan.arch])
         found.append(loop)
+    check_tails([loop.steps for loop in found], plan.predicate_tail, STAGE, region.name)
     covered = sorted(axis for loop in found for axis in loop.group.axes)
     if covered != list(range(len(shape))):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's nest does not cover the output", nest=names, shape=shape)
     return tuple(found)
 
 
-def _check(loop: Loop, plan: Plan, lanes: int) -> None:
-    if loop.vector and (loop.width % lanes or loop.width < lanes):
+def _check_width(loop: Loop, lanes: int) -> None:
+    if loop.vector and (loop.width < 1 or (loop.width % lanes and loop.width > lanes)):
         fail(
             Kind.ALIGNMENT_MISMATCH,
             STAGE,
-            f"{loop.width} elements are no whole number of registers of {lanes} lanes",
+            f"{loop.width} elements are neither whole registers of {lanes} lanes nor fewer lanes than one has",
             at=loop.name,
         )
     if loop.vector and loop.blocks > 1 and loop.tile % loop.width:
@@ -87,15 +119,6 @@ def _check(loop: Loop, plan: Plan, lanes: int) -> None:
             STAGE,
             f"a tile of {loop.tile} is no whole number of steps of {loop.width}",
             at=loop.name,
-        )
-    step = loop.tile if loop.blocks > 1 else loop.width
-    if loop.name not in plan.predicate_tail and loop.extent % step:
-        fail(
-            Kind.ALIGNMENT_MISMATCH,
-            STAGE,
-            f"{step} does not divide {loop.extent}, and the plan has no predicated tail along {loop.name}",
-            at=loop.name,
-            hint=f"add {loop.name!r} to predicate_tail",
         )
 
 

@@ -12,13 +12,12 @@ The model counts cycles of one core: multiply-adds against loads, packing, and t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
 
-import msgspec
-
-from codegen.plan.contraction import Contraction, contraction_of, flat, fused_step, lanes_along_k
+from codegen.plan.contraction import Contraction, contraction_of, lanes_along_k
+from codegen.plan.contraction_blocks import Blocks, block_axis, cache_step, cached, epilogue_of, steps_of
+from codegen.where.tails import tail_axes
 from ir.dtype import DTYPES
 from ir.plan import Cached, Plan, Vectorize
 from ir.poly_core import PolyCore
@@ -30,24 +29,13 @@ SMALL_FLOPS = 200_000
 """Below this a fork and join cost more than a second core saves."""
 
 BLOCK_K = 1024
-_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most: they lie on a thread's stack
+_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most, of a thread's workspace: what its second-level cache holds
 _STREAMED = 1 << 18
 _REGISTERS = {"avx512": 32}
 _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
 _UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
 _CANDIDATES = 20
-
-
-class Blocks(msgspec.Struct, frozen=True):
-    """How the template cuts a contraction. mr × nr: register tile. bm, bn: rows and columns of a task, multiples
-    of the register tile. bk: terms per block of k. Sizes in elements."""
-
-    mr: int
-    nr: int
-    bm: int
-    bn: int
-    bk: int
 
 
 def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tuple[Plan, Work]]:
@@ -60,8 +48,8 @@ def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tu
         view = default if side == default.vector else contraction_of(region, core, vector=side)
         if view is None or (side != default.vector and not _worth_turning(default)):
             continue
-        found += [_candidate(view, blocks, "outer", target) for blocks in _outer_blocks(view, target)]
-        found += [_candidate(view, blocks, "dot", target) for blocks in _dot_blocks(view, target)]
+        cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
+        found += [_candidate(view, blocks, target) for blocks in cuts]
     found.sort(key=lambda each: (_time(each[1], target), -each[1].efficiency))
     return found[:_CANDIDATES]
 
@@ -122,7 +110,7 @@ def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Bloc
             bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
             if (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
-                yield Blocks(mr, nr, bm, bn, bk)
+                yield Blocks(mr, nr, bm, bn, bk, target.lanes)
 
 
 def _depths(view: Contraction, tiles_m: int) -> list[int]:
@@ -151,7 +139,8 @@ def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
         units = target.units if _flops(view) >= SMALL_FLOPS else 1
         tiles = -(-view.n // nr)
         for cuts in sorted({1, units, 4 * units}):
-            yield Blocks(mr, nr, -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr, view.depth)
+            bm, bn = -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr
+            yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, dot=True)
 
 
 def _dot_possible(view: Contraction) -> bool:
@@ -167,48 +156,25 @@ def block_k(view: Contraction, most: int) -> int:
     return _even(view.sizes[position], max(1, most // inner)) * inner
 
 
-def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
-    """The reduced piece that blocks of `bk` terms cut, and the terms per step of it. Some sum has terms."""
-    inner = 1
-    for position in reversed(view.k):
-        if inner * view.sizes[position] > bk:
-            return position, inner
-        inner *= view.sizes[position]
-    return view.k[0], inner // view.sizes[view.k[0]]
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _candidate(view: Contraction, blocks: Blocks, algorithm: str, target: Target) -> tuple[Plan, Work]:
-    caches = _caches(view, blocks) if algorithm == "outer" else ()
+def _candidate(view: Contraction, blocks: Blocks, target: Target) -> tuple[Plan, Work]:
     tasks = view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn)
     parallel = _flops(view) >= SMALL_FLOPS and tasks > 1 and target.units > 1
     plan = Plan(
         arch=target.arch,
-        algo_choice={"matmul": algorithm},
+        algo_choice={"matmul": blocks.algorithm},
         tile=(blocks.bm, blocks.bn, blocks.bk),
         bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if parallel else {},
-        vectorize=Vectorize("n" if algorithm == "outer" else "k", target.lanes),
+        vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
         warp_tile=f"{blocks.mr}x{blocks.nr}",
-        cache=caches,
-        predicate_tail=_tails(view, blocks, algorithm, target.lanes),
-        epilogue=tuple(let.op.fn for let in view.region.body if _follows(view, let.name)),
+        cache=() if blocks.dot else _caches(view, blocks),
+        predicate_tail=tail_axes(steps_of(view, blocks)),
+        epilogue=epilogue_of(view),
         layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )
-    return plan, _work(view, blocks, algorithm, plan, max(tasks, 1), parallel, target)
-
-
-@lru_cache(maxsize=64)
-def _turned(view: Contraction) -> bool:
-    """Whether neighbouring columns are not neighbours in the output."""
-    shape = view.region.outputs[0].memref.shape
-    return 0 not in shape and fused_step(flat(view.out.exprs, shape), view.columns, view.sizes) != 1
-
-
-def _follows(view: Contraction, name: str) -> bool:
-    names = [let.name for let in view.region.body]
-    return names.index(name) > names.index(view.name)
+    return plan, _work(view, blocks, plan, max(tasks, 1), parallel, target)
 
 
 def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
@@ -221,7 +187,7 @@ def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
         if view.is_constant(side):
             found.append(Cached(name, "const_pool", "build"))
         elif reuse > 1 or (not columns and view.m % blocks.mr) or (columns and _run_step(view, side) not in (0, 1)):
-            found.append(Cached(name, "packed", "n.i" if columns else "k.o"))
+            found.append(Cached(name, "packed", cache_step(view, side)))
     return tuple(found)
 
 
@@ -229,12 +195,6 @@ def _run_step(view: Contraction, side: int) -> int | None:
     group = view.columns if side == view.vector else view.rows
     run, step = view.run(side, group)
     return step if run == group else None
-
-
-def _tails(view: Contraction, blocks: Blocks, algorithm: str, lanes: int) -> tuple[str, ...]:
-    cut = [("m", view.m, blocks.mr), ("n", view.n, blocks.nr)]
-    cut.append(("k", view.depth, lanes if algorithm == "dot" else blocks.bk))
-    return tuple(axis for axis, size, piece in cut if size % piece)
 
 
 # --- work -----------------------------------------------------------------------------------------
@@ -249,17 +209,13 @@ def _registers_per_vector(view: Contraction) -> int:
     return max(1, DTYPES[view.accumulator].bytes // 4)
 
 
-def _work(
-    view: Contraction, blocks: Blocks, algorithm: str, plan: Plan, tasks: int, parallel: bool, target: Target
-) -> Work:
+def _work(view: Contraction, blocks: Blocks, plan: Plan, tasks: int, parallel: bool, target: Target) -> Work:
     tiles_m, tiles_n = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
     useful = max(_flops(view), 1.0)
-    if algorithm == "outer":
-        flops = 2.0 * view.repeats * tiles_m * blocks.mr * tiles_n * blocks.nr * view.depth
-    else:
-        flops = useful
+    whole = 2.0 * view.repeats * tiles_m * blocks.mr * tiles_n * blocks.nr * view.depth
+    flops = useful if blocks.dot else whole
     ideal = max(flops, 1.0) / (2 * target.lanes * _PORTS) * _registers_per_vector(view)
-    inner, side_work = _inner_cycles(view, blocks, algorithm, target), _side_cycles(view, blocks, plan, target)
+    inner, side_work = _inner_cycles(view, blocks, target), _side_cycles(view, blocks, plan, target)
     units = min(target.units, tasks) if parallel else 1
     each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
     longest = -(-tasks // units) * each if units > 1 else max(view.repeats * tiles_m * tiles_n, 1)
@@ -273,10 +229,10 @@ def _work(
     )
 
 
-def _inner_cycles(view: Contraction, blocks: Blocks, algorithm: str, target: Target) -> float:
+def _inner_cycles(view: Contraction, blocks: Blocks, target: Target) -> float:
     """Cycles of the micro-kernel for each cycle that its multiply-adds need at the least."""
     wide = _registers_per_vector(view)
-    if algorithm == "dot":
+    if blocks.dot:
         multiplies = blocks.mr * blocks.nr * wide
         return max(multiplies, (blocks.mr + blocks.nr) * wide, _LATENCY * _PORTS) / multiplies
     vectors = blocks.nr // target.lanes * wide
@@ -290,9 +246,8 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
     """Cycles of packing and of the epilogue, all tasks together."""
     lanes = target.lanes
     cycles = 0.0
-    packed = {each.tensor for each in plan.cache if each.where == "packed"}
     for side in (0, 1):
-        if view.operand(side).value not in packed:
+        if cached(view, plan, side) != "packed":
             continue
         columns = side == view.vector
         elements = view.repeats * view.depth * (view.n if columns else view.m)
@@ -302,6 +257,12 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
     blocks_k = -(-view.depth // blocks.bk) if blocks.bk else 1
     each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(plan.epilogue))
     return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
+
+
+@lru_cache(maxsize=64)
+def _turned(view: Contraction) -> bool:
+    """Whether neighbouring columns are not neighbours in the output."""
+    return view.out_step(view.columns) != 1
 
 
 @lru_cache(maxsize=64)
@@ -321,11 +282,10 @@ def _bytes(view: Contraction, blocks: Blocks, tasks: int, target: Target) -> flo
     read: dict[str, float] = {}
     for side in (0, 1):
         again = -(-view.m // blocks.bm) if side == view.vector else -(-view.n // blocks.bn)
-        for each in view.reads[side]:
-            size = math.prod(each.buffer.memref.shape) * DTYPES[each.buffer.memref.dtype].bytes
+        for each in view.roles.reads[side]:
+            size = view.buffer(each).memref.nbytes
             times = again if size > target.l3_bytes / 2 else 1
-            read[each.buffer.name] = max(read.get(each.buffer.name, 0.0), float(size * times))
+            read[each.buffer] = max(read.get(each.buffer, 0.0), float(size * times))
     for buffer in (*view.region.inputs, *view.region.outputs):
-        size = math.prod(buffer.memref.shape) * DTYPES[buffer.memref.dtype].bytes
-        read.setdefault(buffer.name, float(size))
+        read.setdefault(buffer.name, float(buffer.memref.nbytes))
     return sum(read.values())

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from codegen.plan.nest_axes import View, reduce_groups, views
-from codegen.plan.nest_plan import LANES, best_lane, output_groups, scan_axes
+from codegen.plan.nest_plan import TERMS, best_lane, is_split, loop_names, output_groups, scan_axes
+from codegen.plan.plan_check import runs_parallel
+from codegen.where.tails import Steps, tail_axes
 from ir.plan import Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -52,7 +54,7 @@ def nest_plans(region: Region, core: PolyCore, target: Target) -> list[tuple[Pla
 
 def _plans(region: Region, core: PolyCore, target: Target) -> Iterator[Plan]:
     shape = region.outputs[0].memref.shape
-    lanes = LANES[target.arch]
+    lanes = target.lanes
     threads = not _is_small(region)
     axes = output_groups(region, core, shape)
     best = best_lane(region, core, shape, axes)
@@ -61,7 +63,7 @@ def _plans(region: Region, core: PolyCore, target: Target) -> Iterator[Plan]:
         if lane is not None:
             yield _along_outputs(region, core, target, shape, axes, lane, threads)
             if threads and _splits(region, shape, lanes):
-                yield _split(_along_outputs(region, core, target, shape, axes, lane, False), region, core)
+                yield _split(_along_outputs(region, core, target, shape, axes, lane, False), region, core, target)
     carried = [number for number, group in enumerate(axes) if group[0] in scan_axes(core, shape)]
     if len(carried) == 1:
         yield _along_scan(target, shape, axes, carried[0], threads)
@@ -69,7 +71,7 @@ def _plans(region: Region, core: PolyCore, target: Target) -> Iterator[Plan]:
         plain = _along_terms(core, target, shape, axes, threads)
         yield plain
         if threads and _splits(region, shape, 1):
-            yield _split(_along_terms(core, target, shape, axes, False), region, core)
+            yield _split(_along_terms(core, target, shape, axes, False), region, core, target)
 
 
 def _others(axes: list[list[int]], best: int | None, shape: tuple[int, ...], core: PolyCore) -> list[int]:
@@ -105,7 +107,7 @@ def _along_outputs(
     position = sum(axes[number][0] not in carried for number in order)
     order.insert(position, lane)
     extents = [math.prod(shape[axis] for axis in axes[number]) for number in order]
-    lanes = LANES[target.arch]
+    lanes = target.lanes
     wide = 4 if _outer_reductions(region, core) and extents[position] >= 4 * lanes else 1
     tiles = list(extents)
     crossed = any(
@@ -130,7 +132,7 @@ def _along_scan(target: Target, shape: tuple[int, ...], axes: list[list[int]], s
     extents = [math.prod(shape[axis] for axis in group) for group in axes]
     tiles = list(extents)
     bind = _spread(tiles, extents, None, 1, [number == scan for number in range(len(axes))]) if threads else []
-    vectorize = Vectorize(_name(axes[scan]), LANES[target.arch])
+    vectorize = Vectorize(_name(axes[scan]), target.lanes)
     return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, vectorize)
 
 
@@ -140,8 +142,8 @@ def _along_terms(core: PolyCore, target: Target, shape: tuple[int, ...], axes: l
     tiles = list(extents)
     carried = scan_axes(core, shape)
     bind = _spread(tiles, extents, None, 1, [group[0] in carried for group in axes]) if threads else []
-    lanes = LANES[target.arch]
-    return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, Vectorize("r0", lanes))
+    lanes = target.lanes
+    return _plan(target, axes, list(range(len(axes))), tiles, extents, bind, Vectorize(TERMS, lanes))
 
 
 def _spread(
@@ -181,26 +183,26 @@ def _plan(
     vectorize: Vectorize,
 ) -> Plan:
     names = [_name(axes[number]) for number in order]
-    tails = []
-    for name, tile, extent in zip(names, tiles, extents, strict=True):
-        step = tile if tile < extent else vectorize.width if name == vectorize.axis else 1
-        if extent % step:
-            tails.append(name)
+    widths = [vectorize.width if name == vectorize.axis else 1 for name in names]
+    steps = [
+        Steps(name, extent, tile if tile < extent else width)
+        for name, extent, tile, width in zip(names, extents, tiles, widths, strict=True)
+    ]
     return Plan(
         arch=target.arch,
         algo_choice={"nest": " ".join(names)},
-        tile=tuple(tiles),
+        tile=tuple(max(1, tile) for tile in tiles),
         bind={f"{names[position]}.o": "thread" for position in bind},
         vectorize=vectorize,
-        predicate_tail=tuple(tails),
+        predicate_tail=tail_axes(steps),
     )
 
 
-def _split(plan: Plan, region: Region, core: PolyCore) -> Plan:
+def _split(plan: Plan, region: Region, core: PolyCore, target: Target) -> Plan:
     """The same plan with its only reduction in parts."""
     (name, *_) = _outer_reductions(region, core)
     longest = max(each.extent for each in reduce_groups(region, name))
-    lanes = LANES[plan.arch]
+    lanes = target.lanes
     part = max(1, -(-longest // _PARTS))
     part = -(-part // lanes) * lanes
     return msgspec.structs.replace(
@@ -223,7 +225,7 @@ def _is_small(region: Region) -> bool:
 
 
 def _work(region: Region, core: PolyCore, plan: Plan, target: Target) -> Work:
-    lanes = LANES[plan.arch]
+    lanes = target.lanes
     points = sum(math.prod(each.memref.shape) for each in region.outputs)
     flops = float(max(1, points, region_flops(region)))
     cycles = flops / lanes + _moves(region, core, plan, lanes)
@@ -247,7 +249,7 @@ def _moves(region: Region, core: PolyCore, plan: Plan, lanes: int) -> float:
     for each in views(region, scope, shape):
         count = math.prod(each.map.sizes)
         total += count * _per_point(each, along, len(shape), lanes)
-    if along.startswith("r"):
+    if along == TERMS:
         reductions = sum(let.op.kind == "reduce" for let in region.body)
         total += math.prod(shape) * reductions * _HORIZONTAL_CYCLES
     if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in core.sequential_axes:
@@ -276,11 +278,11 @@ def _occupancy(plan: Plan, region: Region, target: Target) -> float:
     """The share of the cores that the plan's tasks keep busy."""
     shape = region.outputs[0].memref.shape
     tasks = 1
-    for position, name in enumerate(plan.algo_choice.get("nest", "").split()):
-        if plan.bind.get(f"{name}.o") == "thread":
+    for position, name in enumerate(loop_names(plan)):
+        if runs_parallel(plan, f"{name}.o"):
             extent = math.prod(shape[int(axis)] for axis in name[1:].split("i"))
             tasks *= max(1, -(-extent // max(1, plan.tile[position])))
-    if plan.algo_choice.get("reduce") == "split":
+    if is_split(plan):
         tasks = max(tasks, _PARTS)
     rounds = -(-tasks // target.units)
     return tasks / (rounds * target.units)

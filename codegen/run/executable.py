@@ -6,16 +6,27 @@ import ctypes
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
-from codegen.compile.library import Library
+from codegen.compile.library import POOL_THREADS, Library
 from ir.dtype import dtype
-from ir.launch import LaunchTable
+from ir.launch import LaunchTable, Workspace
 from ir.module import Module
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
+PAGE = 4096
+"""Bytes: threads' workspaces share no page."""
+
+
+class Arena(NamedTuple):
+    """What one call writes: the module's intermediate values, and the workspace of `threads` threads."""
+
+    values: np.ndarray
+    space: WorkspaceMemory
+    threads: int
 
 
 class Executable:
@@ -30,12 +41,14 @@ class Executable:
         self._program = library.function("eq_program", (ctypes.c_void_p, ctypes.c_int32))
         self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
         self._launches = len(table.launches)
-        self._arenas: deque[np.ndarray] = deque()
+        self._workspace = table.workspace
+        self._arenas: deque[Arena] = deque()
         self._plan_addresses(table, {**constants, **_pack(table, library, constants, threads)})
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
         """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes."""
-        with self._arena() as arena:
+        threads = min(threads, POOL_THREADS)
+        with self._arena(threads) as arena:
             addresses = self._addresses(arena, inputs, outputs)
             self._program(addresses.ctypes.data, threads)
         self._copy_shared(inputs, outputs)
@@ -45,7 +58,8 @@ class Executable:
     ) -> np.ndarray:
         """ns per launch, [repeats, launches], after one run that warms up."""
         ns = np.zeros((repeats + 1, self._launches), np.uint64)
-        with self._arena() as arena:
+        threads = min(threads, POOL_THREADS)
+        with self._arena(threads) as arena:
             addresses = self._addresses(arena, inputs, outputs)
             for row in ns:
                 self._timed(addresses.ctypes.data, threads, row.ctypes.data)
@@ -55,20 +69,22 @@ class Executable:
     def _plan_addresses(self, table: LaunchTable, constants: Mapping[str, np.ndarray]) -> None:
         """Every slot gets a number; the table of a call is its addresses, taken in the order of the launches."""
         module = self._module
-        args = [name for launch in table.launches for name in launch.args]
+        args = {name for launch in table.launches for name in launch.args}
         needed = {*args, *(slot for _, slot in module.outputs)}
         self._constants = {name: array for name, array in constants.items() if name in needed}
         names = dict.fromkeys([*(slot.name for slot in module.slots), *self._constants])
         number = {name: position for position, name in enumerate(names)}
-        self._base = np.zeros(len(number), np.uint64)
+        workspace = len(number)
+        self._base = np.zeros(len(number) + 1, np.uint64)
         for name, array in self._constants.items():
             self._base[number[name]] = _address(array)
         arena = [slot for slot in module.slots if slot.role == "arena"]
         self._arena_slots = np.array([number[slot.name] for slot in arena], np.intp)
         self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
         self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
-        self._order = np.array([number[name] for name in args], np.intp)
-        written = set(args) - set(module.inputs) - set(constants)
+        order = [each for launch in table.launches for each in (*(number[name] for name in launch.args), workspace)]
+        self._order = np.array(order, np.intp)
+        written = args - set(module.inputs) - set(constants)
         self._owner: dict[str, int] = {}  # slot that kernels write → the first output that it is
         for position, (_, slot) in enumerate(module.outputs):
             if slot in written:
@@ -76,23 +92,26 @@ class Executable:
         self._output_slots = np.array([number[slot] for slot in self._owner], np.intp)
 
     @contextmanager
-    def _arena(self) -> Iterator[np.ndarray]:
+    def _arena(self, threads: int) -> Iterator[Arena]:
         """Memory that no other call uses meanwhile."""
         try:
             arena = self._arenas.pop()  # one step: another thread may take the last one
         except IndexError:
-            arena = aligned(self._module.arena_bytes)
+            arena = None
+        if arena is None or arena.threads < threads:
+            arena = Arena(aligned(self._module.arena_bytes), WorkspaceMemory(self._workspace, threads), threads)
         try:
             yield arena
         finally:
             self._arenas.append(arena)
 
-    def _addresses(self, arena: np.ndarray, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> np.ndarray:
+    def _addresses(self, arena: Arena, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> np.ndarray:
         """The table of one call."""
         addresses = self._base.copy()
-        addresses[self._arena_slots] = self._arena_offsets + np.uint64(_address(arena))
+        addresses[self._arena_slots] = self._arena_offsets + np.uint64(_address(arena.values))
         addresses[self._input_slots] = [_address(array) for array in inputs]
         addresses[self._output_slots] = [_address(outputs[position]) for position in self._owner.values()]
+        addresses[-1] = arena.space.address
         return addresses[self._order]
 
     def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -102,6 +121,17 @@ class Executable:
         for position, (_, slot) in enumerate(self._module.outputs):
             if ready[slot] is not outputs[position]:
                 np.copyto(outputs[position], ready[slot])
+
+
+class WorkspaceMemory:
+    """A workspace for `threads` threads: a table of addresses, of the shared bytes and of each thread's own."""
+
+    def __init__(self, workspace: Workspace, threads: int) -> None:
+        shared, private = (-(-each // PAGE) * PAGE for each in (workspace.shared, workspace.private))
+        self._memory = aligned(shared + threads * private)
+        start = _address(self._memory)
+        self._table = np.array([start, *(start + shared + each * private for each in range(threads))], np.uint64)
+        self.address = _address(self._table)
 
 
 def aligned(nbytes: int) -> np.ndarray:
@@ -120,7 +150,13 @@ def _pack(
         for each in table.packings
     }
     arrays = {**constants, **packed}
-    addresses = [_address(arrays[name]) for each in table.packings for name in (*each.sources, each.slot)]
+    threads = min(threads, POOL_THREADS)
+    space = WorkspaceMemory(table.workspace, threads)
+    addresses = [
+        address
+        for each in table.packings
+        for address in (*(_address(arrays[name]) for name in (*each.sources, each.slot)), space.address)
+    ]
     slots = np.array(addresses or [0], np.uint64)
     library.function("eq_pack", (ctypes.c_void_p, ctypes.c_int32))(slots.ctypes.data, threads)
     return packed

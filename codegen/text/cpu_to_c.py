@@ -2,8 +2,9 @@
 
     void eq_k3(void *const *buf, int32_t threads)
 
-`buf` holds the addresses of the kernel's buffers in the order of `Kernel.params`. The text needs the vector
-prelude and the pool's declarations above it, and `SUPPORT` once.
+`buf` holds the addresses of the kernel's buffers in the order of `Kernel.params`, then that of its workspace: a table
+of the address of the shared scratch, and of each thread's private scratch. The text needs the vector prelude and the
+pool's declarations above it, and `SUPPORT` once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from ir.cpu import (
     Lanes,
     Let,
     Load,
-    Param,
     Phase,
     Pick,
     Reg,
@@ -109,7 +109,7 @@ CELL = {
 _KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
-    linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx all l main
+    linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx l main
 """
 _RESERVED = frozenset(_KEYWORDS.split())
 
@@ -128,8 +128,6 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.buffers = {each.name: each.dtype for each in kernel.buffers}
-        for phase in kernel.phases:
-            self.buffers |= {each.name: each.dtype for each in walk(phase.body) if isinstance(each, Scratch)}
 
     def text(self) -> str:
         kernel = self.kernel
@@ -151,28 +149,34 @@ class _Emitter:
     def _pointers(self, phase: Phase) -> list[str]:
         used = _buffers_of(phase.body)
         lines = ["void *const *buf = ctx;"]
-        for position, each in enumerate(self.kernel.buffers):
+        for position, each in enumerate(self.kernel.params):
             if each.name in used:
-                const = "const " if isinstance(each, Param) and not each.written else ""
+                const = "" if each.written else "const "
                 lines.append(f"{const}{CELL[each.dtype]} *restrict {_name(each.name)} = buf[{position}];")
+        for scratch, place in ((self.kernel.shared, "0"), (self.kernel.private, "1 + thread")):
+            lines += self._scratch(scratch, place, used)
+        return lines
+
+    def _scratch(self, buffers: Sequence[Scratch], place: str, used: set[str]) -> list[str]:
+        """Pointers into the piece of workspace whose address stands at `place` of its table, to the buffers used."""
+        base = f"((char *const *)buf[{len(self.kernel.params)}])[{place}]"
+        lines, start = [], 0
+        for each in buffers:
+            at = f"{base} + {start}" if start else base
+            if each.name in used:
+                lines.append(f"{CELL[each.dtype]} *restrict {_name(each.name)} = __builtin_assume_aligned({at}, 64);")
+            start += each.nbytes
         return lines
 
     def _entry(self) -> str:
         kernel = self.kernel
         lines = [ENTRY.format(name=kernel.name) + " {"]
-        context = "(void *)buf"
-        if kernel.shared:
-            lines += [f"  {_array(each)}" for each in kernel.shared]
-            pointers = [f"buf[{position}]" for position in range(len(kernel.params))]
-            pointers += [_name(each.name) for each in kernel.shared]
-            lines.append(f"  void *all[] = {{{', '.join(pointers)}}};")
-            context = "all"
         for number, phase in enumerate(kernel.phases):
             task = f"{kernel.name}_{number}"
             if phase.tasks == 1:
-                lines.append(f"  {task}({context}, 0, 0);")
+                lines.append(f"  {task}((void *)buf, 0, 0);")
             else:
-                lines.append(f"  eq_parallel_for({task}, {context}, {phase.tasks}, threads);")
+                lines.append(f"  eq_parallel_for({task}, (void *)buf, {phase.tasks}, threads);")
         lines.append("}")
         return "\n".join(lines)
 
@@ -212,8 +216,6 @@ class _Emitter:
                 return [*lines, f"{pad}}}"]
             case Fence():
                 return [f"{pad}EQ_STREAM_FENCE();"]
-            case Scratch():
-                return [f"{pad}{_array(stmt)}"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
 
@@ -365,10 +367,6 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
             used.add(stmt.source)
         used |= {value.buffer for value in values_of(stmt) if isinstance(value, Load)}
     return used
-
-
-def _array(scratch: Scratch) -> str:
-    return f"_Alignas(64) {CELL[scratch.dtype]} {_name(scratch.name)}[{max(scratch.elements, 1)}];"
 
 
 def _name(name: str) -> str:

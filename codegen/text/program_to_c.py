@@ -4,18 +4,21 @@
     void eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)
     void eq_pack(void *const *table, int32_t threads)
 
-`table` holds the buffer addresses of every launch, one launch after the other; `ns` takes one time per launch.
+`table` holds the buffer addresses of every launch, each with that of the workspace, one launch after the other; `ns`
+takes one time per launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import or_
 
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.lower.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.cpu import Kernel
-from ir.launch import Launch, LaunchTable, Packing
+from ir.launch import Launch, LaunchTable, Packing, Workspace
 from ir.module import Call, Module
 
 UNITS = 2
@@ -40,7 +43,8 @@ def launch_table(module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
         if call.when == "run":
             args = _arguments(call, lowered[call.region.name], packings)
             launches.append(Launch(lowered[call.region.name].kernel.name, args))
-    return LaunchTable(tuple(launches), tuple(packings.values()))
+    workspace = functools.reduce(or_, (each.workspace for each in _kernels(lowered.values())), Workspace())
+    return LaunchTable(tuple(launches), tuple(packings.values()), workspace)
 
 
 def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
@@ -48,7 +52,7 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
 
     `flush` lets kernels treat denormals as 0.
     """
-    kernels = [kernel for each in lowered for kernel in (each.kernel, *(packed.kernel for packed in each.packed))]
+    kernels = list(_kernels(lowered))
     units = {}
     for number, part in enumerate(_spread(kernels)):
         head = vector_prelude() + pool_declarations() + SUPPORT
@@ -60,11 +64,12 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
 
 def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
     """The text of every kernel by function name, without the prelude: what people read."""
-    return {
-        kernel.name: c_text(kernel)
-        for each in lowered
-        for kernel in (each.kernel, *(packed.kernel for packed in each.packed))
-    }
+    return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
+
+
+def _kernels(lowered: Iterable[Lowered]) -> Iterator[Kernel]:
+    for each in lowered:
+        yield from (each.kernel, *(packed.kernel for packed in each.packed))
 
 
 def _arguments(call: Call, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]) -> tuple[str, ...]:
@@ -90,8 +95,8 @@ def _spread(kernels: Sequence[Kernel]) -> list[list[str]]:
 def _entries(kernels: Sequence[Kernel], table: LaunchTable, flush: bool) -> str:
     lines = [pool_declarations(), _CLOCK]
     lines += [f"{ENTRY.format(name=kernel.name)};" for kernel in kernels]
-    runs = [(each.function, len(each.args)) for each in table.launches]
-    packs = [(each.function, len(each.sources) + 1) for each in table.packings]
+    runs = [(each.function, len(each.args) + 1) for each in table.launches]
+    packs = [(each.function, len(each.sources) + 2) for each in table.packings]
     lines += _entry("eq_program(void *const *table, int32_t threads)", runs, flush, timed=False)
     lines += _entry("eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)", runs, flush, timed=True)
     lines += _entry("eq_pack(void *const *table, int32_t threads)", packs, False, timed=False)

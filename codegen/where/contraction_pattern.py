@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from codegen.where.roles import roles_of
+from codegen.where.roles import op_groups
 from codegen.where.sites import scope_axes
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.indexbook import named
@@ -32,7 +32,7 @@ def pattern_of(op: Op) -> Pattern:
         _indices(side, _coordinates(each), names, kept, plain, offsets)
         for side, each in zip(("lhs", "rhs"), op.inputs, strict=True)
     )
-    roles = roles_of(op)
+    batch = tuple(names[axis] for axis in op_groups(op).batch)
     windowed = any(_is_window(expr, kept) for each in op.inputs for expr in _coordinates(each))
     return Pattern(
         pattern="conv" if windowed else "matmul",
@@ -41,8 +41,8 @@ def pattern_of(op: Op) -> Pattern:
         out_idx=names[:kept],
         reduce_idx=names[kept:],
         affine_offsets=offsets,
-        batch_idx=roles.batch,
-        groups=_groups(op, roles.batch, names) if windowed else 1,
+        batch_idx=batch,
+        groups=_groups(op, batch, names) if windowed else 1,
     )
 
 

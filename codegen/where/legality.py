@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from codegen.where.roles import roles_of
+from codegen.where.roles import op_groups
 from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
 from ir.axis_expr import axis as axis_expr
 from ir.axis_expr import box_of
@@ -137,7 +137,7 @@ def _contractions(region: Region, found: Sites) -> Iterator[str]:
             yield f"`{let.name}` ({let.op.kind}) shares the kernel with the contraction `{first.name}`"
         elif (let.op.domain, let.op.reduced) != (first.op.domain, first.op.reduced) or sites[0].map != place[0].map:
             yield f"contractions `{first.name}` and `{let.name}` have different domains"
-        elif roles_of(let.op) != roles_of(first.op):
+        elif op_groups(let.op) != op_groups(first.op):
             yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
     if not _covers(region, first, place[0]):
         yield f"`{first.name}` would be repeated over output axes that it does not have"

@@ -30,7 +30,7 @@ def poly_core(region: Region) -> PolyCore:
     outer = scopes[outer_scope(region)]
     sequential = _sequential_axes(region, found) if not reason else ()
     reduced = dict.fromkeys(item for axes in scopes.values() for item in axes if item[0].startswith("r"))
-    contraction = next((let for let in region.body if let.op.kind == "contraction"), None)
+    contraction = next((let for let in region.body if let.op.kind == "contraction" and found.of(let.name)), None)
     return PolyCore(
         region=region.name,
         legal=not reason,
@@ -47,7 +47,7 @@ def poly_core(region: Region) -> PolyCore:
         min_buffer=min_buffers(region, found, at),
         accesses=accesses,
         contraction=contraction.name if contraction else None,
-        roles=roles_of(contraction.op) if contraction else None,
+        roles=roles_of(region, contraction, found.of(contraction.name)[0].map) if contraction and not reason else None,
         barriers=barriers(region),
         bank_conflicts=bank_conflicts(region, accesses),
     )

@@ -1,20 +1,138 @@
-"""Which axis of a contraction is batch, m, n or k: by the operands that move along it."""
+"""Which loop of a contraction is batch, m, n or k: by the operands that move along it."""
 
 from __future__ import annotations
 
-from codegen.where.sites import scope_axes
-from ir.axis_map import support
-from ir.poly_core import Roles
-from ir.region import Op, Operand
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ir.axis_expr import AxisExpr, FloorDiv, axis, box_of, weighted_sum
+from ir.axis_map import AxisMap, axis_map, compose, lift, support
+from ir.poly_core import OperandRead, Roles
+from ir.region import Let, Op, Operand, Region
 
 
-def roles_of(op: Op) -> Roles:
-    """The roles of a contraction's axes, from the supports of its two operands' maps."""
+class Groups(NamedTuple):
+    """Axes by role."""
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+
+
+def groups_of(axes: Iterable[int], lhs: Collection[int], rhs: Collection[int]) -> Groups:
+    """The roles of an output's axes, when `lhs` and `rhs` are those along which the operands move."""
+    found: dict[str, list[int]] = {"batch": [], "m": [], "n": []}
+    for each in axes:
+        found["m" if each not in rhs else "batch" if each in lhs else "n"].append(each)
+    return Groups(**{role: tuple(group) for role, group in found.items()})
+
+
+def op_groups(op: Op) -> Groups:
+    """The roles of a contraction's own axes, as they stand."""
     lhs, rhs = (support(each.map) if isinstance(each, Operand) else frozenset() for each in op.inputs)
-    names = scope_axes(op.domain, op.reduced)
-    kept = len(op.domain) - op.reduced
-    groups: dict[str, list[str]] = {"batch": [], "m": [], "n": [], "k": list(names[kept:])}
-    for axis in range(kept):
-        role = "m" if axis not in rhs else "batch" if axis in lhs else "n"
-        groups[role].append(names[axis])
-    return Roles(**{role: tuple(axes) for role, axes in groups.items()})
+    return groups_of(range(len(op.domain) - op.reduced), lhs, rhs)
+
+
+def roles_of(region: Region, contraction: Let, place: AxisMap) -> Roles:
+    """The roles of the loops of a contraction that the outputs read at `place`."""
+    op, shape = contraction.op, region.outputs[0].memref.shape
+    reduced = op.domain[len(op.domain) - op.reduced :]
+    at_loops = lift(place, reduced)
+    loops, rank = (*shape, *reduced), len(shape)
+    names = (*(f"i{axis}" for axis in range(rank)), *(f"r{axis}" for axis in range(len(reduced))))
+    maps = [*_operand_maps(op, at_loops), *(each.map for side in _reads(region, op, at_loops) for each in side)]
+    cut = _cuts(loops, maps)
+    sizes = tuple(size for digits in cut for size in digits)
+    kept = sum(map(len, cut[:rank]))
+    in_digits = _in_digits(cut)
+    point = compose(at_loops, axis_map(sizes, in_digits))
+    sides = [support(each) for each in _operand_maps(op, point)]
+    lhs, rhs = sides if len(sides) == 2 else (frozenset[int](), frozenset[int]())
+    found = groups_of((each for each in range(kept) if sizes[each] != 1), lhs, rhs)
+    return Roles(
+        names=tuple(name for axis_name, digits in zip(names, cut, strict=True) for name in _named(axis_name, digits)),
+        sizes=sizes,
+        rank=kept,
+        batch=found.batch,
+        m=found.m,
+        n=found.n,
+        k=tuple(each for each in range(kept, len(sizes)) if sizes[each] != 1),
+        out=axis_map(sizes[:kept], in_digits[:rank]),
+        point=point,
+        reads=_reads(region, op, point),
+    )
+
+
+def _operand_maps(op: Op, at: AxisMap) -> list[AxisMap]:
+    return [compose(each.map, at) for each in op.inputs if isinstance(each, Operand)]
+
+
+def _reads(region: Region, op: Op, at: AxisMap) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
+    lhs, rhs = (tuple(_buffers(region, each, at)) if isinstance(each, Operand) else () for each in op.inputs)
+    return lhs, rhs
+
+
+def _buffers(region: Region, operand: Operand, at: AxisMap) -> Iterator[OperandRead]:
+    """The buffers that an operand is computed from, at `at` of its op's domain."""
+    place = compose(operand.map, at)
+    op = next((let.op for let in region.body if let.name == operand.value), None)
+    if op is None:
+        yield OperandRead(operand.value, place)
+        return
+    for each in op.inputs:
+        if isinstance(each, Operand):
+            yield from _buffers(region, each, place)
+
+
+# --- digits ---
+
+
+def _cuts(loops: Sequence[int], maps: Iterable[AxisMap]) -> list[list[int]]:
+    """The sizes of each loop's digits."""
+    exprs = [e for m in maps for e in (*m.exprs, *(b.expr for guard in m.guards for b in guard.bounds))]
+    return [_cut(position, size, exprs) for position, size in enumerate(loops)]
+
+
+def _cut(position: int, size: int, exprs: Iterable[AxisExpr]) -> list[int]:
+    """The sizes of the digits into which loop `position` falls where expressions divide it, outermost first."""
+    places = sorted(place for place in set(_divisions(position, exprs)) if 1 < place < size and size % place == 0)
+    kept = [1]
+    for place in places:
+        if place % kept[-1] == 0:
+            kept.append(place)
+    return [outer // inner for outer, inner in zip([*kept[1:], size], kept, strict=True)][::-1]
+
+
+def _divisions(position: int, exprs: Iterable[AxisExpr]) -> Iterator[int]:
+    for expr in exprs:
+        for term, _ in expr.terms:
+            if isinstance(term, FloorDiv):
+                step = term.expr.coeff(position)
+                if step and term.divisor % step == 0:
+                    yield abs(term.divisor // step)
+                yield from _divisions(position, (term.expr,))
+
+
+def _in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
+    """The loops in terms of their digits."""
+    box = box_of([max(size, 1) for digits in cut for size in digits])
+    found, start = [], 0
+    for digits in cut:
+        weights = _weights(digits)
+        found.append(weighted_sum(0, [(axis(start + n, box), weight) for n, weight in enumerate(weights)]))
+        start += len(digits)
+    return found
+
+
+def _named(axis_name: str, digits: Sequence[int]) -> list[str]:
+    """i1 of one digit; i1/64 and i1%64, or i1/64, i1/8%8 and i1%8, of several."""
+    names = []
+    for position, (size, weight) in enumerate(zip(digits, _weights(digits), strict=True)):
+        place = f"/{weight}" if weight > 1 else ""
+        names.append(f"{axis_name}{place}" + (f"%{size}" if position else ""))
+    return names
+
+
+def _weights(digits: Sequence[int]) -> list[int]:
+    return [math.prod(digits[position + 1 :]) for position in range(len(digits))]

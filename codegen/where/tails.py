@@ -1,30 +1,46 @@
-"""Tails: the axes whose last tile is cut, for a given tile."""
+"""Tails: the axes whose last tile is cut, when a plan takes them in steps."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
-from ir.poly_core import PolyCore
-
-
-def extents(core: PolyCore) -> dict[str, int]:
-    """What a Plan's `tile` divides, in its order: m, n, k of a contraction (products of the axes in each role),
-    else the output's axes."""
-    outer = next(iter(core.scopes))
-    if core.roles is None or core.contraction is None:
-        return dict(core.scopes[outer])
-    sizes = dict(core.scopes[core.contraction])
-    roles = core.roles
-    return {
-        role: math.prod(sizes[axis] for axis in axes) for role, axes in (("m", roles.m), ("n", roles.n), ("k", roles.k))
-    }
+from ir.diagnostics import Kind, fail
 
 
-def tail_axes(core: PolyCore, tile: Sequence[int]) -> tuple[str, ...]:
-    """The axes of `extents` that `tile` (elements, a Plan's) does not divide, which need a predicate."""
-    pairs = zip(extents(core).items(), tile, strict=False)
-    return tuple(axis for (axis, extent), block in pairs if block > 0 and extent % block)
+class Steps(NamedTuple):
+    """Loop `axis` of `extent` points, taken `step` at a time."""
+
+    axis: str
+    extent: int
+    step: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last step is cut."""
+        return self.extent % self.step != 0
+
+
+def tail_axes(loops: Iterable[Steps]) -> tuple[str, ...]:
+    """The axes that need a predicate."""
+    return tuple(loop.axis for loop in loops if loop.is_cut)
+
+
+def check_tails(loops: Iterable[Steps], predicated: Collection[str], stage: str, region: str) -> None:
+    """An axis that is not predicated promises that its step divides it.
+
+    Raises:
+        EqsatError: AlignmentMismatch where one does not.
+    """
+    for loop in loops:
+        if loop.is_cut and loop.axis not in predicated:
+            fail(
+                Kind.ALIGNMENT_MISMATCH,
+                stage,
+                f"{loop.step} does not divide {loop.extent}, and the plan has no predicated tail along {loop.axis}",
+                at=region,
+                hint=f"add {loop.axis!r} to predicate_tail",
+            )
 
 
 def possible_tails(core_axes: Sequence[tuple[str, int]]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
 from codegen.plan.plan_contraction import contraction_plans
+from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.poly_view_to_poly_core import poly_core
 from ir.cpu import Kernel
@@ -58,6 +59,7 @@ class Built:
             lower_contraction(region, poly_core(region), plan, f"k{i}") for i, (region, plan) in enumerate(cases)
         ]
         self.regions = [region for region, _ in cases]
+        self.threads = threads
         text = [vector_prelude(), pool_source(), SUPPORT]
         for kernel in self.kernels():
             text += [c_text(kernel), _wrapper(kernel.name, threads)]
@@ -74,13 +76,13 @@ class Built:
         known = {name: aligned(array) for name, array in inputs.items()}
         for each in lowered.packed:
             known[each.name] = aligned(np.zeros(each.elements, DTYPES[each.dtype].numpy))
-            self._run(each.kernel, _table((*each.sources, each.name), known))
+            self._run(each.kernel, self._table(each.kernel, (*each.sources, each.name), known))
         outputs = {
             each.name: aligned(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy))
             for each in region.outputs
         }
         known |= outputs
-        table = _table(lowered.args, known)
+        table = self._table(lowered.kernel, lowered.args, known)
         self._keep = known
         return self.library.entry(f"run_{lowered.kernel.name}"), table, outputs
 
@@ -89,6 +91,11 @@ class Built:
         function, table, outputs = self.prepared(i, inputs)
         function(ctypes.addressof(table))
         return outputs
+
+    def _table(self, kernel: Kernel, args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
+        self._space = WorkspaceMemory(kernel.workspace, self.threads)
+        addresses = [*(known[each].ctypes.data for each in args), self._space.address]
+        return (ctypes.c_size_t * len(addresses))(*addresses)
 
     def _run(self, kernel: Kernel, table: ctypes.Array[Any]) -> None:
         self.library.entry(f"run_{kernel.name}")(ctypes.addressof(table))
@@ -102,10 +109,6 @@ def aligned(array: Array) -> Array:
     found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     found[...] = array
     return found
-
-
-def _table(args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
-    return (ctypes.c_size_t * max(len(args), 1))(*(known[each].ctypes.data for each in args))
 
 
 def _wrapper(name: str, threads: int) -> str:

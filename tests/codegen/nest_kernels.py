@@ -15,6 +15,7 @@ from codegen.compile.library import Library, build, pool_declarations, pool_sour
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.lower_nest import lower_nest
 from codegen.plan.plan_nest import nest_plans
+from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
@@ -25,11 +26,10 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
 from ir.region_playback import play_region
-from ir.target import Target
+from ir.target import LANES, Target
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 EXPORT = '__attribute__((visibility("default"))) '
-LANES = {"avx512": 16, "avx2": 8, "sse2": 4}
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -117,7 +117,8 @@ def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: 
     for array in (*(inputs[each.name] for each in tried.region.inputs), *outputs.values()):
         held.append(Guarded(array.nbytes, at_end=at_end))
         arrays.append(held[-1].array(array))
-    table = (ctypes.c_void_p * max(1, len(held)))(*(each.address for each in held))
+    space = WorkspaceMemory(tried.kernel.workspace, threads)
+    table = (ctypes.c_void_p * (len(held) + 1))(*(each.address for each in held), space.address)
     lib.function(tried.kernel.name, (ctypes.c_void_p, ctypes.c_int32))(ctypes.addressof(table), threads)
     first = len(tried.region.inputs)
     return {each.name: arrays[first + n].copy() for n, each in enumerate(tried.region.outputs)}

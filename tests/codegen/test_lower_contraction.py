@@ -173,7 +173,7 @@ def test_a_tail_that_is_not_predicated_is_refused() -> None:
     plan = msgspec.structs.replace(plans_of(region)[0][0], predicate_tail=())
     with pytest.raises(EqsatError) as caught:
         lower_contraction(region, poly_core(region), plan)
-    assert caught.value.kind is Kind.RESOURCE_EXCEEDED
+    assert caught.value.kind is Kind.ALIGNMENT_MISMATCH
     exact = regions.gemm_bias_relu(104, 64, 64)
     plan = next(plan for plan, _ in plans_of(exact) if not plan.predicate_tail)
     built = Built([(exact, plan)])
@@ -257,7 +257,10 @@ def _sanitized_program(cases: Sequence[tuple[Region, Plan]]) -> str:
             text.append(c_text(kernel))
             sizes = [max(each.elements, 1) * DTYPES[each.dtype].bytes for each in kernel.params]
             buffers = ", ".join(f"calloc({size}, 1)" for size in sizes)
-            calls.append(f"  {{ void *buf[] = {{{buffers}}}; {kernel.name}(buf, 2);")
+            space = kernel.workspace
+            places = ", ".join(f"aligned_alloc(64, {max(size, 64)})" for size in (space.shared, *[space.private] * 2))
+            calls.append(f"  {{ void *space[] = {{{places}}}, *buf[] = {{{buffers}, space}}; {kernel.name}(buf, 2);")
+            calls.append("    for (int i = 0; i < 3; i++) free(space[i]);")
             calls.append(f"    for (int i = 0; i < {len(sizes)}; i++) free(buf[i]); }}")
     return "\n".join([*text, "int main(void) {", *calls, "  return 0;", "}"])
 

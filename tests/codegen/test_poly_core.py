@@ -16,10 +16,11 @@ from codegen.where.isl_check import flow
 from codegen.where.memory_access import strides_of
 from codegen.where.region_facts import region_facts
 from codegen.where.sites import find_sites
-from codegen.where.tails import extents, tail_axes
+from codegen.where.tails import Steps, check_tails, tail_axes
 from ir.axis_map import parse_map
 from ir.axis_moves import reshape
-from ir.poly_core import PolyCore, Roles
+from ir.diagnostics import EqsatError, Kind
+from ir.poly_core import PolyCore
 from ir.region import Let, Op, Operand, Region, Yield
 from ir.serde import from_json, to_json
 from tests import regions
@@ -30,6 +31,12 @@ by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: ea
 
 def core(given: Region) -> PolyCore:
     return region_facts(given).core
+
+
+def roles(found: PolyCore) -> dict[str, tuple[str, ...]]:
+    """The names of the digits in each role."""
+    assert found.roles is not None
+    return {role: found.roles.named(getattr(found.roles, role)) for role in ("batch", "m", "n", "k")}
 
 
 def refused(given: Region, *words: str) -> PolyCore:
@@ -63,13 +70,13 @@ def test_conv_report() -> None:
     assert found.compute_at.halo.per_axis == {"i0": (0, 0), "i1": (0, 0), "i2": (1, 1), "i3": (1, 1)}
     assert found.compute_at.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
     assert found.to_dump()["analysis"]["compute_at"]["halo"]["per_axis"]["i2"] == 1
-    assert found.roles == Roles(batch=(), m=("i0", "i2", "i3"), n=("i1",), k=("r0", "r1", "r2"))
+    assert roles(found) == {"batch": (), "m": ("i2", "i3"), "n": ("i1",), "k": ("r0", "r1", "r2")}
 
 
 def test_masked_scores_report() -> None:
     found = core(regions.attention_scores())
     assert found.legal
-    assert found.roles == Roles(batch=("i0", "i1"), m=("i2",), n=("i3",), k=("r0",))
+    assert roles(found) == {"batch": ("i0", "i1"), "m": ("i2",), "n": ("i3",), "k": ("r0",)}
     (mask,) = found.reads("mask")
     assert [stride.step for stride in mask.strides] == [0, 0, 5, 1]
 
@@ -261,17 +268,22 @@ def test_shifts_have_no_halo() -> None:
     assert core(regions.transpose()).compute_at.halo.bytes == 0
 
 
-def test_tails_follow_the_tile() -> None:
-    gemm = core(regions.gemm_bias_relu(64, 48, 33))
-    assert extents(gemm) == {"m": 64, "n": 48, "k": 33}
-    assert tail_axes(gemm, (16, 16, 11)) == ()
-    assert tail_axes(gemm, (14, 32, 32)) == ("m", "n", "k")
-    assert tail_axes(gemm, (64, 48, 64)) == ("k",)
-    conv = core(regions.conv(batch=2, stride=1, pad=1))
-    assert extents(conv) == {"m": 2 * 7 * 9, "n": 4, "k": 27}
-    rows = core(regions.pointwise((3, 5)))
-    assert extents(rows) == {"i0": 3, "i1": 5}
-    assert tail_axes(rows, (1, 4)) == ("i1",)
+def test_an_axis_that_a_map_divides_is_cut_into_digits() -> None:
+    grouped = core(regions.conv(1, 8, 24, (9, 11), 3, 1, 1, groups=2))
+    assert roles(grouped) == {"batch": ("i1/12",), "m": ("i2", "i3"), "n": ("i1%12",), "k": ("r0", "r1", "r2")}
+    assert grouped.roles is not None
+    assert grouped.roles.extent(grouped.roles.n) == 12
+    maps = [each.map for side in grouped.roles.reads for each in side]
+    assert all(expr.is_affine for each in maps for expr in each.exprs)
+
+
+def test_tails_are_the_steps_that_do_not_divide() -> None:
+    loops = [Steps("m", 64, 16), Steps("n", 48, 32), Steps("k", 33, 11), Steps("i0", 5, 8)]
+    assert tail_axes(loops) == ("n", "i0")
+    check_tails(loops, ("n", "i0"), "plan", "r")
+    with pytest.raises(EqsatError) as caught:
+        check_tails(loops, ("n",), "plan", "r")
+    assert caught.value.kind is Kind.ALIGNMENT_MISMATCH
     assert core(regions.pointwise((1, 5))).tail_axes == ("i1",)
 
 

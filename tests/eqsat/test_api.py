@@ -62,7 +62,9 @@ def test_every_form_of_a_tiny_program_is_the_same_program(tmp_path: Path) -> Non
         np.testing.assert_allclose(program(X, W, BIAS), Y, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("source", [None, 3, [], object(), [t.input("x", (2,)), 3], "no/such/file.json", "{", "[1]", b"x"])
+@pytest.mark.parametrize(
+    "source", [None, 3, [], object(), [t.input("x", (2,)), 3], "no/such/file.json", "{", "[1]", b"x"]
+)
 def test_what_is_no_program_is_refused(source: Any) -> None:
     refused(Kind.MALFORMED_GRAPH, source)
 
@@ -88,9 +90,7 @@ def test_constants_of_a_product_are_packed() -> None:
 def test_a_program_keeps_the_constants_that_it_was_given() -> None:
     w = np.ones(3, np.float32)
     lazily = t.constant(w)
-    program = optimize_and_compile(
-        t.input("x", (3,)) * t.input("w", (3,)) + lazily, constants={"w": w}, threads=1
-    )
+    program = optimize_and_compile(t.input("x", (3,)) * t.input("w", (3,)) + lazily, constants={"w": w}, threads=1)
     w[:] = 100
     np.testing.assert_array_equal(program(np.ones(3, np.float32)), [2, 2, 2])
 

@@ -22,7 +22,10 @@ TINY = {
     ]
 }
 FRONTEND = {
-    "signature": {"inputs": [{"tensor": "X"}, {"tensor": "W", "role": "param"}], "outputs": [{"tensor": "Y"}, {"tensor": "X"}]},
+    "signature": {
+        "inputs": [{"tensor": "X"}, {"tensor": "W", "role": "param"}],
+        "outputs": [{"tensor": "Y"}, {"tensor": "X"}],
+    },
     "tensors": {"X": {"dtype": "fp32", "shape": ["M", "K"]}, "W": {"dtype": "fp32", "shape": ["K", 2]}},
     "graph": [{"op": "MatMul", "name": "mm", "inputs": ["X", "W"], "outputs": ["Y"]}],
 }
@@ -80,7 +83,11 @@ def test_a_missing_size_is_unbound_and_an_unused_one_is_noted(source: dict[str, 
 def test_constants_with_and_without_names() -> None:
     x = t.input("const0", (2,))
     document, constants = tensor_to_tiny(
-        [x + t.constant(np.ones(2)), x * t.constant(np.full(2, 3.0), "fp32", name="three"), t.constant(2.0, name="three")]
+        [
+            x + t.constant(np.ones(2)),
+            x * t.constant(np.full(2, 3.0), "fp32", name="three"),
+            t.constant(2.0, name="three"),
+        ]
     )
     inputs = [uop["arg"]["tensor_id"] for uop in document["uops"] if uop["uop"] == "INPUT"]
     assert len(set(inputs)) == 4

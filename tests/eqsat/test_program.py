@@ -8,7 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
@@ -88,31 +87,17 @@ def test_any_view_of_an_array_is_read_right(affine: Program) -> None:
     np.testing.assert_allclose(affine(a, np.asfortranarray(B)), 2 * a - B, rtol=1e-6)
 
 
-def test_torch_in_torch_out(affine: Program) -> None:
-    a, b = torch.from_numpy(A), torch.from_numpy(B)
-    for result in (affine(a, b), affine(A, b), affine(a.T.contiguous().T, b)):
-        assert isinstance(result, torch.Tensor)
-        torch.testing.assert_close(result, 2 * a - b)
-
-
-def test_bf16_in_both_families(halves: Program) -> None:
+def test_bf16(halves: Program) -> None:
     x = RNG.standard_normal((3, 4)).astype(ml_dtypes.bfloat16)
     result = halves(x)
     assert result.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(result, x * ml_dtypes.bfloat16(0.5))
-    tensor = torch.randn(4, 3).to(torch.bfloat16).T
-    found = halves(x=tensor)
-    assert found.dtype is torch.bfloat16
-    torch.testing.assert_close(found, tensor * 0.5)
 
 
 def test_out_is_written_and_returned(affine: Program) -> None:
     out = np.full((5, 7), np.nan, np.float32)
     assert affine(A, B, out=out) is out
     np.testing.assert_allclose(out, 2 * A - B, rtol=1e-6)
-    tensor = torch.zeros(5, 7)
-    assert affine(A, B, out=tensor) is tensor
-    np.testing.assert_allclose(tensor.numpy(), 2 * A - B, rtol=1e-6)
 
 
 def test_out_may_be_an_input(affine: Program) -> None:
@@ -174,10 +159,8 @@ def test_empty_arrays_and_scalars() -> None:
     assert double.shape == ()
     assert double == 8
     np.testing.assert_array_equal(lowest, np.full(3, -np.inf))
-    tensors = program(torch.zeros(0, 3), torch.tensor(4.0))
-    assert [tuple(each.shape) for each in tensors] == [(0, 3), (3,), (), (3,)]
-    outs = tuple(torch.zeros_like(each) for each in tensors)
-    assert program(torch.zeros(0, 3), torch.tensor(4.0), out=outs)[2] == 8
+    outs = tuple(np.full_like(each, 7) for each in (none, zeros, double, lowest))
+    assert program(np.zeros((0, 3), np.float32), 4, out=outs)[2] == 8
 
 
 def test_an_input_that_nothing_reads_is_still_an_argument() -> None:

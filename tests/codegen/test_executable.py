@@ -1,0 +1,140 @@
+"""What binds a module to memory: arenas, outputs that nobody writes, packed constants, timings."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.compile.library import build
+from codegen.compile.machine import machine
+from codegen.run.executable import ALIGNMENT, Executable, aligned
+from codegen.text.program_to_c import c_units, launch_table
+from eqsat import tensor as t
+from eqsat.clock import Clock
+from eqsat.model import read_model
+from eqsat.options import Options
+from eqsat.pipeline import find_target, lower_module, optimize
+from ir.module import Module
+
+RNG = np.random.default_rng(0)
+
+
+def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, Executable]:
+    """The module of lazy tensors, and what runs it."""
+    model = read_model(outputs)
+    found = optimize(model.bind({}, True), find_target("cpu"), Options(rules=rules), Clock())
+    library = build(found.units, machine())
+    return found.module, Executable(found.module, found.table, library, model.constants, 2)
+
+
+@pytest.fixture(scope="module")
+def chain() -> tuple[Module, Executable]:
+    """As written, one kernel a uop: (x·w).exp().sum(1) with buffers between."""
+    x = t.input("x", (33, 17))
+    return made((x * t.input("w", (33, 17))).exp().sum(1), rules=())
+
+
+def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    return np.exp(x * w).sum(1)
+
+
+def test_memory_is_aligned() -> None:
+    for size in (0, 1, 63, 64, 1000):
+        memory = aligned(size)
+        assert memory.nbytes == size
+        assert not size or memory.__array_interface__["data"][0] % ALIGNMENT == 0
+
+
+def test_kernels_pass_values_through_the_arena(chain: tuple[Module, Executable]) -> None:
+    module, executable = chain
+    assert module.arena_bytes > 0
+    x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
+    y = np.empty(33, np.float32)
+    executable.run([x, w], [y], 1)
+    np.testing.assert_allclose(y, expected(x, w), rtol=1e-5)
+
+
+def test_calls_from_many_threads_do_not_share_an_arena(chain: tuple[Module, Executable]) -> None:
+    _, executable = chain
+
+    def call(seed: int) -> None:
+        x, w = np.random.default_rng(seed).standard_normal((2, 33, 17), dtype=np.float32)
+        y = np.empty(33, np.float32)
+        for _ in range(50):
+            executable.run([x, w], [y], 1 + seed % 2)
+            np.testing.assert_allclose(y, expected(x, w), rtol=1e-5)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, range(16)))
+
+
+def test_an_arena_survives_a_failing_call(chain: tuple[Module, Executable]) -> None:
+    _, executable = chain
+    x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
+    executable.run([x, w], [np.empty(33, np.float32)], 1)
+    kept = len(executable._arenas)
+    with pytest.raises(AttributeError):
+        executable.run([x, None], [np.empty(33, np.float32)], 1)  # type: ignore[list-item]
+    assert len(executable._arenas) == kept > 0
+
+
+def test_outputs_that_no_kernel_writes() -> None:
+    x = t.input("x", (4,))
+    constant = t.constant(np.arange(4, dtype=np.float32), name="c")
+    y = x + constant
+    module, executable = made([x, y, constant, y, x])
+    assert len({slot for _, slot in module.outputs}) == 3
+    outputs = [np.full(4, np.nan, np.float32) for _ in range(5)]
+    executable.run([np.ones(4, np.float32)], outputs, 1)
+    for found, wanted in zip(outputs, ([1] * 4, [1, 2, 3, 4], range(4), [1, 2, 3, 4], [1] * 4), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_program_of_no_kernel() -> None:
+    x = t.input("x", (2, 3))
+    _, executable = made(x)
+    given, found = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    executable.run([given], [found], 2)
+    np.testing.assert_array_equal(found, given)
+    assert executable.profile([given], [found], 1, 3).shape == (3, 0)
+
+
+def test_profile_has_a_time_per_launch_and_run(chain: tuple[Module, Executable]) -> None:
+    module, executable = chain
+    x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
+    y = np.empty(33, np.float32)
+    ns = executable.profile([x, w], [y], 1, 5)
+    assert ns.shape == (5, sum(call.when == "run" for call in module.calls))
+    assert 0 < ns.sum() < 1e9
+    np.testing.assert_allclose(y, expected(x, w), rtol=1e-5)
+
+
+def test_a_constant_is_packed_once_for_all_its_readers() -> None:
+    x, w = t.input("x", (32, 48)), RNG.standard_normal((48, 64), dtype=np.float32)
+    weight = t.constant(w, name="w")
+    model = read_model([x @ weight, (x * 2) @ weight])
+    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    assert len({(each.function, each.sources) for each in found.table.packings}) == len(found.table.packings)
+    executable = Executable(found.module, found.table, build(found.units, machine()), model.constants, 1)
+    given = RNG.standard_normal((32, 48), dtype=np.float32)
+    outputs = [np.empty((32, 64), np.float32) for _ in range(2)]
+    executable.run([given], outputs, 1)
+    np.testing.assert_allclose(outputs[0], given @ w, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(outputs[1], 2 * given @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_module_gives_the_same_text() -> None:
+    x = t.input("x", (5, 6))
+    model = read_model([(x + 1).sum(0), x.exp()])
+    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    lowered = lower_module(found.module, found.prices)
+    table = launch_table(found.module, lowered)
+    assert table == found.table
+    assert c_units(lowered.values(), table, flush=True) == found.units
+    reverse = dict(reversed(lowered.items()))
+    kernels = {name: text for name, text in c_units(reverse.values(), table, flush=True).items() if "kernels" in name}
+    assert kernels.items() <= found.units.items(), "units do not depend on the order of the kernels"
+    assert c_units(lowered.values(), table, flush=False) != found.units

@@ -1,0 +1,188 @@
+"""The command line: what each verb prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from eqsat import load, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.cli import app
+from eqsat.tensor_to_tiny import tensor_to_tiny
+from rules import RULES
+
+ROOT = Path(__file__).parents[2]
+
+
+def eqsat(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def good(*words: object) -> str:
+    result = eqsat(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def bad(*words: object, status: int = 1) -> str:
+    result = eqsat(*words)
+    assert result.exit_code == status, result.output
+    assert not result.stdout
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A free program, a bound one, and the latter saved."""
+    folder = tmp_path_factory.mktemp("cli")
+    uops = [
+        {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", 3]}},
+        {"id": "y", "uop": "NEG", "src": ["x"]},
+    ]
+    (folder / "free.json").write_text(json.dumps({"uops": uops}))
+    bound, _ = tensor_to_tiny([t.input("x", (2, 3)).exp(), t.input("h", (2,), "bf16") + 1])
+    (folder / "bound.json").write_text(json.dumps(bound))
+    optimize_and_compile(bound, threads=1).save(folder / "bound.saved")
+    return folder
+
+
+def test_compile_prints_a_table_and_saves(folder: Path, tmp_path: Path) -> None:
+    printed = good("compile", folder / "bound.json", "--threads", 1, "-o", tmp_path / "out.eqsat")
+    assert "estimated" in printed
+    assert "Program(2 kernels for cpu" in printed
+    assert load(tmp_path / "out.eqsat").arguments == ("x", "h")
+
+
+def test_sizes_are_given_by_dim(folder: Path) -> None:
+    assert "y: float32[4, 3]" in good("run", folder / "free.json", "--dim", "M=4")
+    assert "UnboundDim" in bad("run", folder / "free.json")
+    for wrong in ("M", "M=", "=3", "M=x", "M=-1"):
+        assert "NAME=SIZE" in bad("run", folder / "free.json", "-d", wrong, status=2)
+
+
+def test_warnings_go_to_standard_error(folder: Path) -> None:
+    result = eqsat("compile", folder / "bound.json", "-d", "Q=3")
+    assert result.exit_code == 0
+    assert "UnboundDim (warning" in result.stderr
+    assert "warning" not in result.stdout
+
+
+def test_dumps_to_standard_output(folder: Path) -> None:
+    assert json.loads(good("compile", folder / "bound.json", "--dump", "plan"))
+    printed = good("compile", folder / "bound.json", "--dump=tiny,plan")
+    first, end = json.JSONDecoder().raw_decode(printed)
+    assert first["uops"]
+    assert json.loads(printed[end:])
+    assert "eq_" in good("compile", folder / "bound.json", "--dump", "c")
+
+
+def test_dumps_to_files(folder: Path, tmp_path: Path) -> None:
+    printed = good("compile", folder / "bound.json", "--dump", "tiny, region,c", "--dump-dir", tmp_path / "d")
+    assert "estimated" in printed
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["c.c", "region.json", "tiny.json"]
+    assert json.loads((tmp_path / "d" / "tiny.json").read_text())["uops"]
+    (tmp_path / "file").write_text("")
+    assert "cannot write" in eqsat("compile", folder / "bound.json", "--dump=c", "--dump-dir", tmp_path / "file").stderr
+
+
+def test_run_takes_and_writes_npz(folder: Path, tmp_path: Path) -> None:
+    x, h = np.arange(6, dtype=np.float32).reshape(2, 3), np.asarray([1, 2], ml_dtypes.bfloat16)
+    np.savez(tmp_path / "in.npz", x=x, h=h)
+    for model in ("bound.json", "bound.saved"):
+        printed = good("run", folder / model, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "sub" / "out.npz")
+        assert "float32[2, 3]" in printed
+        assert "bfloat16[2]" in printed
+        exp, more = np.load(tmp_path / "sub" / "out.npz").values()
+        np.testing.assert_allclose(exp, np.exp(x), rtol=1e-6)
+        np.testing.assert_array_equal(more.view(ml_dtypes.bfloat16).astype(np.float32), [2, 3])
+
+
+def test_run_refuses_what_are_no_inputs(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("no")
+    np.savez(tmp_path / "other.npz", z=np.zeros(3))
+    np.savez(tmp_path / "objects.npz", x=np.asarray([{}], object), h=np.zeros(2))
+    for name in ("text.npz", "other.npz", "objects.npz", "missing.npz"):
+        assert "InputMismatch" in bad("run", folder / "bound.json", "--inputs", tmp_path / name)
+
+
+def test_random_inputs_are_seeded(folder: Path) -> None:
+    assert good("run", folder / "bound.saved") == good("run", folder / "bound.saved", "--seed", 0)
+    assert good("run", folder / "bound.saved") != good("run", folder / "bound.saved", "--seed", 1)
+
+
+def test_explain_bench_and_check(folder: Path) -> None:
+    assert "bound by" in good("explain", folder / "bound.saved")
+    printed = good("bench", folder / "bound.saved", "--repeats", 2, "--threads", 1)
+    assert "measured" in printed
+    assert "medians of 2 runs" in printed
+    assert good("check", folder / "bound.saved").count("largest error") == 2
+    bad("bench", folder / "bound.saved", "--repeats", 0, status=2)
+
+
+def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.json").write_text('{"uops": [')
+    (tmp_path / "damaged").write_bytes((folder / "bound.saved").read_bytes()[:5000])
+    model = folder / "bound.json"
+    for words, says in (
+        (("compile", "nowhere.json"), "nowhere.json"),
+        (("compile", tmp_path / "cut.json"), "MalformedGraph"),
+        (("run", tmp_path / "damaged"), "no saved program"),
+        (("compile", model, "--target", "tpu"), "UnknownTarget"),
+        (("compile", model, "--exactness", "vague"), "reassociate"),
+        (("compile", model, "--threads", 0), "threads"),
+        (("compile", model, "--dump", "plans"), "poly_core"),
+    ):
+        assert says in bad(*words)
+    assert "sizes" in bad("run", folder / "bound.saved", "-d", "M=3", status=2)
+    bad("fly", status=2)
+    bad("compile", status=2)
+
+
+def test_rules() -> None:
+    lines = good("rules").splitlines()
+    assert len(lines) == len(RULES)
+    rule = RULES[-1]
+    assert rule.equation in lines[-1]
+    shown = good("rules", "show", rule.name)
+    assert rule.equation in shown
+    assert str(rule.lhs) in shown
+    assert rule.name in bad("rules", "show", rule.name + "s")
+
+
+def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        "codegen.compile.doctor.measure_peaks", lambda here: type("P", (), {"fma_flops": {1: 2e9}, "copy_bytes": {}})
+    )
+    printed = good("doctor")
+    for fact in ("eqsat 0", "numpy", "cores", "compiler", "2 GFLOP/s"):
+        assert fact in printed
+    monkeypatch.setenv("EQSAT_CC", "/no/such/cc")
+    result = eqsat("doctor")
+    assert result.exit_code == 1
+    assert "cores" in result.stdout
+    assert "NoCompiler" in result.stderr
+
+
+def test_help_lists_the_verbs() -> None:
+    printed = good("--help")
+    for verb in ("compile", "run", "explain", "rules", "bench", "check", "doctor"):
+        assert verb in printed
+
+
+def test_as_a_process(folder: Path) -> None:
+    def process(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "eqsat.cli", *words], cwd=ROOT, capture_output=True, text=True)
+
+    fine = process("run", str(folder / "bound.saved"))
+    assert (fine.returncode, fine.stderr) == (0, "")
+    wrong = process("run", "nowhere.json")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.startswith("MalformedGraph")

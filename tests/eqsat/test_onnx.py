@@ -1,0 +1,409 @@
+"""ONNX in: each operator against onnxruntime, the light models, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from eqsat import optimize_and_compile
+from eqsat.model import BoundModel, read_model
+from eqsat.onnx_operators import supported
+from eqsat.onnx_to_frontend import load_onnx
+from eqsat.zoo import light_model
+from ir.diagnostics import EqsatError, Kind
+from ir.tiny_playback import playback
+
+RNG = np.random.default_rng(0)
+FLOAT = TensorProto.FLOAT
+Arrays = Mapping[str, np.ndarray]
+
+
+def model_of(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str] = ("y",),
+    constants: Arrays | None = None,
+    opset: int = 18,
+) -> Any:
+    """A ModelProto; `inputs` are arrays, or (element type, sizes)."""
+    described = []
+    for name, each in inputs.items():
+        kind, shape = each if isinstance(each, tuple) else (helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        described.append(helper.make_tensor_value_info(name, kind, shape))
+    initializers = [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(nodes, "g", described, results, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def by_onnxruntime(model: Any, inputs: Arrays) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    found: list[np.ndarray] = session.run(None, dict(inputs))
+    return found
+
+
+def bind(model: Any, inputs: Arrays | None = None) -> BoundModel:
+    read = read_model(model)
+    return read.bind(read.infer({name: each.shape for name, each in (inputs or {}).items()}), True)
+
+
+def by_playback(model: Any, inputs: Arrays) -> tuple[np.ndarray, ...]:
+    bound = bind(model, inputs)
+    return playback(bound.graph, {**inputs, **bound.constants})
+
+
+def agree(model: Any, inputs: Arrays) -> None:
+    expected, found = by_onnxruntime(model, inputs), by_playback(model, inputs)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+X = normal(2, 4, 8, 7)
+CASES: dict[str, tuple[Any, ...]] = {
+    # name: operator, attributes, inputs, constants, opset
+    "conv": ("Conv", {}, {"x": X}, {"w": normal(5, 4, 3, 3)}),
+    "conv_all": (
+        "Conv",
+        {"group": 2, "pads": [1, 0, 2, 1], "dilations": [2, 1], "strides": [1, 2], "kernel_shape": [2, 3]},
+        {"x": X},
+        {"w": normal(6, 2, 2, 3), "b": normal(6)},
+    ),
+    "conv_depthwise": ("Conv", {"group": 4, "pads": [1, 1, 1, 1]}, {"x": X}, {"w": normal(8, 1, 3, 3)}),
+    "conv_filters_as_input": ("Conv", {"auto_pad": "VALID"}, {"x": X, "w": normal(5, 4, 1, 1)}, {}),
+    "max_pool": (
+        "MaxPool",
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [2, 1]},
+        {"x": -np.abs(X)},
+        {},
+    ),
+    "average_pool": ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, {"x": X}, {}),
+    "average_pool_pad": (
+        "AveragePool",
+        {"kernel_shape": [3, 2], "pads": [1, 1, 0, 0], "count_include_pad": 1},
+        {"x": X},
+        {},
+    ),
+    "global_average_pool": ("GlobalAveragePool", {}, {"x": X}, {}),
+    "global_max_pool": ("GlobalMaxPool", {}, {"x": X}, {}),
+    "batch_norm": (
+        "BatchNormalization",
+        {"epsilon": 1e-3},
+        {"x": X},
+        {"s": normal(4), "b": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.5},
+    ),
+    "lrn": ("LRN", {"size": 3, "alpha": 0.1, "beta": 0.6, "bias": 1.5}, {"x": X}, {}),
+    "lrn_wide": ("LRN", {"size": 7, "alpha": 0.3}, {"x": X}, {}),
+    "gemm": ("Gemm", {}, {"a": normal(3, 4)}, {"b": normal(4, 5), "c": normal(5)}),
+    "gemm_all": (
+        "Gemm",
+        {"transA": 1, "transB": 1, "alpha": 0.5, "beta": -2.0},
+        {"a": normal(4, 3), "b": normal(5, 4), "c": normal(3, 1)},
+        {},
+    ),
+    "gemm_no_c": ("Gemm", {"transB": 1}, {"a": normal(3, 4), "b": normal(5, 4)}, {}),
+    "matmul": ("MatMul", {}, {"a": normal(2, 1, 3, 4), "b": normal(5, 4, 2)}, {}),
+    "matmul_vector": ("MatMul", {}, {"a": normal(4), "b": normal(2, 4, 3)}, {}),
+    "softmax_13": ("Softmax", {}, {"x": normal(2, 3, 4)}, {}, 13),
+    "softmax_13_axis": ("Softmax", {"axis": 1}, {"x": normal(2, 3, 4)}, {}, 13),
+    "softmax_12_flattens": ("Softmax", {}, {"x": normal(2, 3, 4)}, {}, 12),
+    "softmax_12_axis": ("Softmax", {"axis": 2}, {"x": normal(2, 3, 4)}, {}, 12),
+    "softmax_12_first": ("Softmax", {"axis": 0}, {"x": normal(2, 3)}, {}, 11),
+    "softmax_12_last": ("Softmax", {"axis": -1}, {"x": normal(2, 3, 4)}, {}, 11),
+    "reshape": ("Reshape", {}, {"x": X}, {"shape": np.asarray([0, -1, 7])}),
+    "reshape_zero": ("Reshape", {"allowzero": 1}, {"x": normal(0, 3)}, {"shape": np.asarray([3, 0])}),
+    "flatten": ("Flatten", {}, {"x": X}, {}),
+    "flatten_0": ("Flatten", {"axis": 0}, {"x": X}, {}),
+    "flatten_-1": ("Flatten", {"axis": -1}, {"x": X}, {}),
+    "flatten_4": ("Flatten", {"axis": 4}, {"x": X}, {}),
+    "squeeze": ("Squeeze", {}, {"x": normal(1, 3, 1)}, {"axes": np.asarray([-1])}),
+    "squeeze_11": ("Squeeze", {"axes": [0]}, {"x": normal(1, 3, 1)}, {}, 11),
+    "squeeze_all": ("Squeeze", {}, {"x": normal(1, 3, 1)}, {}),
+    "unsqueeze": ("Unsqueeze", {}, {"x": normal(2, 3)}, {"axes": np.asarray([0, -1])}),
+    "unsqueeze_11": ("Unsqueeze", {"axes": [1, 3]}, {"x": normal(2, 3)}, {}, 11),
+    "concat": ("Concat", {"axis": -2}, {"a": normal(2, 3, 4), "b": normal(2, 1, 4)}, {"c": normal(2, 2, 4)}),
+    "transpose": ("Transpose", {"perm": [2, 0, 1]}, {"x": normal(2, 3, 4)}, {}),
+    "transpose_reversed": ("Transpose", {}, {"x": normal(2, 3, 4)}, {}),
+    "add": ("Add", {}, {"a": normal(2, 1, 4), "b": normal(3, 1)}, {}),
+    "sub": ("Sub", {}, {"a": normal(2, 3)}, {"b": normal(1, 3)}),
+    "mul": ("Mul", {}, {"a": normal(2, 3), "b": normal()}, {}),
+    "mul_i64": ("Mul", {}, {"a": np.arange(6), "b": np.full(1, 3)}, {}),
+    "div": ("Div", {}, {"a": normal(2, 3), "b": normal(2, 1) + 5}, {}),
+    "sum": ("Sum", {}, {"a": normal(2, 3), "b": normal(3), "c": normal(2, 1)}, {}),
+    "sum_of_one": ("Sum", {}, {"a": normal(2, 3)}, {}),
+    "max": ("Max", {}, {"a": normal(2, 3), "b": normal(3)}, {"c": normal(2, 1)}),
+    "min": ("Min", {}, {"a": normal(2, 3), "b": normal(3)}, {}),
+    "where": ("Where", {}, {"c": normal(2, 3) > 0, "a": normal(3), "b": normal(2, 1)}, {}),
+    "identity": ("Identity", {}, {"x": normal(3)}, {}),
+    "dropout": ("Dropout", {}, {"x": normal(3)}, {}),
+    "dropout_7": ("Dropout", {"ratio": 0.3}, {"x": normal(3)}, {}, 7),
+    "float16": ("Add", {}, {"a": normal(5).astype(np.float16), "b": normal(5).astype(np.float16)}, {}),
+    "float64": ("Add", {}, {"a": normal(5).astype(np.float64), "b": normal(5).astype(np.float64)}, {}),
+    **{
+        each.lower(): (each, {}, {"x": np.abs(normal(7)) + 0.1 if each in ("Log", "Sqrt") else normal(7)}, {})
+        for each in (
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Exp",
+            "Log",
+            "Sqrt",
+            "Neg",
+            "Abs",
+            "Erf",
+            "Floor",
+            "Ceil",
+            "Reciprocal",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operators_agree_with_onnxruntime(name: str) -> None:
+    op, attrs, inputs, constants, *opset = CASES[name]
+    node = helper.make_node(op, [*inputs, *constants], ["y"], **attrs)
+    agree(model_of([node], inputs, constants=constants, opset=opset[0] if opset else 18), inputs)
+
+
+def test_every_operator_is_tested() -> None:
+    tested = {case[0] for case in CASES.values()} | {"Constant", "ConstantOfShape"}
+    assert tested == set(supported())
+
+
+@pytest.mark.parametrize(
+    ("attrs", "expected"),
+    [
+        ({"value": numpy_helper.from_array(np.asarray([2.0, 3.0], np.float64))}, np.asarray([2.0, 3.0])),
+        ({"value_float": 0.5}, np.float32(0.5)),
+        ({"value_floats": [0.5, 1]}, np.asarray([0.5, 1], np.float32)),
+        ({"value_int": 7}, np.asarray(7)),
+        ({"value_ints": [7, 8]}, np.asarray([7, 8])),
+    ],
+)
+def test_constants_keep_their_dtype(attrs: dict[str, Any], expected: np.ndarray) -> None:
+    x = np.ones(2, np.asarray(expected).dtype)
+    nodes = [helper.make_node("Constant", [], ["c"], **attrs), helper.make_node("Add", ["x", "c"], ["y"])]
+    agree(model_of(nodes, {"x": x}), {"x": x})
+
+
+def test_constants_of_a_shape() -> None:
+    fill = numpy_helper.from_array(np.asarray([3], np.float32))
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["ones"], value=fill),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("Sum", ["x", "ones", "zeros"], ["y"]),
+    ]
+    agree(model_of(nodes, {"x": normal(2, 3)}, constants={"shape": np.asarray([2, 3])}), {"x": normal(2, 3)})
+
+
+def test_outputs_that_are_inputs_and_constants() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    model = model_of(nodes, {"x": normal(3)}, ("y", "x", "c"), {"c": np.arange(4)})
+    # onnxruntime wants no graph whose outputs are inputs
+    x = normal(3)
+    y, same, constant = by_playback(model, {"x": x})
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_array_equal(constant, np.arange(4))
+
+
+def test_initialisers_among_the_inputs_are_constants() -> None:
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    model = model_of(nodes, {"x": normal(3), "w": normal(3)}, constants={"w": normal(3)})
+    assert read_model(model).arguments == ("x",)
+
+
+def test_a_symbolic_batch() -> None:
+    w = normal(4, 5)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    model = model_of(nodes, {"x": (FLOAT, ["batch size", 4])}, constants={"w": w})
+    program = optimize_and_compile(model, threads=1)
+    assert "batch_size" in repr(program)
+    for batch in (2, 5):
+        x = normal(batch, 4)
+        np.testing.assert_allclose(program(x), np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
+    assert [each["batch_size"] for each in program.variants] == [2, 5]
+    assert optimize_and_compile(model, dims={"batch_size": 3}, threads=1).random_inputs()["x"].shape == (3, 4)
+
+
+def test_sizes_without_a_name_are_free_and_apart() -> None:
+    nodes = [helper.make_node("MatMul", ["a/0", "b"], ["y"])]
+    model = read_model(model_of(nodes, {"a/0": (FLOAT, [None, "k"]), "b": (FLOAT, ["k", None])}))
+    assert model.infer({"a/0": (2, 3), "b": (3, 4)}) == {"a_0_0": 2, "k": 3, "b_1": 4}
+    clash = read_model(
+        model_of([helper.make_node("Add", ["a", "b"], ["y"])], {"a": (FLOAT, ["m n"]), "b": (FLOAT, ["m_n"])})
+    )
+    assert len(clash.infer({"a": (2,), "b": (2,)})) == 2
+
+
+# what is refused
+
+
+def refused(model: Any, kind: Kind = Kind.UNSUPPORTED_OP) -> str:
+    with pytest.raises(EqsatError) as caught:
+        bind(model)
+    assert caught.value.kind is kind, caught.value
+    return str(caught.value)
+
+
+def one(op: str, inputs: Mapping[str, Any], constants: Arrays | None = None, opset: int = 18, **attrs: Any) -> Any:
+    node = helper.make_node(op, [*inputs, *(constants or {})], ["y"], name="here", **attrs)
+    return model_of([node], inputs, constants=constants, opset=opset)
+
+
+def test_an_unsupported_operator_is_named_and_the_others_listed() -> None:
+    text = refused(one("Einsum", {"x": X}, equation="abcd->abc"))
+    assert "Einsum" in text
+    assert "`here`" in text
+    assert "AveragePool, BatchNormalization" in text
+    custom = helper.make_node("Relu", ["x"], ["y"], domain="com.acme")
+    assert "com.acme.Relu" in refused(model_of([custom], {"x": X}))
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (one("Conv", {"x": X}, {"w": normal(5, 4, 3, 3)}, auto_pad="SAME_UPPER"), "auto_pad"),
+        (one("MaxPool", {"x": X}, kernel_shape=[3, 3], ceil_mode=1), "ceil_mode"),
+        (one("AveragePool", {"x": X}, kernel_shape=[3, 3], dilations=[2, 2], opset=19), "dilated"),
+        (one("Reshape", {"x": X, "shape": np.asarray([-1])}), "constant"),
+        (one("BatchNormalization", {"x": X}, {n: normal(4) for n in "sbmv"}, training_mode=1), "training"),
+        (one("Dropout", {"x": X}, {"r": np.float32(0.5), "t": np.bool_(True)}), "training"),
+        (one("Add", {"x": X}, {"b": normal(4)}, broadcast=1, opset=6), "broadcast"),
+        (one("Relu", {"x": (FLOAT, None)}), "rank"),
+        (one("Relu", {"x": (TensorProto.STRING, [2])}), None),
+        (one("Relu", {"x": (TensorProto.FLOAT8E4M3FN, [2])}), None),
+    ],
+)
+def test_what_is_not_supported_says_so(model: Any, says: str | None) -> None:
+    if says is None:
+        refused(model, Kind.DTYPE_MISMATCH)
+    else:
+        assert says in refused(model)
+
+
+def test_a_second_output_that_is_read() -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y", "indices"], kernel_shape=[2, 2])
+    assert by_playback(model_of([pool], {"x": X}), {"x": X})[0].shape == (2, 4, 7, 6)
+    assert "indices" in refused(model_of([pool], {"x": X}, ("y", "indices")))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        one("MaxPool", {"x": X}),
+        one("Concat", {"x": X}),
+        one("Conv", {"x": X}),
+        one("Conv", {"x": X}, {"w": normal(5, 4, 3, 3)}, strides="ab"),
+        one("Conv", {"x": X}, {"w": normal(5, 4, 3, 3)}, pads=[1]),
+        one("Reshape", {"x": X}),
+        one("Reshape", {"x": X}, {"shape": np.asarray([0, 0, 0, 0, 0])}),
+        one("Transpose", {"x": X}, perm="hwc"),
+        one("Unsqueeze", {"x": X}, {"axes": np.asarray([9])}),
+        one("Relu", {"x": X, "z": X}),
+        model_of([helper.make_node("Constant", [], ["y"])], {}),
+        model_of([helper.make_node("Relu", ["x"], [])], {"x": X}, ("x",)),
+        model_of([helper.make_node("Relu", ["z"], ["y"])], {"x": X}),
+        model_of([helper.make_node("Relu", ["x"], ["y"])] * 2, {"x": X}),
+        model_of([helper.make_node("Relu", ["x"], ["z"])], {"x": X}),
+        model_of([], {"x": X}, ()),
+    ],
+)
+def test_malformed_models_are_malformed(model: Any) -> None:
+    with pytest.raises(EqsatError) as caught:
+        bind(model)
+    assert caught.value.kind in (Kind.MALFORMED_GRAPH, Kind.UNSUPPORTED_OP, Kind.INVALID_PERMUTATION)
+
+
+def test_files_bytes_and_what_is_neither(tmp_path: Path) -> None:
+    model = one("Relu", {"x": X})
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), model.SerializeToString(), model):
+        assert [node.op for node in load_onnx(source)[0].graph] == ["Elementwise"]
+    (tmp_path / "text.onnx").write_text("this is no model")
+    for source in (tmp_path / "text.onnx", tmp_path / "missing.onnx", tmp_path, b"this is no model", b"", b"\xff" * 99):
+        with pytest.raises(EqsatError) as caught:
+            load_onnx(source)
+        assert caught.value.kind is Kind.MALFORMED_GRAPH
+
+
+def test_damaged_bytes_raise_nothing_else() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Reshape", ["p", "shape"], ["y"]),
+    ]
+    constants = {"w": normal(2, 4, 1, 1), "shape": np.asarray([0, -1])}
+    whole = model_of(nodes, {"x": X}, constants=constants).SerializeToString()
+    rng = random.Random(0)
+    for _ in range(1500):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        with contextlib.suppress(EqsatError):
+            bind(bytes(data))
+
+
+@pytest.mark.parametrize(
+    "name", ["squeezenet", "shufflenet", "densenet121", "inception_v1", "inception_v2", "resnet50"]
+)
+def test_light_models_import(name: str) -> None:
+    bound = bind(light_model(name))
+    assert [type_.shape for type_ in bound.signature.values()] == [(1, 3, 224, 224)]
+    assert bound.graph.types[bound.graph.outputs[0]].size == 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "vgg19", "zfnet512", "bvlc_alexnet", "inception_v2"])
+def test_light_models_agree_with_onnxruntime(name: str) -> None:
+    model = light_model(name)
+    inputs = {read_model(model).arguments[0]: normal(1, 3, 224, 224)}
+    (found,), (expected,) = by_playback(model, inputs), by_onnxruntime(model, inputs)
+    assert np.abs(expected).max() > 0
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * float(np.abs(expected).max()))
+
+
+def test_zoo_knows_its_models() -> None:
+    with pytest.raises(EqsatError) as caught:
+        light_model("gpt5")
+    assert "squeezenet" in str(caught.value)
+    one_, other = light_model("squeezenet", 1), light_model("squeezenet", 1)
+    assert one_.SerializeToString() == other.SerializeToString()
+    assert one_.SerializeToString() != light_model("squeezenet", 2).SerializeToString()
+
+
+def test_a_small_network_compiled() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "g"], ["y"]),
+    ]
+    constants = {"w": normal(6, 4, 3, 3), "g": normal(6, 5), "v": np.abs(normal(6)) + 0.5} | {
+        n: normal(6) for n in "sbm"
+    }
+    model = model_of(nodes, {"x": X}, constants=constants)
+    program = optimize_and_compile(model, threads=1)
+    assert program.output_names == ["y"]
+    np.testing.assert_allclose(program(X), by_onnxruntime(model, {"x": X})[0], rtol=1e-4, atol=1e-5)
