@@ -62,6 +62,7 @@ def compile(
     threads: Threads = None,
     dump: Dump = "",
     dump_dir: DumpDir = None,
+    egraph: Annotated[Path | None, typer.Option(help="draw the e-graph into this .json, .dot or .svg file")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
@@ -70,6 +71,8 @@ def compile(
     stages = _stages(dump)
     program = _program(model, dim, target, exactness, threads)
     _dump(program, stages, dump_dir)
+    if egraph is not None:
+        _write(egraph, _drawn(program, egraph.suffix).encode())
     if output is not None:
         program.save(output)
     if not stages or dump_dir is not None:
@@ -220,6 +223,19 @@ def _stages(given: str) -> list[str]:
     for stage in stages:
         check_stage(stage)
     return stages
+
+
+def _drawn(program: Program, suffix: str) -> str:
+    from eqsat import egraph_dump
+
+    match suffix:
+        case ".dot":
+            return egraph_dump.to_dot(program.egraph())
+        case ".svg":
+            return egraph_dump.to_svg(program.egraph())
+        case ".json":
+            return json.dumps(program.dump("egraph"), indent=2)
+    raise typer.BadParameter(f"{suffix!r} is none of .json, .dot, .svg", param_hint="--egraph")
 
 
 def _dump(program: Program, stages: list[str], folder: Path | None) -> None:

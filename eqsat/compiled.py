@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from eqsat.artifact import Artifact
+from eqsat.dump import Stages
 from eqsat.model import BoundModel
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
@@ -60,7 +61,7 @@ class Compiled:
     """All there is to know of one variant.
 
     kernels: one report per launch. seconds: of each stage of this compilation. features: the instruction sets that
-    the code may use. stages: the dump of a stage.
+    the code may use. stages: the dumps.
     """
 
     bound: BoundModel
@@ -71,7 +72,7 @@ class Compiled:
     executable: Executable
     library: Library
     features: tuple[str, ...]
-    stages: Callable[[str], Any]
+    stages: Stages
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:

@@ -13,6 +13,8 @@ import msgspec
 
 from ir.pricer import Work
 from ir.target import Target
+from ir.tiny import Graph
+from ir.uop import total_flops
 
 NS = 1e9
 
@@ -82,3 +84,15 @@ def transfer_seconds(bytes_moved: float, target: Target, terms: Terms = ALL_TERM
     """The time to move this many bytes with every unit pulling."""
     cached = min(bytes_moved, target.last_level_bytes) if terms.cache else 0.0
     return cached / target.cache_bandwidth + (bytes_moved - cached) / target.bandwidth
+
+
+def unfused_ns(graph: Graph, target: Target) -> float:
+    """A bound from below on the time of the program as written, one kernel a uop."""
+    total = 0.0
+    for node in graph.nodes:
+        if node.uop != "INPUT":
+            result = graph.types[node.id]
+            sources = graph.operand_types(node)
+            moved = result.nbytes + sum(graph.types[ref].nbytes for ref in node.refs)
+            total += lower_bound_ns(total_flops(node.op, sources, result), moved, target)
+    return total

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from eqsat.artifact import Artifact
+from eqsat.egraph_view import EGraphView
 from eqsat.model import BoundModel
 from ir.diagnostics import Kind, fail
 from ir.indexbook import IndexBook
@@ -63,14 +64,18 @@ class Stages:
     def _tiny(self) -> Any:
         return self._artifact.tiny
 
-    def _egraph(self) -> Any:
-        from eqsat.egraph_dump import to_json
+    def egraph(self) -> EGraphView:
+        """The saturated e-graph: saturation is deterministic, so it is run again rather than kept."""
         from eqsat.saturate import saturate
         from rules import select
 
         options = self._artifact.options
-        view, _ = saturate(self._bound.graph, select(options.rules), options.exactness, options.budget)
-        return to_json(view)
+        return saturate(self._bound.graph, select(options.rules), options.exactness, options.budget)[0]
+
+    def _egraph(self) -> Any:
+        from eqsat.egraph_dump import to_json
+
+        return to_json(self.egraph())
 
     def _module(self) -> Any:
         return to_builtins(self._artifact.module)

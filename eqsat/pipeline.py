@@ -5,14 +5,11 @@ This file and `eqsat.api` are the only ones that see both the optimizer and the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from codegen.compile.library import Library, build, load_library, writable_cache
-from codegen.compile.machine import machine
+from codegen.compile.machine import machine, restricted
 from codegen.lower.lower import Lowered, lower
 from codegen.plan.plans import plans
 from codegen.run.executable import Executable
@@ -23,9 +20,10 @@ from eqsat.artifact import Artifact
 from eqsat.assemble import assemble
 from eqsat.clock import Clock, Progress
 from eqsat.compiled import Compiled, KernelReport
-from eqsat.cost import lower_bound_ns
+from eqsat.cost import unfused_ns
 from eqsat.dump import Stages
 from eqsat.extract import extract
+from eqsat.fold import folded
 from eqsat.model import BoundModel, TinyModel
 from eqsat.options import Options, checked_threads
 from eqsat.pricing import PlanPricer
@@ -36,12 +34,9 @@ from eqsat.targets import cpu_target
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.module import Call, Module
 from ir.pricer import Price
-from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
-from ir.tiny import Graph
 from ir.tiny_parse import parse
-from ir.uop import total_flops
 from rules import select
 
 Notes = tuple[Diagnostic, ...]
@@ -64,7 +59,7 @@ def compile_model(
     else:
         found = make()
     with clock.stage("compile"):
-        library = build(found.units, machine(), cache=folder)
+        library = build(found.units, restricted(machine(), target.arch), cache=folder)
     with clock.stage("load"):
         return load_compiled(found, bound, library, clock, notes)
 
@@ -120,7 +115,7 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         notes=(*bound.notes, *notes, *library.diagnostics),
         executable=executable,
         library=library,
-        features=machine().features,
+        features=restricted(machine(), found.target.arch).features,
         stages=Stages(found, bound, lambda: lower_module(module, found.prices), region_facts),
     )
 
@@ -144,35 +139,12 @@ def load_stored(path: Path, threads: int | None) -> Program:
     return Program(model, lambda _: compiled, checked_threads(threads, compiled.artifact.target.units), compiled)
 
 
-def folded(module: Module, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The constants, and what the compile-time calls make of them."""
-    values = dict(constants)
-    for call in module.calls:
-        if call.when == "compile":
-            inputs = {buffer.name: values[slot] for buffer, slot in zip(call.region.inputs, call.reads, strict=True)}
-            results = play_region(call.region, inputs)
-            for buffer, slot in zip(call.region.outputs, call.writes, strict=True):
-                values[slot] = np.asarray(results[buffer.name], order="C")
-    return values
-
-
-def unfused_ns(graph: Graph, target: Target) -> float:
-    """A bound from below on the time of the program as written, one kernel a uop."""
-    total = 0.0
-    for node in graph.nodes:
-        if node.uop != "INPUT":
-            result = graph.types[node.id]
-            sources = graph.operand_types(node)
-            moved = result.nbytes + sum(graph.types[ref].nbytes for ref in node.refs)
-            total += lower_bound_ns(total_flops(node.op, sources, result), moved, target)
-    return total
-
-
 def find_target(wanted: str | Target) -> Target:
     """The target by name; "auto" is this machine's CPU."""
     if isinstance(wanted, Target):
         if wanted.is_gpu:
             fail(Kind.NO_DEVICE, "target", f"no code generator for {wanted.arch} in this version", hint="cpu")
+        restricted(machine(), wanted.arch)
         return wanted
     if wanted not in ("auto", "cpu"):
         fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint='"auto", "cpu", or a Target')

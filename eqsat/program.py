@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsat.arrays import STAGE, adopt, family_of, give_back, shape_of, writable
 from eqsat.compiled import Compiled, KernelReport
+from eqsat.egraph_view import EGraphView
 from eqsat.model import Model
 from eqsat.stats import Stats
 from ir.diagnostics import Diagnostic, Kind, fail
@@ -112,6 +113,10 @@ class Program:
     def dump(self, stage: str) -> Any:
         """Any stage of the path as JSON-ready data; the text stages ("c") as text."""
         return self._compiled.stages(stage)
+
+    def egraph(self) -> EGraphView:
+        """The saturated e-graph; `eqsat.egraph_dump` turns it into JSON, DOT, or an SVG of a small one."""
+        return self._compiled.stages.egraph()
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The reports with the median measured ns of `repeats` runs beside the estimate."""

@@ -17,7 +17,8 @@ from codegen.where.region_facts import region_facts
 from eqsat.assemble import Assembly, assemble
 from eqsat.egraph_view import EGraphView
 from eqsat.extract import extract, random_cover
-from eqsat.pipeline import find_target, folded, lower_module
+from eqsat.fold import folded
+from eqsat.pipeline import find_target, lower_module
 from eqsat.pricing import PlanPricer
 from eqsat.saturate import saturate
 from ir.dtype import dtype

@@ -131,9 +131,7 @@ class _Template:
         self._serial(frame, body, dict(rest), {**at, piece: frame.writer.axis(variable)})
         block.loop(body, variable, ZERO, constant(count))
 
-    def _task(
-        self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr
-    ) -> None:
+    def _task(self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr) -> None:
         view, blocks, box = self.view, self.blocks, frame.writer.box
         n0 = bound(block, "n0", column_block * blocks.bn, (self._column_blocks - 1) * blocks.bn)
         m0 = bound(block, "m0", row_block * blocks.bm, (self._row_blocks - 1) * blocks.bm)

@@ -29,9 +29,7 @@ class PackedConstant(msgspec.Struct, frozen=True):
     kernel: Kernel
 
 
-def pack_constant(
-    view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str
-) -> PackedConstant:
+def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str) -> PackedConstant:
     """Operand `side` as [product][panel][k][width], by a kernel `name`; of the batch, only what moves it."""
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)

@@ -32,6 +32,9 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
              positions of digits, in the output's memory order; `columns` are the last of the vector side's along
              which the output is one affine run, `outer` those before them
     k        the reduced digits in the order in which terms are summed: that of an operand in memory
+    m, n     points of rows and of columns
+    depth    terms of each sum
+    repeats  matrix products in all: batch and outer columns; 0 when the output is empty
     """
 
     region: Region
@@ -43,6 +46,10 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
     outer: tuple[int, ...]
     columns: tuple[int, ...]
     k: tuple[int, ...]
+    m: int
+    n: int
+    depth: int
+    repeats: int
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -56,24 +63,6 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
     def extent(self, group: Sequence[int]) -> int:
         """Points of a group of digits."""
         return self.roles.extent(group)
-
-    @property
-    def m(self) -> int:
-        return self.extent(self.rows)
-
-    @property
-    def n(self) -> int:
-        return self.extent(self.columns)
-
-    @property
-    def depth(self) -> int:
-        """Terms of each sum."""
-        return math.prod(self.sizes[self.roles.rank :])
-
-    @property
-    def repeats(self) -> int:
-        """Matrix products in all: batch and outer columns; 0 when the output is empty."""
-        return 0 if 0 in self.sizes[: self.roles.rank] else self.extent(self.batch) * self.extent(self.outer)
 
     @property
     def accumulator(self) -> str:
@@ -144,11 +133,24 @@ def contraction_of(region: Region, core: PolyCore, *, vector: int | None = None)
         return None
     roles = core.roles
     side = _vector_side(roles) if vector is None else vector
-    own = (roles.m, roles.n)
-    whole = Contraction(region, name, op, roles, side, own[1 - side], (), own[side], roles.k)
-    split = next((start for start in range(len(own[side])) if whole.out_step(own[side][start:]) is not None), None)
-    outer, columns = own[side][:split], own[side][len(own[side]) if split is None else split :]
-    return msgspec.structs.replace(whole, outer=outer, columns=columns, k=_summed(whole))
+    rows, own = (roles.m, roles.n) if side else (roles.n, roles.m)
+    outer, columns = _run_of_columns(region, roles, own)
+    empty = 0 in roles.sizes[: roles.rank]
+    return Contraction(
+        region=region,
+        name=name,
+        op=op,
+        roles=roles,
+        vector=side,
+        rows=rows,
+        outer=outer,
+        columns=columns,
+        k=_summed(region, roles),
+        m=roles.extent(rows),
+        n=roles.extent(columns),
+        depth=math.prod(roles.sizes[roles.rank :]),
+        repeats=0 if empty else roles.extent(roles.batch) * roles.extent(outer),
+    )
 
 
 def _vector_side(roles: Roles) -> int:
@@ -160,18 +162,30 @@ def _vector_side(roles: Roles) -> int:
     return 1 if roles.extent(roles.n) >= roles.extent(roles.m) else 0
 
 
-def _summed(view: Contraction) -> tuple[int, ...]:
-    """The reduced digits in the memory order of an operand that is not packed beforehand, the larger of two: so that
-    the innermost terms are neighbours there."""
-    moving = [side for side in (0, 1) if view.roles.reads[side] and not view.is_constant(side)]
-    if not moving or len(view.k) < 2:
-        return view.k
-    reads = [view.roles.reads[side][0] for side in moving]
-    at = view.offset(max(reads, key=lambda read: math.prod(view.buffer(read).memref.shape)))
-    steps = {position: at.coeff(position) for position in view.k}
+def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """`group`, cut where its longest suffix starts along which the output is an affine run."""
+    shape = region.outputs[0].memref.shape
+    if 0 in shape:
+        return (), group
+    at = offset(roles.out, shape)
+    starts = (start for start in range(len(group)) if fused_step(at, group[start:], roles.sizes) is not None)
+    start = next(starts, len(group))
+    return group[:start], group[start:]
+
+
+def _summed(region: Region, roles: Roles) -> tuple[int, ...]:
+    """The reduced digits in the memory order of the largest buffer that is not packed beforehand, so that the
+    innermost terms are neighbours there."""
+    buffers = {each.name: each for each in region.inputs}
+    reads = [side[0] for side in roles.reads if not all(buffers[read.buffer].constant for read in side)]
+    if len(roles.k) < 2 or not reads:
+        return roles.k
+    largest = max(reads, key=lambda read: math.prod(buffers[read.buffer].memref.shape))
+    at = offset(largest.map, buffers[largest.buffer].memref.shape)
+    steps = {position: at.coeff(position) for position in roles.k}
     if None in steps.values():
-        return view.k
-    return tuple(sorted(view.k, key=lambda position: -abs(steps[position] or 0)))
+        return roles.k
+    return tuple(sorted(roles.k, key=lambda position: -abs(steps[position] or 0)))
 
 
 def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int) -> bool:

@@ -1,7 +1,7 @@
 """How a plan cuts a contraction: tasks, blocks of k, register tiles; and whether that fits it.
 
-    m, n   tile BM, BN: rows and columns of a task; warp_tile MRxNR: of a register tile, which divides them
-    k      tile BK: the terms of a block, whole steps of one reduced digit with all digits inside it
+m, n   tile BM, BN: rows and columns of a task; warp_tile MRxNR: of a register tile, which divides them
+k      tile BK: the terms of a block, whole steps of one reduced digit with all digits inside it
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ from ir.target import LANES
 STAGE = "plan_nest"
 TERMS = "r0"
 """`Vectorize.axis` where lanes run along the terms of reductions."""
+
+
 @dataclass(frozen=True)
 class Loop:
     """One loop of the nest. `width` elements are one step where `vector`."""

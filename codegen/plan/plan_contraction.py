@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from codegen.plan.contraction import Contraction, contraction_of, lanes_along_k
-from codegen.plan.contraction_blocks import Blocks, block_axis, cache_step, cached, epilogue_of, steps_of
+from codegen.plan.contraction_blocks import Blocks, block_axis, cache_step, epilogue_of, steps_of
 from codegen.where.tails import tail_axes
 from ir.dtype import DTYPES
 from ir.plan import Cached, Plan, Vectorize
@@ -40,18 +40,17 @@ _CANDIDATES = 20
 
 def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tuple[Plan, Work]]:
     """The candidates, none if the region is no contraction that the template covers."""
-    found: list[tuple[Plan, Work]] = []
     default = contraction_of(region, core)
     if default is None:
-        return found
+        return []
+    found: list[tuple[Contraction, Blocks, Work]] = []
     for side in (default.vector, 1 - default.vector):
         view = default if side == default.vector else contraction_of(region, core, vector=side)
-        if view is None or (side != default.vector and not _worth_turning(default)):
-            continue
-        cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
-        found += [_candidate(view, blocks, target) for blocks in cuts]
-    found.sort(key=lambda each: (_time(each[1], target), -each[1].efficiency))
-    return found[:_CANDIDATES]
+        if view is not None and (side == default.vector or _worth_turning(default)):
+            cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
+            found += [(view, blocks, _work(view, blocks, target)) for blocks in cuts]
+    found.sort(key=lambda each: (_time(each[2], target), -each[2].efficiency))
+    return [(_plan(view, blocks, target), work) for view, blocks, work in found[:_CANDIDATES]]
 
 
 def _time(work: Work, target: Target) -> float:
@@ -159,38 +158,51 @@ def block_k(view: Contraction, most: int) -> int:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _candidate(view: Contraction, blocks: Blocks, target: Target) -> tuple[Plan, Work]:
-    tasks = view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn)
-    parallel = _flops(view) >= SMALL_FLOPS and tasks > 1 and target.units > 1
-    plan = Plan(
+def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
+    return Plan(
         arch=target.arch,
         algo_choice={"matmul": blocks.algorithm},
         tile=(blocks.bm, blocks.bn, blocks.bk),
-        bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if parallel else {},
+        bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if _is_parallel(view, blocks, target) else {},
         vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
         warp_tile=f"{blocks.mr}x{blocks.nr}",
-        cache=() if blocks.dot else _caches(view, blocks),
+        cache=_caches(view, blocks),
         predicate_tail=tail_axes(steps_of(view, blocks)),
         epilogue=epilogue_of(view),
         layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )
-    return plan, _work(view, blocks, plan, max(tasks, 1), parallel, target)
+
+
+def _tasks(view: Contraction, blocks: Blocks) -> int:
+    return max(view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn), 1)
+
+
+def _is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
+    return _flops(view) >= SMALL_FLOPS and _tasks(view, blocks) > 1 and target.units > 1
 
 
 def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
-    """Which operands are packed: one that is used once per element is read where it lies."""
+    """What is packed, and where."""
     found = []
     for side in (0, 1):
-        columns = side == view.vector
-        reuse = -(-view.m // blocks.mr) if columns else -(-view.n // blocks.nr)
         name = view.operand(side).value
-        if view.is_constant(side):
-            found.append(Cached(name, "const_pool", "build"))
-        elif reuse > 1 or (not columns and view.m % blocks.mr) or (columns and _run_step(view, side) not in (0, 1)):
+        if _is_packed(view, blocks, side):
             found.append(Cached(name, "packed", cache_step(view, side)))
+        elif view.is_constant(side) and not blocks.dot:
+            found.append(Cached(name, "const_pool", "build"))
     return tuple(found)
 
 
+def _is_packed(view: Contraction, blocks: Blocks, side: int) -> bool:
+    """Whether the kernel packs an operand: one that is used once per element is read where it lies."""
+    if blocks.dot or view.is_constant(side):
+        return False
+    if side == view.vector:
+        return view.m > blocks.mr or _run_step(view, side) not in (0, 1)
+    return view.n > blocks.nr or view.m % blocks.mr != 0
+
+
+@lru_cache(maxsize=64)
 def _run_step(view: Contraction, side: int) -> int | None:
     group = view.columns if side == view.vector else view.rows
     run, step = view.run(side, group)
@@ -209,20 +221,21 @@ def _registers_per_vector(view: Contraction) -> int:
     return max(1, DTYPES[view.accumulator].bytes // 4)
 
 
-def _work(view: Contraction, blocks: Blocks, plan: Plan, tasks: int, parallel: bool, target: Target) -> Work:
+def _work(view: Contraction, blocks: Blocks, target: Target) -> Work:
+    tasks = _tasks(view, blocks)
     tiles_m, tiles_n = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
     useful = max(_flops(view), 1.0)
     whole = 2.0 * view.repeats * tiles_m * blocks.mr * tiles_n * blocks.nr * view.depth
     flops = useful if blocks.dot else whole
     ideal = max(flops, 1.0) / (2 * target.lanes * _PORTS) * _registers_per_vector(view)
-    inner, side_work = _inner_cycles(view, blocks, target), _side_cycles(view, blocks, plan, target)
-    units = min(target.units, tasks) if parallel else 1
+    inner, side_work = _inner_cycles(view, blocks, target), _side_cycles(view, blocks, target)
+    units = min(target.units, tasks) if _is_parallel(view, blocks, target) else 1
     each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
     longest = -(-tasks // units) * each if units > 1 else max(view.repeats * tiles_m * tiles_n, 1)
     occupancy = max(view.repeats * tiles_m * tiles_n, 1) / (longest * target.units)
     return Work(
         flops=max(flops, 1.0),
-        bytes=_bytes(view, blocks, tasks, target),
+        bytes=_bytes(view, blocks, target),
         compute_dtype=view.accumulator,
         occupancy=min(1.0, occupancy),
         efficiency=min(1.0, max(0.01, ideal / (ideal * inner + side_work))),
@@ -242,12 +255,12 @@ def _inner_cycles(view: Contraction, blocks: Blocks, target: Target) -> float:
     return max(multiplies, blocks.mr + vectors, far, _LATENCY * _PORTS) / multiplies
 
 
-def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) -> float:
+def _side_cycles(view: Contraction, blocks: Blocks, target: Target) -> float:
     """Cycles of packing and of the epilogue, all tasks together."""
     lanes = target.lanes
     cycles = 0.0
     for side in (0, 1):
-        if cached(view, plan, side) != "packed":
+        if not _is_packed(view, blocks, side):
             continue
         columns = side == view.vector
         elements = view.repeats * view.depth * (view.n if columns else view.m)
@@ -255,7 +268,7 @@ def _side_cycles(view: Contraction, blocks: Blocks, plan: Plan, target: Target) 
         cycles += elements * again * _pack_cycles(view, side, lanes)
     stores = view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
     blocks_k = -(-view.depth // blocks.bk) if blocks.bk else 1
-    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(plan.epilogue))
+    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(epilogue_of(view)))
     return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
 
 
@@ -277,15 +290,19 @@ def _pack_cycles(view: Contraction, side: int, lanes: int) -> float:
     return cycles / max(min(view.extent(run), lanes), 1)
 
 
-def _bytes(view: Contraction, blocks: Blocks, tasks: int, target: Target) -> float:
+def _bytes(view: Contraction, blocks: Blocks, target: Target) -> float:
     """Bytes to and from memory: every tensor once, an operand that no cache holds once per block of the other."""
-    read: dict[str, float] = {}
-    for side in (0, 1):
+    once, sides = _sizes(view)
+    total = float(once)
+    for side, sizes in enumerate(sides):
         again = -(-view.m // blocks.bm) if side == view.vector else -(-view.n // blocks.bn)
-        for each in view.roles.reads[side]:
-            size = view.buffer(each).memref.nbytes
-            times = again if size > target.l3_bytes / 2 else 1
-            read[each.buffer] = max(read.get(each.buffer, 0.0), float(size * times))
-    for buffer in (*view.region.inputs, *view.region.outputs):
-        read.setdefault(buffer.name, float(buffer.memref.nbytes))
-    return sum(read.values())
+        total += sum(size * (again - 1) for size in sizes if size > target.l3_bytes / 2)
+    return total
+
+
+@lru_cache(maxsize=64)
+def _sizes(view: Contraction) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """Bytes of all tensors together, and per operand of those that it is computed from."""
+    buffers = {each.name: each.memref.nbytes for each in (*view.region.inputs, *view.region.outputs)}
+    sides = (tuple(buffers[name] for name in dict.fromkeys(read.buffer for read in side)) for side in view.roles.reads)
+    return sum(buffers.values()), tuple(sides)

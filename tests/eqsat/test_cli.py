@@ -186,3 +186,11 @@ def test_as_a_process(folder: Path) -> None:
     wrong = process("run", "nowhere.json")
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("MalformedGraph")
+
+
+def test_compile_draws_the_egraph(folder: Path, tmp_path: Path) -> None:
+    good("compile", folder / "bound.json", "--egraph", tmp_path / "g.dot")
+    assert (tmp_path / "g.dot").read_text().startswith("digraph")
+    good("compile", folder / "bound.json", "--egraph", tmp_path / "g.json")
+    assert json.loads((tmp_path / "g.json").read_text())
+    assert "--egraph" in bad("compile", folder / "bound.json", "--egraph", tmp_path / "g.png", status=2)

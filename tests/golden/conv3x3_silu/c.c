@@ -7,10 +7,10 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
   const uint16_t *restrict X = buf[0];
   const uint16_t *restrict W = buf[1];
   uint16_t *restrict n14 = buf[2];
+  float *restrict sums = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread], 64);
+  float *restrict columns = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 1024, 64);
+  float *restrict rows = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 10240, 64);
   const int64_t task_ = task;
-  _Alignas(64) float sums[256];
-  _Alignas(64) float columns[2304];
-  _Alignas(64) float rows[1424];
   const int64_t n0 = 32 * task_;
   /* pack the rows of W */
   for (int64_t x = 0; x < 16 && x < 16; x++) {

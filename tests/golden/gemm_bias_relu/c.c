@@ -8,9 +8,9 @@ static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
   const uint16_t *restrict B = buf[1];
   const uint16_t *restrict bias = buf[2];
   uint16_t *restrict n14 = buf[3];
+  float *restrict sums = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread], 64);
+  float *restrict columns = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread] + 1536, 64);
   const int64_t task_ = task;
-  _Alignas(64) float sums[384];
-  _Alignas(64) float columns[2304];
   for (int64_t n = 0; n < 48 && n < 40; n += 48) {
     /* pack a panel of B */
     for (int64_t x = 0; x < 48 && x < 40; x += 16) {
