@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     from eqsat.api import examine
 
-    facts = {**machine_facts(), **examine(), "threads": options.threads, "rounds": options.rounds}
+    facts = {**machine_facts(), **examine()[0], "threads": options.threads, "rounds": options.rounds}
     rows = []
     print(f"{'case':<34}{'system':<14}{'ms':>10}{'GFLOP/s':>10}{'eqsat is':>12}")
     for case in cases().values():

@@ -147,15 +147,23 @@ def _floor_order(floor: FloorDiv) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=_CACHE)
 def _text(expr: AxisExpr) -> str:
-    pieces: list[str] = []
+    terms: list[tuple[int, str]] = []
     for term, c in expr.terms:
-        leading_minus = c == -1 and not pieces
+        leading_minus = c == -1 and not terms
         name = f"i{term}" if isinstance(term, int) else str(term)
         if isinstance(term, FloorDiv) and (abs(c) != 1 or leading_minus):  # `-x//4` would be floor(-x/4)
             name = f"({name})"
-        pieces += ["-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}*{name}"]
-    if expr.const or not pieces:
-        pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
+        terms.append((c, name))
+    return sum_text(terms, expr.const)
+
+
+def sum_text(terms: Iterable[tuple[int, str]], const: int, times: str = "*") -> str:
+    """A sum as people write it, from coefficients and the texts of what they multiply: `-2*a + b - 3`."""
+    pieces: list[str] = []
+    for c, name in terms:
+        pieces += ["-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}{times}{name}"]
+    if const or not pieces:
+        pieces += ["-" if const < 0 else "+", str(abs(const))]
     sign = "-" if pieces[0] == "-" else ""
     return sign + " ".join(pieces[1:])
 

@@ -96,7 +96,7 @@ class Load(Node, frozen=True):
     """`count` elements (all lanes when None; the others are 0) of `buffer` from element `offset`.
 
     unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
-    gather: at offset + `index` (i64 lanes), in the lanes of `mask` (all when None) only.
+    gather: at offset + `index` (i64 lanes). Of unit and gather `mask` says which lanes exist (all when None).
     """
 
     buffer: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ir.axis_expr import AxisExpr, FloorDiv
+from ir.axis_term import sum_text
 from ir.cpu import (
     Assign,
     Bind,
@@ -113,12 +114,12 @@ class _Printer:
                 return self._load(value)
 
     def _load(self, load: Load) -> str:
+        mask = f" where {self._value(load.mask)}" if load.mask is not None else ""
         if load.mode == "gather" and load.index is not None:
-            mask = f" where {self._value(load.mask)}" if load.mask is not None else ""
             base = "" if load.offset == AxisExpr() else f"{self._index(load.offset)} + "
             return f"{load.buffer}[{base}{self._value(load.index)} : gather{mask}]"
         how = load.mode if load.mode == "splat" else self._lanes_of(load.count, load.step, "unit")
-        return f"{load.buffer}[{self._index(load.offset)} : {how}]"
+        return f"{load.buffer}[{self._index(load.offset)} : {how}{mask}]"
 
     def _lanes_of(self, count: int | AxisExpr | None, step: int, unit: str) -> str:
         how = unit if step == 1 else f"step {step}"
@@ -131,15 +132,8 @@ class _Printer:
         return f"{within.low} <= {self._index(within.expr)} < {within.high}"
 
     def _index(self, expr: AxisExpr) -> str:
-        pieces: list[str] = []
-        for term, coefficient in expr.terms:
-            if isinstance(term, FloorDiv):
-                name = f"({self._index(term.expr)})//{term.divisor}"
-            else:
-                name = self.variable(term)
-            scaled = name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}"
-            pieces += ["-" if coefficient < 0 else "+", scaled]
-        if expr.const or not pieces:
-            pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
-        lead = "-" if pieces[0] == "-" else ""
-        return lead + " ".join(pieces[1:])
+        terms = [
+            (c, f"({self._index(term.expr)})//{term.divisor}" if isinstance(term, FloorDiv) else self.variable(term))
+            for term, c in expr.terms
+        ]
+        return sum_text(terms, expr.const)

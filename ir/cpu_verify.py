@@ -116,7 +116,7 @@ class _Check:
                 for each in value.conditions:
                     self._bound(each.expr, scope)
             case Load():
-                if value.mode != "gather":
+                if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
                 self._require(
                     register_type(self.dtypes.get(value.buffer, value.dtype)) == value.dtype,

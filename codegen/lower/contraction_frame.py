@@ -12,13 +12,13 @@ from codegen.plan.contraction_blocks import Blocks, block_axis
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
 from ir.cpu import Bind
 
-Pieces = dict[int, AxisExpr]
+Digits = dict[int, AxisExpr]
 """Where the loops stand: digit of the contraction → its value, an expression over kernel variables."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What every part of the template writes with. `at` are the pieces bound so far."""
+    """What every part of the template writes with. `at` are the digits bound so far."""
 
     view: Contraction
     blocks: Blocks
@@ -30,12 +30,12 @@ class Frame:
     def lanes(self) -> int:
         return self.writer.lanes
 
-    def placed(self, pieces: Mapping[int, AxisExpr]) -> Frame:
-        """The frame with more pieces bound."""
-        return Frame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **pieces})
+    def placed(self, digits: Mapping[int, AxisExpr]) -> Frame:
+        """The frame with more digits bound."""
+        return Frame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **digits})
 
-    def pieces(self) -> tuple[AxisExpr, ...]:
-        """All pieces, those not bound (of one point) at 0."""
+    def digits(self) -> tuple[AxisExpr, ...]:
+        """All digits, those not bound (of one point) at 0."""
         return tuple(self.at.get(position, ZERO) for position in range(len(self.view.sizes)))
 
     def point(self) -> tuple[AxisExpr, ...]:
@@ -43,17 +43,17 @@ class Frame:
         return self.place(self.view.roles.point.exprs)
 
     def place(self, exprs: Sequence[AxisExpr]) -> tuple[AxisExpr, ...]:
-        """Expressions over the pieces as expressions over kernel variables."""
-        found = self.pieces()
+        """Expressions over the digits as expressions over kernel variables."""
+        found = self.digits()
         return tuple(substitute(expr, found, self.writer.box) for expr in exprs)
 
-    def along(self, group: Sequence[int], counter: AxisExpr) -> Pieces:
-        """The pieces of `group` at point `counter` of their row-major box."""
+    def along(self, group: Sequence[int], counter: AxisExpr) -> Digits:
+        """The digits of `group` at point `counter` of their row-major box."""
         sizes = [self.view.sizes[position] for position in group]
         return dict(zip(group, coordinates(counter, sizes, self.writer.box), strict=True))
 
     def index(self, group: Sequence[int]) -> AxisExpr:
-        """The inverse of `along`: the row-major position of the pieces of `group`."""
+        """The inverse of `along`: the row-major position of the digits of `group`."""
         weight, parts = 1, []
         for position in reversed(group):
             parts.append((self.at.get(position, ZERO), weight))
@@ -65,7 +65,7 @@ class Frame:
 class DepthBlock:
     """One block of k: `count` terms from term `first` on.
 
-    Pieces before `axis` are fixed, `axis` goes from `start` for `step` steps (fewer in the last block), the pieces
+    Digits before `axis` are fixed, `axis` goes from `start` for `step` steps (fewer in the last block), the digits
     after it are whole: `inner` terms per step. `limit` is the size of `axis`.
     """
 
@@ -147,7 +147,7 @@ def depth_blocks(view: Contraction, blocks: Blocks) -> int:
 
 
 def depth_block(frame: Frame, block: Block, number: AxisExpr) -> tuple[Frame, DepthBlock]:
-    """Block `number` of k; the frame has the pieces before its axis."""
+    """Block `number` of k; the frame has the digits before its axis."""
     view, box = frame.view, frame.writer.box
     if not view.k or not view.depth:
         zero = constant(0)

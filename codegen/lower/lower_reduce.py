@@ -36,8 +36,8 @@ _CHAINS = 4
 """Accumulators per reduction along lanes: they hide the latency of an addition."""
 _PART = 256
 """Additions into one accumulator before it is put away."""
-_WRITTEN_OUT = 16
-"""So few points of reduced axes are written out instead of looped over."""
+_WRITTEN_OUT = 49
+"""So few points of reduced axes (a 7 × 7 window) are written out instead of looped over."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.lane_values import Point, Where, axes_of
 from codegen.lower.lower_value import Evaluator
 from codegen.plan.nest_plan import TERMS, split_parts
+from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
 from ir.cpu import Bind, If, Phase, Scratch, Value, Within
 from ir.diagnostics import Kind, fail
@@ -67,7 +68,12 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
         part(root, size)
     del ev.parts[name]
     ev.provided[name] = lambda point, block, where: _combined(ev, name, parts, point, block, where)
-    return Phase(task, tasks, tuple(root.statements))
+    if runs_parallel(plan, "r.o"):
+        return Phase(task, tasks, tuple(root.statements))
+    only = writer.variable("all", 0, 0)
+    in_turn = Block(writer, None, {only})
+    in_turn.loop(root, task, AxisExpr(), AxisExpr(tasks))
+    return Phase(only, 1, tuple(in_turn.statements))
 
 
 def _each_result(

@@ -169,6 +169,8 @@ class Evaluator:
         step = offset.coeff(lane.variable)
         if where or step is None:
             mask = self.mask(where, block, existing=True)
+            if step == 1:
+                return Load(name, offset, dtype, "unit", mask=mask)
             return Load(name, AxisExpr(), dtype, "gather", index=Lanes(offset, lane.variable, "i64"), mask=mask)
         if step == 1:
             return Load(name, offset, dtype, "unit", lane.count)

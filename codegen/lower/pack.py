@@ -14,19 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis
-from codegen.lower.contraction_frame import DepthBlock, Frame, Pieces, greatest, lanes_along, least, tail_lanes
+from codegen.lower.contraction_frame import DepthBlock, Digits, Frame, greatest, lanes_along, least, tail_lanes
+from codegen.lower.depth_loops import depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.lane_values import converted
 from codegen.plan.contraction import lanes_along_k
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
 from ir.poly_core import OperandRead
-
-AtTerm = Callable[[Frame, Block, AxisExpr], None]
-"""What to do at one term: (frame, block, number of the term in its block of k)."""
-AtRun = Callable[[Frame, Block, AxisExpr, AxisExpr, int, Sequence[int]], None]
-"""What to do with a run of terms: (frame, block, start, stop, size, pieces of the run)."""
-AtPieces = Callable[[Frame, Block, Pieces], None]
-"""What to do where some pieces of k are bound: (frame, block, those pieces)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,16 @@ class Panel:
     base: AxisExpr
     term: int
     element: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Elements [first, last) of a row of pixels, which is a `run` of digits and starts at element `origin`."""
+
+    run: tuple[int, ...]
+    origin: AxisExpr
+    first: AxisExpr
+    last: AxisExpr
 
 
 def operand_value(frame: Frame, side: int, block: Block) -> Value:
@@ -105,38 +109,29 @@ def _by_rows(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     first = greatest(body, "first", [start - at * length], length)
     last = least(body, "last", [start.shift(panel.width) - at * length], length)
     placed = frame.placed(frame.along(outer, at))
+    segment = Segment(tuple(run), at * length, first, last)
     if direct is None:
-        _segment(placed, body, panel, depth, run, at * length, first, last)
+        _segment(placed, body, panel, depth, segment)
     else:
-        _padded_segment(placed, body, panel, depth, run, at * length, first, last, direct)
+        _padded_segment(placed, body, panel, depth, segment, direct)
     stop = floordiv(start.shift(panel.width - 1), length, box).shift(1)
     block.loop(body, row, floordiv(start, length, box), stop, 1, rows)
 
 
-def _segment(
-    frame: Frame,
-    block: Block,
-    panel: Panel,
-    depth: DepthBlock,
-    run: Sequence[int],
-    origin: AxisExpr,
-    first: AxisExpr,
-    last: AxisExpr,
-) -> None:
-    """Elements [first, last) of a row whose own first is `origin`."""
+def _segment(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment) -> None:
     writer = frame.writer
-    x = writer.variable("x", 0, frame.view.extent(run) - 1)
+    x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
     body = block.inner({x})
     at = writer.axis(x)
-    lanes_along(body, x, [last - at], whole=False)
-    placed = frame.placed(frame.along(run, at))
+    lanes_along(body, x, [segment.last - at], whole=False)
+    placed = frame.placed(frame.along(segment.run, at))
     over_terms(
         placed,
         body,
         depth,
-        lambda f, b, term: _put(f, b, panel, term, origin + at, operand_value(f, panel.side, b)),
+        lambda f, b, term: _put(f, b, panel, term, segment.origin + at, operand_value(f, panel.side, b)),
     )
-    block.loop(body, x, first, last, frame.lanes)
+    block.loop(body, x, segment.first, segment.last, frame.lanes)
 
 
 # --- padding --------------------------------------------------------------------------------------
@@ -167,42 +162,34 @@ def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
 
 
 def _padded_segment(
-    frame: Frame,
-    block: Block,
-    panel: Panel,
-    depth: DepthBlock,
-    run: Sequence[int],
-    origin: AxisExpr,
-    first: AxisExpr,
-    last: AxisExpr,
-    read: OperandRead,
+    frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment, read: OperandRead
 ) -> None:
     """As `_segment`, but for each place of the window only the pixels that it finds inside the image."""
-    writer, position = frame.writer, run[-1]
+    writer, position = frame.writer, segment.run[-1]
     window = {axis for guard in read.map.guards for b in guard.bounds for axis in b.expr.axes}
 
-    def interior(f: Frame, inner: Block, tested: Pieces) -> None:
-        x = writer.variable("x", 0, frame.view.extent(run) - 1)
+    def interior(f: Frame, inner: Block, tested: Digits) -> None:
+        x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
         at = writer.axis(x)
         placed = f.placed({position: at})
         conditions, low, high = _clip(placed, read, x)
         guarded = inner.inner(barrier=True, facts=conditions) if conditions else inner
-        start = greatest(guarded, "from", [first, *low], frame.view.sizes[position]) if low else first
-        stop = least(guarded, "to", [last, *high], frame.view.sizes[position]) if high else last
+        start = greatest(guarded, "from", [segment.first, *low], frame.view.sizes[position]) if low else segment.first
+        stop = least(guarded, "to", [segment.last, *high], frame.view.sizes[position]) if high else segment.last
         body = guarded.inner({x})
         lanes_along(body, x, [stop - at], whole=False)
         over_terms(
             placed,
             body,
             depth,
-            lambda g, b, term: _put(g, b, panel, term, origin + at, _raw(g, b, read, x)),
+            lambda g, b, term: _put(g, b, panel, term, segment.origin + at, _raw(g, b, read, x)),
             done=tested,
         )
         guarded.loop(body, x, start, stop, frame.lanes)
         if conditions:
             inner.guard(guarded, conditions)
 
-    _over_pieces(frame, block, depth, [p for p in _depth_pieces(depth) if p in window], interior)
+    over_digits(frame, block, depth, [p for p in depth_digits(depth) if p in window], interior)
 
 
 def _clip(frame: Frame, read: OperandRead, x: int) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
@@ -336,69 +323,8 @@ def _run_in_lanes(
     k = frame.writer.variable("k", 0, size - 1)
     at = frame.writer.axis(k)
     body = block.inner({k})
-    whole = size % frame.lanes == 0 and not start.terms and not stop.terms
-    lanes_along(body, k, [stop - at], whole=whole)
+    length = stop - start
+    lanes_along(body, k, [stop - at], whole=not length.terms and length.const % frame.lanes == 0)
     placed = frame.placed(frame.along(group, at))
     _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
     block.loop(body, k, start, stop, frame.lanes)
-
-
-def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
-    """Calls body(frame, block, start, stop, size, group) for the runs of terms of this block: `group` are the
-    pieces of one run and [start, stop) its part of their `size` points."""
-    pieces = _depth_pieces(depth)
-    group = tuple(position for position in pieces if position in run)
-    if not group:
-        body(frame, block, constant(0), constant(1), 1, ())
-        return
-    outer = [position for position in pieces if position not in group]
-    size = frame.view.extent(group)
-
-    def inner(f: Frame, b: Block, _: Pieces) -> None:
-        if depth.axis in group:
-            start = depth.start * depth.terms
-            body(f, b, start, start + depth.count, size, group)
-        else:
-            body(f, b, constant(0), constant(size), size, group)
-
-    _over_pieces(frame, block, depth, outer, inner)
-
-
-# --- loops over the terms of a block --------------------------------------------------------------
-
-
-def _depth_pieces(depth: DepthBlock) -> list[int]:
-    return [] if depth.axis is None else [depth.axis, *depth.inner]
-
-
-def term_of(frame: Frame, depth: DepthBlock) -> AxisExpr:
-    """The number, in its block, of the term where the loops stand."""
-    if depth.axis is None:
-        return constant(0)
-    return (frame.at[depth.axis] - depth.start) * depth.terms + frame.index(depth.inner)
-
-
-def over_terms(frame: Frame, block: Block, depth: DepthBlock, body: AtTerm, done: Pieces | None = None) -> None:
-    """Calls body(frame, block, term) inside loops over all terms but those of the pieces `done`."""
-    left = [position for position in _depth_pieces(depth) if position not in (done or {})]
-    _over_pieces(frame, block, depth, left, lambda f, b, _: body(f, b, term_of(f, depth)))
-
-
-def _over_pieces(
-    frame: Frame, block: Block, depth: DepthBlock, pieces: Sequence[int], body: AtPieces, known: Pieces | None = None
-) -> None:
-    """Calls body(frame, block, bound pieces) inside loops over `pieces` of this block of k."""
-    done = dict(known or {})
-    if not pieces:
-        body(frame, block, done)
-        return
-    position, *rest = pieces
-    size = frame.view.sizes[position]
-    k = frame.writer.variable("k", 0, size - 1)
-    at = frame.writer.axis(k)
-    inner = block.inner({k})
-    _over_pieces(frame.placed({position: at}), inner, depth, rest, body, {**done, position: at})
-    if position == depth.axis:
-        block.loop(inner, k, depth.start, depth.start.shift(depth.step), 1, depth.limit)
-    else:
-        block.loop(inner, k, ZERO, constant(size))

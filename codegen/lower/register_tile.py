@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.contraction_frame import DepthBlock, Frame, lanes_along, least, tail_lanes
-from codegen.lower.pack import operand_value, over_runs, over_terms
+from codegen.lower.depth_loops import over_runs, over_terms
+from codegen.lower.pack import operand_value
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
 
@@ -200,8 +201,8 @@ def _row(frame: Frame, block: Block, panel: Side | None, row: AxisExpr, i: int) 
     if panel is not None:
         base = panel.base.shift(i * panel.element)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator, "splat")
-    pieces = frame.along(view.rows, _existing_row(frame, block, row, i))
-    return lambda f, b, _k: operand_value(f.placed(pieces), 1 - view.vector, b)
+    digits = frame.along(view.rows, _existing_row(frame, block, row, i))
+    return lambda f, b, _k: operand_value(f.placed(digits), 1 - view.vector, b)
 
 
 def _existing_row(frame: Frame, block: Block, row: AxisExpr, i: int) -> AxisExpr:
@@ -223,11 +224,11 @@ def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j:
     at = frame.writer.axis(variable)
     count = tail_lanes(block, [constant(view.n - first) - column], whole=view.n % frame.blocks.nr == 0)
     lanes_here = LaneAxis(variable, count)
-    pieces = frame.along(view.columns, at)
+    digits = frame.along(view.columns, at)
 
     def fetch(f: Frame, body: Block, _k: AxisExpr) -> Value:
         inside = body.inner({variable}, lane_axis=lanes_here)
-        value = operand_value(f.placed(pieces), view.vector, inside)
+        value = operand_value(f.placed(digits), view.vector, inside)
         body.statements += inside.statements
         return value
 

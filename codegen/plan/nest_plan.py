@@ -79,6 +79,11 @@ def loop_names(plan: Plan) -> list[str]:
     return plan.algo_choice.get("nest", "").split()
 
 
+def loop_axes(name: str) -> list[int]:
+    """The output axes that loop "i0i1" runs over."""
+    return [int(each) for each in re.findall(r"i(\d+)", name)]
+
+
 def is_split(plan: Plan) -> bool:
     """Whether the only reduction is cut into parts."""
     return plan.algo_choice.get("reduce") == "split"
@@ -91,7 +96,7 @@ def nest_of(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) 
     names = loop_names(plan)
     found = []
     for name, tile in zip(names, plan.tile, strict=False):
-        axes = [int(each) for each in re.findall(r"i(\d+)", name)]
+        axes = loop_axes(name)
         if "".join(f"i{axis}" for axis in axes) != name or any(axis >= len(shape) for axis in axes):
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")

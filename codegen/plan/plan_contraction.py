@@ -148,7 +148,7 @@ def _dot_possible(view: Contraction) -> bool:
 
 
 def block_k(view: Contraction, most: int) -> int:
-    """Terms per block, about `most`: a whole number of steps of one reduced piece, all pieces inside it whole."""
+    """Terms per block, about `most`: a whole number of steps of one reduced digit, all digits inside it whole."""
     if view.depth <= most:
         return max(view.depth, 1)
     position, inner = block_axis(view, most)

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from codegen.plan.nest_axes import View, reduce_groups, views
-from codegen.plan.nest_plan import TERMS, best_lane, is_split, loop_names, output_groups, scan_axes
+from codegen.plan.nest_plan import TERMS, best_lane, is_split, loop_axes, loop_names, output_groups, scan_axes
 from codegen.plan.plan_check import runs_parallel
 from codegen.where.tails import Steps, tail_axes
+from ir.axis_map import support
 from ir.plan import Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -62,6 +63,8 @@ def _plans(region: Region, core: PolyCore, target: Target) -> Iterator[Plan]:
     for lane in dict.fromkeys([best, *_others(axes, best, shape, core)]):
         if lane is not None:
             yield _along_outputs(region, core, target, shape, axes, lane, threads)
+            if len(axes) > 1 and not scan_axes(core, shape):
+                yield _around_outputs(target, shape, axes, lane, threads)
             if threads and _splits(region, shape, lanes):
                 yield _split(_along_outputs(region, core, target, shape, axes, lane, False), region, core, target)
     carried = [number for number, group in enumerate(axes) if group[0] in scan_axes(core, shape)]
@@ -125,6 +128,16 @@ def _along_outputs(
             [*first, *(each for each in range(rank) if each not in first)],
         )  # fmt: skip
     return _plan(target, axes, order, tiles, extents, bind, Vectorize(_name(axes[lane]), lanes * wide))
+
+
+def _around_outputs(target: Target, shape: tuple[int, ...], axes: list[list[int]], lane: int, threads: bool) -> Plan:
+    """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
+    order = [lane, *(number for number in range(len(axes)) if number != lane)]
+    extents = [math.prod(shape[axis] for axis in axes[number]) for number in order]
+    tiles = list(extents)
+    others = [*range(1, len(order)), 0]
+    bind = _spread(tiles, extents, 0, target.lanes, [False] * len(order), others) if threads else []
+    return _plan(target, axes, order, tiles, extents, bind, Vectorize(_name(axes[lane]), target.lanes))
 
 
 def _along_scan(target: Target, shape: tuple[int, ...], axes: list[list[int]], scan: int, threads: bool) -> Plan:
@@ -247,14 +260,24 @@ def _moves(region: Region, core: PolyCore, plan: Plan, lanes: int) -> float:
     along = plan.vectorize.axis if plan.vectorize else ""
     total = 0.0
     for each in views(region, scope, shape):
-        count = math.prod(each.map.sizes)
-        total += count * _per_point(each, along, len(shape), lanes)
+        total += _times(each, plan) * _per_point(each, along, len(shape), lanes)
     if along == TERMS:
         reductions = sum(let.op.kind == "reduce" for let in region.body)
         total += math.prod(shape) * reductions * _HORIZONTAL_CYCLES
     if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in core.sequential_axes:
         total += math.prod(shape) * _CARRY_CYCLES
     return total
+
+
+def _times(view: View, plan: Plan) -> int:
+    """How many points an access is made at: not at those of inner loops that it does not depend on."""
+    used, times = support(view.map), math.prod(view.map.sizes)
+    for name in reversed(loop_names(plan)):
+        axes = loop_axes(name)
+        if used & set(axes):
+            break
+        times //= math.prod(view.map.sizes[axis] for axis in axes)
+    return times
 
 
 def _per_point(view: View, along: str, rank: int, lanes: int) -> float:
@@ -280,7 +303,7 @@ def _occupancy(plan: Plan, region: Region, target: Target) -> float:
     tasks = 1
     for position, name in enumerate(loop_names(plan)):
         if runs_parallel(plan, f"{name}.o"):
-            extent = math.prod(shape[int(axis)] for axis in name[1:].split("i"))
+            extent = math.prod(shape[axis] for axis in loop_axes(name))
             tasks *= max(1, -(-extent // max(1, plan.tile[position])))
     if is_split(plan):
         tasks = max(tasks, _PARTS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir.axis_expr import AxisExpr, FloorDiv
+from ir.axis_term import sum_text
 from ir.cpu import (
     Assign,
     Bind,
@@ -290,6 +291,8 @@ class _Emitter:
                 assert load.index is not None
                 mask = self._value(load.mask) if load.mask is not None else "eq_imm_bool(1)"
                 return f"eq_gather_{kind}({at}, {self._value(load.index)}, {mask})"
+        if load.mask is not None:
+            return f"eq_load_m_{kind}({at}, {self._value(load.mask)})"
         return f"eq_load_{kind}({at})" if load.count is None else f"eq_load_n_{kind}({at}, {self._count(load.count)})"
 
     def _lanes(self, lanes: Lanes) -> str:
@@ -332,21 +335,16 @@ class _Emitter:
     def _index(self, expr: AxisExpr, lane: int | None = None) -> str:
         """The expression in C; the variable `lane` is advanced by the lane number l. A floor's numerator is never
         negative, so that C's division is one."""
-        pieces: list[str] = []
-        for term, coefficient in expr.terms:
-            if isinstance(term, FloorDiv):
-                inner = self._index(term.expr, lane)
-                bare = len(term.expr.terms) == 1 and inner in (self._place(each, lane) for each in term.expr.axes)
-                text = f"{inner if bare else f'({inner})'} / {term.divisor}"
-                text = text if coefficient == 1 else f"({text})"
-            else:
-                text = self._place(term, lane)
-            sign = "-" if coefficient < 0 else "+"
-            pieces += [sign, text if abs(coefficient) == 1 else f"{abs(coefficient)} * {text}"]
-        if expr.const or not pieces:
-            pieces += ["-" if expr.const < 0 else "+", str(abs(expr.const))]
-        lead = "-" if pieces[0] == "-" else ""
-        return lead + " ".join(pieces[1:])
+        terms = []
+        for term, c in expr.terms:
+            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._place(term, lane)
+            terms.append((c, f"({text})" if isinstance(term, FloorDiv) and c != 1 else text))
+        return sum_text(terms, expr.const, " * ")
+
+    def _floor(self, floor: FloorDiv, lane: int | None) -> str:
+        inner = self._index(floor.expr, lane)
+        bare = len(floor.expr.terms) == 1 and inner in (self._place(each, lane) for each in floor.expr.axes)
+        return f"{inner if bare else f'({inner})'} / {floor.divisor}"
 
     def _place(self, variable: int, lane: int | None) -> str:
         """A variable, advanced by the lane number l where it is `lane`."""

@@ -2,7 +2,7 @@
 
 Pricing runs this on every candidate kernel, so it works on AxisMaps alone: their intervals are exact where the
 verdict needs them. Relations are written as isl maps but isl computes none of them here; the tests hold them, and
-the verdict's claims, against isl (`codegen.isl_flow`).
+the verdict's claims, against isl (`codegen.where.isl_check`).
 """
 
 from __future__ import annotations

@@ -98,6 +98,11 @@ def units() -> dict[str, str]:
                 f"eq_i64 at = eq_load_i64({_at(1, 'i64')}); eq_mask m = eq_load_bool({_at(2, 'bool')});",
                 f"eq_store_{t}({_at(3, t)}, eq_gather_{t}(p[0], at, m));",
             ),
+            _wrap(
+                f"loadm_{t}",
+                f"eq_mask m = eq_load_bool({_at(1, 'bool')});",
+                f"eq_store_{t}({_at(2, t)}, eq_load_m_{t}(p[0], m));",
+            ),
         ]
     for t in ("f16", "bf16"):
         casts.append(_wrap(f"round_{t}", f"eq_store_f32({_at(1, 'f32')}, eq_round_{t}(eq_load_f32({_at(0, 'f32')})));"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from codegen.compile.library import pool_source, vector_prelude
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.lower_contraction import lower_contraction
+from codegen.plan.contraction import contraction_of
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.poly_view_to_poly_core import poly_core
 from ir.cpu_verify import verify
@@ -45,6 +47,7 @@ SKINNY = [
     regions.matmul((), 1, 100, 203, rhs_t=True),
     regions.matmul((), 100, 1, 200),
     regions.matmul((), 3, 50, 2500, rhs_t=True),
+    regions.matmul((), 5, 50, 300, rhs_t=True),
     regions.matvec(40, 50),
     regions.matvec(1000, 37),
 ]
@@ -189,6 +192,41 @@ def test_constants_are_packed_once_and_leave_the_kernel() -> None:
     assert lowered.args == ("X", packed.name, "Y")
 
 
+def test_a_channels_last_convolution_sums_channel_runs() -> None:
+    """Terms go in the image's memory order, so that the channels of a pixel are packed as they lie."""
+    n, h, w, c, o = 1, 9, 10, 19, 24
+    over, out = (n, h, w, o, c, 3, 3), (n, h, w, o)
+    image = regions.read("X", over, "i0", "i1 + i5 - 1", "i2 + i6 - 1", "i4", pad={1: h, 2: w})
+    body = [regions.contraction("C", over, 3, image, regions.read("W", over, "i3", "i4", "i5", "i6"))]
+    inputs = [regions.buffer("X", (n, h, w, c)), regions.buffer("W", (o, c, 3, 3), constant=True)]
+    region = regions.region("nhwc", inputs, body, out)
+    view = contraction_of(region, poly_core(region))
+    assert view is not None
+    assert view.roles.named(view.k) == ("r1", "r2", "r0")
+    cases = [(region, plan) for plan in various(region)]
+    built = Built(cases)
+    for i in range(len(cases)):
+        assert_plays(built, i, values_of(region))
+    assert "eq_strided" not in c_text(built.lowered[0].kernel)
+
+
+def test_scratch_is_not_on_the_stack() -> None:
+    """A thread with a small stack runs what works in megabytes."""
+    region = regions.matmul((), 500, 600, 2000)
+    plan = plans_of(region)[0][0]
+    built, inputs = Built([(region, plan)]), values_of(region)
+    assert built.lowered[0].kernel.workspace.private > 1 << 20
+    found: list[dict[str, Array]] = []
+    before = threading.stack_size(256 << 10)
+    try:
+        caller = threading.Thread(target=lambda: found.append(built.call(0, inputs)))
+        caller.start()
+        caller.join()
+    finally:
+        threading.stack_size(before)
+    np.testing.assert_array_equal(found[0]["Y"], built.call(0, inputs)["Y"])
+
+
 def test_regions_that_are_no_single_contraction_have_no_plan() -> None:
     for region in (regions.pointwise(), regions.conv_then_pool(), regions.row_reduce()):
         assert plans_of(region) == []
@@ -233,6 +271,7 @@ def test_no_access_leaves_its_buffer(tmp_path: Path) -> None:
     """The kernels under the address sanitizer, on buffers of the exact size."""
     chosen = [MATMULS[1], MATMULS[3], SKINNY[1], EMPTY[0], CONVS[2], CONVS[4], CONVS[6], FUSED[3], TYPES[6]]
     cases = [(region, various(region)[0]) for region in chosen]
+    cases += [(SKINNY[4], plan) for plan in various(SKINNY[4])]
     text = _sanitized_program(cases)
     source, program = tmp_path / "all.c", tmp_path / "all"
     source.write_text(text)

@@ -4,7 +4,7 @@
      eq_load_n_D(p, n)         the first n, rest 0     eq_store_n_D(p, v, n)     0 <= n <= EQ_VL
      eq_splat_D(p)             one element, all lanes  eq_stream_D(p, v)         past the caches; p aligned
      eq_strided_D(p, s, n)     p[0], p[s], … n of them eq_store_strided_D(p, s, v, n)
-     eq_gather_D(p, i, m)      p[i] where m, else 0
+     eq_gather_D(p, i, m)      p[i] where m, else 0    eq_load_m_D(p, m)         p[lane] where m, else 0
 
    No lane that is switched off touches memory, and no pointer need be aligned unless said. Strides and
    indices count elements. Moves are written once per width (8, 16, 32, 64 bits); types only decode. */
@@ -68,6 +68,10 @@ EQ_MOVE_LANES(64)
   EQ_FN eq_i##W eq_move_gather_##W(const void *p, eq_i64 index, eq_mask m) {                           \
     return eq_lanes_gather_##W(p, index, m);                                                           \
   }
+#define EQ_MASK_LANES(W)                                                                               \
+  EQ_FN eq_i##W eq_move_load_m_##W(const void *p, eq_mask m) {                                         \
+    return eq_lanes_gather_##W(p, eq_iota_i64(0, 1), m);                                               \
+  }
 EQ_GATHER_LANES(8)
 EQ_GATHER_LANES(16)
 
@@ -91,7 +95,8 @@ EQ_FN uint32_t eq_bits_mask(eq_mask m) {
   }
 #define EQ_TAIL(W)                                                                                            \
   EQ_FN eq_i##W eq_move_load_n_##W(const void *p, int n) { return eq_masked_load_##W(p, eq_bits_first(n)); }  \
-  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) { eq_masked_store_##W(p, v, eq_bits_first(n)); }
+  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) { eq_masked_store_##W(p, v, eq_bits_first(n)); }  \
+  EQ_FN eq_i##W eq_move_load_m_##W(const void *p, eq_mask m) { return eq_masked_load_##W(p, eq_bits_mask(m)); }
 EQ_TAIL_MASKED(8, eq_i8, "vmovdqu8")
 EQ_TAIL_MASKED(16, eq_i16, "vmovdqu16")
 EQ_TAIL_MASKED(32, eq_i32, "vmovdqu32")
@@ -99,10 +104,11 @@ EQ_TAIL_MASKED(64, eq_i64h, "vmovdqu64")
 EQ_TAIL(8)
 EQ_TAIL(16)
 EQ_TAIL(32)
-EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) {
-  uint32_t bits = eq_bits_first(n);
+EQ_FN eq_i64 eq_move_load_bits_64(const void *p, uint32_t bits) {
   return (eq_i64){eq_masked_load_64(p, bits & 255), eq_masked_load_64((const char *)p + 64, bits >> 8)};
 }
+EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) { return eq_move_load_bits_64(p, eq_bits_first(n)); }
+EQ_FN eq_i64 eq_move_load_m_64(const void *p, eq_mask m) { return eq_move_load_bits_64(p, eq_bits_mask(m)); }
 EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
   uint32_t bits = eq_bits_first(n);
   eq_masked_store_64(p, v.lo, bits & 255), eq_masked_store_64((char *)p + 64, v.hi, bits >> 8);
@@ -142,10 +148,14 @@ EQ_TAIL_LANES(8)
 EQ_TAIL_LANES(16)
 EQ_FN eq_i32 eq_move_load_n_32(const void *p, int n) { return eq_masked_load_32(p, eq_first(n)); }
 EQ_FN void eq_move_store_n_32(void *p, eq_i32 v, int n) { eq_masked_store_32(p, v, eq_first(n)); }
-EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) {
-  eq_i64 m = eq_widen(eq_first(n));
-  return (eq_i64){eq_masked_load_64(p, m.lo), eq_masked_load_64((const char *)p + 32, m.hi)};
+EQ_FN eq_i32 eq_move_load_m_32(const void *p, eq_mask m) { return eq_masked_load_32(p, m); }
+EQ_FN eq_i64 eq_move_load_m_64(const void *p, eq_mask m) {
+  eq_i64 wide = eq_widen(m);
+  return (eq_i64){eq_masked_load_64(p, wide.lo), eq_masked_load_64((const char *)p + 32, wide.hi)};
 }
+EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) { return eq_move_load_m_64(p, eq_first(n)); }
+EQ_MASK_LANES(8)
+EQ_MASK_LANES(16)
 EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
   eq_i64 m = eq_widen(eq_first(n));
   eq_masked_store_64(p, v.lo, m.lo), eq_masked_store_64((char *)p + 32, v.hi, m.hi);
@@ -160,6 +170,10 @@ EQ_TAIL_LANES(32)
 EQ_TAIL_LANES(64)
 EQ_GATHER_LANES(32)
 EQ_GATHER_LANES(64)
+EQ_MASK_LANES(8)
+EQ_MASK_LANES(16)
+EQ_MASK_LANES(32)
+EQ_MASK_LANES(64)
 #endif
 
 /* Streaming stores: for outputs that will not be read soon. p is aligned to the register part it stores. */
@@ -248,6 +262,7 @@ EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return EQ_TO(eq_i8, m) & 1; }
 #define EQ_STORAGE(D, V, W, decode, encode)                                                                  \
   EQ_FN V eq_load_##D(const void *p) { return decode(eq_move_load_##W(p)); }                                 \
   EQ_FN V eq_load_n_##D(const void *p, int n) { return decode(eq_move_load_n_##W(p, n)); }                   \
+  EQ_FN V eq_load_m_##D(const void *p, eq_mask m) { return decode(eq_move_load_m_##W(p, m)); }               \
   EQ_FN V eq_splat_##D(const void *p) { return decode(eq_move_splat_##W(p)); }                               \
   EQ_FN V eq_strided_##D(const void *p, ptrdiff_t s, int n) { return decode(eq_move_apart_##W(p, s, n)); }   \
   EQ_FN V eq_gather_##D(const void *p, eq_i64 i, eq_mask m) { return decode(eq_move_gather_##W(p, i, m)); }  \
