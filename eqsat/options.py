@@ -16,12 +16,13 @@ COST_MODELS = {"roofline": ALL_TERMS}
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Limits of saturation: e-nodes and iterations per phase, and seconds of wall clock (None: no limit).
+    """Limits of saturation: e-nodes in all, iterations per phase, and seconds of wall clock (None: no limit).
 
-    A stop by the wall clock is flagged in `program.stats`, since it may differ from run to run.
+    A stop at a limit is a warning in `program.diagnostics`: what was found until then is used. One by the wall clock
+    may differ from run to run.
     """
 
-    nodes: int = 400_000
+    nodes: int = 120_000
     iterations: int = 200
     seconds: float | None = None
 

@@ -30,7 +30,7 @@ from eqsat.pricing import PlanPricer
 from eqsat.program import Program
 from eqsat.saturate import saturate
 from eqsat.stats import Stats
-from eqsat.targets import cpu_target
+from eqsat.targets import cpu_target, gpu_target
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.module import Call, Module
 from ir.pricer import Price
@@ -112,7 +112,7 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         artifact=found,
         kernels=tuple(map(_report, running, found.prices, (launch.function for launch in found.table.launches))),
         seconds=dict(clock.seconds),
-        notes=(*bound.notes, *notes, *library.diagnostics),
+        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *library.diagnostics),
         executable=executable,
         library=library,
         features=restricted(machine(), found.target.arch).features,
@@ -141,9 +141,11 @@ def load_stored(path: Path, threads: int | None) -> Program:
 
 def find_target(wanted: str | Target) -> Target:
     """The target by name; "auto" is this machine's CPU."""
+    if isinstance(wanted, str) and wanted.startswith("sm"):
+        wanted = gpu_target(wanted)
     if isinstance(wanted, Target):
         if wanted.is_gpu:
-            fail(Kind.NO_DEVICE, "target", f"no code generator for {wanted.arch} in this version", hint="cpu")
+            fail(Kind.NO_DEVICE, "target", f"this version writes no kernels for {wanted.arch}", hint='"cpu"')
         restricted(machine(), wanted.arch)
         return wanted
     if wanted not in ("auto", "cpu"):

@@ -15,11 +15,14 @@ from eqsat.egraph_read import read_view
 from eqsat.egraph_view import EGraphView
 from eqsat.options import Budget
 from eqsat.tiny_to_term import computed, tiny_to_terms
+from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.rule import Exactness, Rule
 from ir.term import CTORS, Analysis, App
 from ir.tiny import Graph
 from rules import PHASES
 from rules import analyses as known
+
+STAGE = "saturate"
 
 
 class Stop(StrEnum):
@@ -58,6 +61,24 @@ class SaturationStats(msgspec.Struct, frozen=True):
     @property
     def deterministic(self) -> bool:
         return all(phase.stop is not Stop.TIME_LIMIT for phase in self.phases)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """A word on every phase that a limit ended."""
+        return tuple(
+            note(
+                Kind.RESOURCE_EXCEEDED,
+                STAGE,
+                f"stopped at the {phase.stop.replace('_', ' ')}; the program is right, a better one may be missed"
+                + (", and another run may differ" if phase.stop is Stop.TIME_LIMIT else ""),
+                severity=Severity.WARNING,
+                families=phase.families,
+                nodes=phase.nodes,
+                iterations=phase.iterations,
+            )
+            for phase in self.phases
+            if phase.stop is not Stop.SATURATED
+        )
 
     @property
     def seconds(self) -> float:
