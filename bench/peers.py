@@ -27,6 +27,8 @@ from bench.cases import Case, cases
 RESULTS = Path(__file__).parent / "results"
 TARGET_SECONDS = 0.02
 """A sample runs the case as often as fits into this time."""
+PAUSE_SECONDS = 0.05
+"""Between turns: a peer's threads spin for a while after its run, and would take a core from the next system."""
 
 
 def worker(name: str, system: str, threads: int, pipe: Connection) -> None:
@@ -37,6 +39,7 @@ def worker(name: str, system: str, threads: int, pipe: Connection) -> None:
     run()
     repeats = max(1, int(TARGET_SECONDS / max(time.perf_counter() - start, 1e-7)))
     while pipe.recv():
+        run()
         start = time.perf_counter()
         for _ in range(repeats):
             run()
@@ -51,6 +54,7 @@ def measure(case: Case, threads: int, rounds: int) -> dict[str, float]:
         samples: dict[str, list[float]] = {system: [] for system in pipes}
         for _ in range(rounds):
             for system, pipe in pipes.items():
+                time.sleep(PAUSE_SECONDS)
                 pipe.send(True)
                 samples[system].append(pipe.recv())
         for pipe in pipes.values():
