@@ -20,8 +20,8 @@ from codegen.compile.machine import machine
 from codegen.compile.peaks import measure_peaks
 from ir.plan import Plan
 from ir.region import Region
-from tests import regions
 from tests.codegen.contraction_runs import Array, Built, plans_of
+from tests.support import regions
 
 RESNET50 = [
     # channels in, size, channels out, kernel, stride

@@ -47,7 +47,7 @@ def page() -> str:
         region=call.region,
         indexbook=_json(facts.book.to_dump()),
         poly_view=_json(facts.view.to_dump()),
-        poly_core=_json(_verdicts(facts.core.to_dump())),
+        poly_core=_json(_verdicts(facts.report.to_dump())),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
         plan=_json(to_builtins(price.plan)),

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from codegen.compile import doctor
@@ -14,8 +13,8 @@ from eqsat import __version__, pipeline
 from eqsat.clock import Progress
 from eqsat.compiled import Compiled
 from eqsat.cost import Terms
-from eqsat.model import BoundModel, read_model
-from eqsat.options import Budget, checked_options, checked_threads
+from eqsat.model import BoundModel, Model, read_model
+from eqsat.options import Budget, check_switches, checked_options, checked_path, checked_threads
 from eqsat.program import Program
 from eqsat.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind
@@ -48,7 +47,8 @@ def optimize_and_compile(
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
         rules: the families to use; None is all of them.
-        exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range".
+        exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
+            order in which floats are summed.
         extractor: "pareto", "greedy" or "tree".
         cost_model: "roofline" (§11), or the terms of it that count.
         budget: limits of saturation.
@@ -61,6 +61,7 @@ def optimize_and_compile(
     Raises:
         EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
     """
+    check_switches(progress, verify=verify, strict=strict, cache=cache)
     options = checked_options(rules, exactness, extractor, cost_model, budget)
     chosen = pipeline.find_target(target)
     workers = checked_threads(threads, chosen.units)
@@ -75,13 +76,20 @@ def optimize_and_compile(
     def specialise(sizes: Mapping[str, int]) -> Compiled:
         return compiled(model.bind(sizes, strict))
 
+    bound = _bound_or_free(model, strict)
+    if isinstance(bound, BoundModel):
+        return Program(model, specialise, workers, {(): compiled(bound)})
+    return Program(model, specialise, workers, {}, bound)
+
+
+def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
+    """The model at the sizes that are known, or the sizes that a call must tell."""
     try:
-        bound = model.bind(model.infer({}), strict)
+        return model.bind(model.infer({}), strict)
     except EqsatError as error:
         if error.kind is not Kind.UNBOUND_DIM:
             raise
-        return Program(model, specialise, workers, None, error.diagnostics[0].details.get("missing", ()))
-    return Program(model, specialise, workers, compiled(bound))
+        return tuple(error.diagnostics[0].details.get("missing", ()))
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
@@ -90,7 +98,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
     Raises:
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
-    return pipeline.load_stored(Path(path), threads)
+    return pipeline.load_stored(checked_path(path), threads)
 
 
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:

@@ -35,7 +35,7 @@ def family_of(arrays: Iterable[Any]) -> Family:
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
     """The sizes of an argument. Raises EqsatError, InputMismatch, for a device array or for what is no array."""
-    return tuple(value.shape) if _is_tensor(value) else _as_numpy(name, value).shape
+    return tuple(value.shape) if _is_tensor(value) else as_numpy(name, value).shape
 
 
 def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:
@@ -48,7 +48,7 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
     Raises:
         EqsatError: InputMismatch for another dtype or shape, for a device array, or for what is no array.
     """
-    array = _as_numpy(name, value)
+    array = as_numpy(name, value)
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
         array = _converted(name, value, array, wanted)
     if array.dtype != wanted.numpy:
@@ -91,7 +91,7 @@ def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.n
     Raises:
         EqsatError: InputMismatch unless it is a writable, contiguous CPU array of that dtype and shape.
     """
-    array = _as_numpy(name, out)
+    array = as_numpy(name, out)
     fits = array.dtype == wanted.numpy and array.shape == shape
     flags = array.flags
     if not (fits and flags.c_contiguous and flags.writeable and flags.aligned and _shares_memory(out, array)):
@@ -105,13 +105,20 @@ def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.n
     return array
 
 
-def _as_numpy(name: str, value: Any) -> np.ndarray:
-    """The value in the dtype that it has by itself, without a copy where its memory can be shared."""
+def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
+    """The value in the dtype that it has by itself, without a copy where its memory can be shared.
+
+    Raises:
+        EqsatError: InputMismatch for what is no array, for an array on a device, and for one that says more than its
+            elements: a mask, or a gradient that would be lost.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        fail(Kind.INPUT_MISMATCH, stage, "a masked array would lose its mask", at=name, hint="array.filled(value)")
     if isinstance(value, np.ndarray):
         return value
     try:
         if _is_tensor(value):
-            return _from_tensor(name, value)
+            return _from_tensor(name, value, stage)
         _refuse_device(name, value)
         if isinstance(value, bool | int | float | list | tuple | np.generic) or hasattr(value, "__array__"):
             return np.asarray(value)
@@ -120,8 +127,8 @@ def _as_numpy(name: str, value: Any) -> np.ndarray:
     except EqsatError:
         raise
     except Exception as error:  # a foreign library's conversion may fail in any way
-        fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} that makes no array: {error}", at=name)
-    fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} is not an array", at=name)
+        fail(Kind.INPUT_MISMATCH, stage, f"a {type(value).__name__} that makes no array: {error}", at=name)
+    fail(Kind.INPUT_MISMATCH, stage, f"a {type(value).__name__} is not an array", at=name)
 
 
 def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
@@ -135,8 +142,12 @@ def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.
         fail(Kind.INPUT_MISMATCH, STAGE, f"does not convert to {wanted}: {error}", at=name)
 
 
-def _from_tensor(name: str, tensor: Any) -> np.ndarray:
+def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
     import torch
+
+    if tensor.requires_grad and torch.is_grad_enabled():
+        hint = "tensor.detach(), or call inside torch.no_grad()"
+        fail(Kind.INPUT_MISMATCH, stage, "the tensor requires a gradient, and programs have none", at=name, hint=hint)
 
     if tensor.device.type != "cpu":
         _device_array(name, f"torch tensor on {tensor.device}")
@@ -146,7 +157,7 @@ def _from_tensor(name: str, tensor: Any) -> np.ndarray:
     return np.asarray(plain.numpy())
 
 
-def _refuse_device(name: str, value: Any) -> None:
+def _refuse_device(name: str | None, value: Any) -> None:
     """Raise for an array that the host cannot read."""
     on_device = hasattr(value, "__cuda_array_interface__")
     if hasattr(value, "__dlpack_device__"):
@@ -155,7 +166,7 @@ def _refuse_device(name: str, value: Any) -> None:
         _device_array(name, f"{type(value).__module__}.{type(value).__name__} on a device")
 
 
-def _device_array(name: str, what: str) -> NoReturn:
+def _device_array(name: str | None, what: str) -> NoReturn:
     fail(
         Kind.INPUT_MISMATCH,
         STAGE,

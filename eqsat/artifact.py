@@ -16,6 +16,7 @@ import msgspec
 
 from eqsat.model import BoundModel
 from eqsat.options import Options
+from eqsat.selection import Selection
 from eqsat.stats import Stats
 from ir.atomic_file import write_atomically
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, note
@@ -31,8 +32,8 @@ PACKAGES = ("ir", "rules", "eqsat", "codegen")
 class Artifact(msgspec.Struct, frozen=True):
     """Everything but the model's own names, the constants and the machine code.
 
-    tiny: the bound graph's JSON. prices: one per run-time call. units: C translation units by name; kernels: the
-    text of each kernel by function name.
+    tiny: the bound graph's JSON. prices, selections: one per run-time call. units: C translation units by name;
+    kernels: the text of each kernel by function name.
     """
 
     target: Target
@@ -40,6 +41,7 @@ class Artifact(msgspec.Struct, frozen=True):
     tiny: dict[str, Any]
     module: Module
     prices: tuple[Price, ...]
+    selections: tuple[Selection, ...]
     table: LaunchTable
     units: dict[str, str]
     kernels: dict[str, str]

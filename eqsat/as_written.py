@@ -58,4 +58,4 @@ class _Search:
 
 def _size(tree: Tree) -> tuple[int, int, int]:
     """Operations, the places it reads, age."""
-    return len(tree.work), len(tree.reads), tree.serial
+    return tree.ops, len(tree.reads), tree.serial

@@ -15,7 +15,7 @@ from itertools import product, zip_longest
 import msgspec
 
 from eqsat.egraph_view import EGraphView, ENode
-from eqsat.kernel_tree import VIEWS, Forest, Tree, buffer_of, inline_classes
+from eqsat.kernel_tree import VIEWS, Forest, Tree, class_arguments, inline_classes
 from eqsat.read_facts import ReadFacts
 from ir.term import Sort
 
@@ -92,8 +92,8 @@ class Enumeration:
     def _is_stale(self, read: int, reader: int | None = None) -> bool:
         """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
         successor = self._reads.successor(read)
-        if successor is None:
-            return False
+        if successor is None or reader is None:
+            return successor is not None
         while successor is not None and successor != reader:
             successor = self._reads.successor(successor)
         return successor is None
@@ -192,10 +192,10 @@ class Enumeration:
             stored = [buffer for buffer in stored if self._reads.costs_a_kernel(buffer)]
         if self._constant.issuperset(tree.reads):
             computed = sum(buffer not in self._given for buffer in tree.reads)
-            return 0, computed, tree.flops, len(tree.work), tree.serial
+            return 0, computed, tree.flops, tree.ops, tree.serial
         time = self._bound(tree.flops, sum(tree.reads.values()) + written) + sum(map(self._storing, stored))
         stale = any(map(self._is_stale, tree.reads))
-        return 1 + stale, time, tree.flops, len(tree.work), tree.serial
+        return 1 + stale, time, tree.flops, tree.ops, tree.serial
 
     def _storing(self, buffer: int) -> float:
         """The least time to write a buffer and read it again, by a kernel more."""
@@ -229,16 +229,11 @@ def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[in
         for node in nodes:
             if node.ctor not in ("Input", *VIEWS):
                 waiting.append((each, node))
-                for kid in _class_arguments(view, node):
+                for kid in class_arguments(view, node):
                     needs.setdefault(kid, []).append((each, node))
     while waiting:
         each, node = waiting.pop()
-        if each not in known and all(kid in known for kid in _class_arguments(view, node)):
+        if each not in known and all(kid in known for kid in class_arguments(view, node)):
             known.add(each)
             waiting.extend(needs.get(each, ()))
     return frozenset(each for each in known if view.sorts[each].value == "Buf")
-
-
-def _class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
-    buffer = buffer_of(node)
-    return (*(() if buffer is None else (buffer,)), *inline_classes(view, node))

@@ -13,10 +13,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
 import typer
 
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
     from eqsat.program import Program
@@ -29,7 +30,7 @@ class _Verbs(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except EqsatError as error:
-            typer.echo(error, err=True)
+            typer.echo(EqsatError(map(_advised, error.diagnostics)), err=True)
             raise typer.Exit(1) from None
 
 
@@ -93,7 +94,7 @@ def run(
 ) -> None:
     """Run a model once, on given or random inputs."""
     program = _program(model, dim, target, exactness, threads)
-    results = program(**(program.random_inputs(seed) if inputs is None else _arrays(inputs)))
+    results = program(program.random_inputs(seed) if inputs is None else _arrays(inputs))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
         shown = np.array2string(array, threshold=16, edgeitems=3)
@@ -106,10 +107,23 @@ def run(
 
 @app.command()
 def explain(
-    model: Model, dim: Dims = None, target: Target = "auto", exactness: Exactness = "rounding", threads: Threads = None
+    model: Model,
+    dim: Dims = None,
+    as_json: Annotated[bool, typer.Option("--json", help="the same as JSON")] = False,
+    target: Target = "auto",
+    exactness: Exactness = "rounding",
+    threads: Threads = None,
 ) -> None:
-    """Per kernel: its uops, the rules that built it, its plan, its price."""
-    typer.echo(_program(model, dim, target, exactness, threads).explain())
+    """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much."""
+    from rich.console import Console
+
+    program = _program(model, dim, target, exactness, threads)
+    if as_json:
+        typer.echo(json.dumps(program.explained(), indent=2))
+    elif (console := Console(highlight=False)).is_terminal:
+        console.print(program.explanation())
+    else:
+        typer.echo(program.explain(), nl=False)
 
 
 @app.command()
@@ -126,7 +140,7 @@ def bench(
     from eqsat.explain import kernel_table, micros, rendered
 
     program = _program(model, dim, target, exactness, threads)
-    reports = program.profile(*program.random_inputs(seed).values(), repeats=repeats)
+    reports = program.profile(program.random_inputs(seed), repeats=repeats)
     measured = micros(sum(report.measured_ns or 0 for report in reports))
     typer.echo(rendered(kernel_table(reports)), nl=False)
     typer.echo(f"total: {micros(program.cost)} estimated, {measured} measured (sum of medians of {repeats} runs)")
@@ -142,7 +156,7 @@ def check(
     threads: Threads = None,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
-    for name, error in _program(model, dim, target, exactness, threads).verify(seed).items():
+    for name, error in _program(model, dim, target, exactness, threads).verify(seed=seed).items():
         typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
 
@@ -197,12 +211,22 @@ def _program(model: str, dim: list[str] | None, target: str, exactness: str, thr
     return program
 
 
+def _advised(diagnostic: Diagnostic) -> Diagnostic:
+    """What to try, in words of the command line."""
+    missing = diagnostic.details.get("missing", ())
+    if diagnostic.kind is not Kind.UNBOUND_DIM or not missing:
+        return diagnostic
+    return msgspec.structs.replace(diagnostic, hint=" ".join(f"-d {name}=SIZE" for name in missing))
+
+
 def _dims(given: list[str] | None) -> dict[str, int]:
     sizes = {}
     for each in given or ():
         name, equals, size = each.partition("=")
         if not (name and equals and size.isdecimal()):
             raise typer.BadParameter(f"{each!r} is not NAME=SIZE", param_hint="--dim")
+        if name in sizes:
+            raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
         sizes[name] = int(size)
     return sizes
 
@@ -267,7 +291,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        fail(Kind.INPUT_MISMATCH, "write", f"cannot write the file: {error}", at=str(path))
+        fail(Kind.INVALID_OPTION, "write", f"cannot write the file: {error}", at=str(path))
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from eqsat.artifact import Artifact
 from eqsat.dump import Stages
 from eqsat.model import BoundModel
+from eqsat.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 
@@ -41,7 +42,8 @@ class Library(Protocol):
 
 
 class KernelReport(msgspec.Struct, frozen=True):
-    """One kernel launch. `function` names its text in `program.source()`; times are in ns, sizes in bytes."""
+    """One kernel launch. `function` names its text in `program.source()`; times are in ns, sizes in bytes; `selection`
+    says which other candidates there were for its output."""
 
     name: str
     function: str
@@ -54,6 +56,7 @@ class KernelReport(msgspec.Struct, frozen=True):
     bound: str
     estimated_ns: float
     measured_ns: float | None = None
+    selection: Selection = UNCONTESTED
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,11 @@ def greedy(problem: Problem) -> tuple[int, ...] | None:
 
 def tree(problem: Problem) -> tuple[int, ...] | None:
     """The least sum along every path, as if no kernel were shared: what an e-graph's usual extractor does."""
+    return resolve(problem, sorted(index for _, index in cheapest_writers(problem).values()))
+
+
+def cheapest_writers(problem: Problem) -> dict[int, tuple[float, int]]:
+    """Buffer → the least sum along every path to it, in ns, and the column that writes it there."""
     best: dict[int, tuple[float, int]] = {}
 
     def improve(buffer: int) -> bool:
@@ -103,7 +108,7 @@ def tree(problem: Problem) -> tuple[int, ...] | None:
         return best.get(buffer) != before
 
     _to_fixpoint(problem, improve)
-    return resolve(problem, sorted(index for _, index in best.values()))
+    return best
 
 
 def shuffled(problem: Problem, rng: random.Random) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""Every stage of a compiled program as JSON-ready data or text, computed when it is asked for."""
+"""Every stage of a compiled program as plain JSON values, the C as text, computed when it is asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eqsat.egraph_view import EGraphView
 from eqsat.model import BoundModel
 from ir.diagnostics import Kind, fail
 from ir.indexbook import IndexBook
-from ir.poly_core import PolyCore
+from ir.poly_report import PolyReport
 from ir.poly_view import PolyView
 from ir.region import Region
 from ir.serde import to_builtins
@@ -20,9 +20,9 @@ STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_v
 
 
 def check_stage(stage: str) -> None:
-    """Raises EqsatError, UnsupportedOp, for the name of no stage."""
-    if stage not in STAGES:
-        fail(Kind.UNSUPPORTED_OP, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+    """Raises EqsatError, InvalidOption, for the name of no stage."""
+    if not isinstance(stage, str) or stage not in STAGES:
+        fail(Kind.INVALID_OPTION, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
 
 
 class Facts(Protocol):
@@ -31,7 +31,7 @@ class Facts(Protocol):
     @property
     def book(self) -> IndexBook: ...
     @property
-    def core(self) -> PolyCore: ...
+    def report(self) -> PolyReport: ...
     @property
     def view(self) -> PolyView: ...
 
@@ -52,13 +52,13 @@ class Stages:
         self._analyse = analyse
 
     def __call__(self, stage: str) -> Any:
-        """The dump. Raises EqsatError, UnsupportedOp, for a stage that this program did not go through."""
+        """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
         check_stage(stage)
         return getattr(self, f"_{stage}")()
 
     def _frontend(self) -> Any:
         if self._bound.frontend is None:
-            fail(Kind.UNSUPPORTED_OP, "dump", "the program was given as Tiny IR: it has no frontend stage")
+            fail(Kind.INVALID_OPTION, "dump", "the program was given as Tiny IR: it has no frontend stage")
         return json.loads(self._bound.frontend.to_json())
 
     def _tiny(self) -> Any:
@@ -78,12 +78,15 @@ class Stages:
         return to_json(self.egraph())
 
     def _module(self) -> Any:
-        return to_builtins(self._artifact.module)
+        from ir.module_dump import dump_module
+
+        module = self._artifact.module
+        return dump_module(module, {region.name: self._patterns(region) for region in module.regions})
 
     def _region(self) -> Any:
         from ir.region_dump import dump_region
 
-        return {region.name: dump_region(region) for region in self._regions}
+        return {region.name: {"region": dump_region(region, self._patterns(region))} for region in self._regions}
 
     def _indexbook(self) -> Any:
         return {region.name: self._analyse(region).book.to_dump() for region in self._regions}
@@ -92,7 +95,7 @@ class Stages:
         return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
 
     def _poly_core(self) -> Any:
-        return {region.name: self._analyse(region).core.to_dump() for region in self._regions}
+        return {region.name: self._analyse(region).report.to_dump() for region in self._regions}
 
     def _plan(self) -> Any:
         running = [call.region.name for call in self._artifact.module.calls if call.when == "run"]
@@ -103,6 +106,11 @@ class Stages:
 
     def _c(self) -> str:
         return "\n".join(self._artifact.kernels.values())
+
+    def _patterns(self, region: Region) -> dict[str, str]:
+        """What each contraction of a region is."""
+        blocks = self._analyse(region).view.blocks
+        return {block.name: block.attrs.pattern for block in blocks if block.attrs is not None}
 
     @property
     def _regions(self) -> list[Region]:

@@ -7,10 +7,10 @@ a global. The global `$call` is the one Python function that primitives go throu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ir.rule import Clause, Condition, Equal, Rule
-from ir.term import Analysis, App, Ctor, Fact, Prim, Sort, Term, Var, sort_of
+from ir.term import Analysis, App, Ctor, Fact, Prim, Pure, Sort, Term, Var, is_op, sort_of, subterms
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
@@ -42,14 +42,17 @@ def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> li
     return lines
 
 
-def rule_text(rule: Rule, ruleset: str) -> str:
-    """One egglog rule: match and compute in the body; build, union and witness in the head."""
+def rule_text(rule: Rule, ruleset: str, parts: Sequence[Analysis] = ()) -> str:
+    """One egglog rule: match and compute in the body; build, union and witness in the head.
+
+    parts: what holds for the ops that this rule builds as parts of its result.
+    """
     body = _Body()
     body.facts.append(f"(= ?root {body.text(rule.lhs)})")
     for condition in rule.when:
         body.require(condition)
     head: list[str] = []
-    result = _build(rule.rhs, body, head, rule.name)
+    result = _build(rule.rhs, body, head, rule.name, parts)
     actions = " ".join([*head, f"(union ?root {result})"])
     return f'(rule ({" ".join(body.facts)}) ({actions}) :ruleset {ruleset} :name "{rule.name}")'
 
@@ -66,9 +69,16 @@ def clause_text(clause: Clause) -> str:
     return f"(rule ({' '.join(body.facts)}) ({action}) :ruleset {ANALYSES})"
 
 
-def load_text(index: int, term: App, indices: Mapping[str, int]) -> str:
-    """`term` becomes the buffer number `index`; its variables are buffers loaded before."""
-    return f"(set ({LOADED} {index}) {_ground(term, indices)})"
+def load_text(index: int, term: App, indices: Mapping[str, int], parts: Sequence[Analysis] = ()) -> Iterator[str]:
+    """`term` becomes the buffer number `index`; its variables are buffers loaded before; `parts` hold for the ops
+    below the one that gives its value."""
+    yield f"(set ({LOADED} {index}) {_ground(term, indices)})"
+    value = term.args[0]
+    if isinstance(value, App) and value.ctor is Pure:
+        value = value.args[0]
+    for each in subterms(term):
+        if is_op(each) and each != value:
+            yield from (f"({part.name} {_ground(each, indices)})" for part in parts if each.ctor.result is part.over)
 
 
 def mark_text(analysis: Analysis, index: int) -> str:
@@ -150,11 +160,14 @@ class _Body:
         return " ".join(map(self.text, terms))
 
 
-def _build(term: Term, body: _Body, head: list[str], rule: str) -> str:
+def _build(term: Term, body: _Body, head: list[str], rule: str, parts: Sequence[Analysis]) -> str:
     """Write the actions that build `term`, children first, each with its witness; the text that names it."""
     if not isinstance(term, App):
         return body.text(term)
-    args = " ".join(_build(arg, body, head, rule) for arg in term.args)
+    built = [_build(arg, body, head, rule, parts) for arg in term.args]
+    for name, arg in zip(built, term.args, strict=True):
+        head.extend(f"({part.name} {name})" for part in parts if is_op(arg) and arg.ctor.result is part.over)
+    args = " ".join(built)
     name = f"built{len(head)}"
     head.append(f"(let {name} ({term.ctor.name} {args}))")
     head.append(f'({witness(term.ctor.name)} {args} "{rule}")')

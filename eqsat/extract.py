@@ -14,9 +14,13 @@ from typing import NoReturn
 
 from eqsat.as_written import as_written
 from eqsat.candidates import DEFAULT, Enumeration, Limits, constant_classes
+from eqsat.choice import Choice, Priced
 from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, greedy, shuffled
 from eqsat.egraph_view import EGraphView
 from eqsat.kernel_tree import Tree, structure
+from eqsat.one_rounding import Roundings, consistent
+from eqsat.rivals import Contest
+from eqsat.selection import UNCONTESTED, Selection
 from eqsat.term_to_region import region_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.pricer import Price, Pricer, Rejected
@@ -38,6 +42,7 @@ class Kernel:
     buffer    the Buf class it writes; `reads` those it reads, in the order of the region's inputs
     region    shared by all kernels that differ only in what they are applied to
     price     of its best plan; None for a kernel that runs once, when the program is built
+    selection what else could have written the buffer, where that was asked for
     """
 
     buffer: int
@@ -45,19 +50,11 @@ class Kernel:
     reads: tuple[int, ...]
     region: Region
     price: Price | None
+    selection: Selection = UNCONTESTED
 
     @property
     def time_ns(self) -> float:
         return self.price.time_ns if self.price else 0.0
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A candidate that cannot be one kernel: its region's name, the buffer it would write, and why."""
-
-    region: str
-    buffer: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,6 @@ class Cover:
     outputs: tuple[tuple[str, int], ...]
     names: Mapping[int, str]
     constants: frozenset[int]
-    refusals: tuple[Refusal, ...] = ()
     considered: int = 0
     priced: int = 0
 
@@ -99,10 +95,10 @@ def extract(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     if extractor not in EXTRACTORS:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
+        fail(Kind.INVALID_OPTION, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
     extraction = Extraction(view, outputs, pricer, constants, limits)
     extraction.learn()
-    return extraction.cover(EXTRACTORS[extractor])
+    return extraction.cover(EXTRACTORS[extractor], compared=True)
 
 
 def random_cover(
@@ -143,16 +139,26 @@ class Extraction:
         self.names = buffer_names(view, inputs, roots)
         self._pricer = pricer
         self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
-        self._choices: dict[int, list[_Choice]] = {}
-        self._memo: dict[tuple[object, ...], _Priced] = {}
+        self._roundings = Roundings(view, self.enumeration.forest.type_of)
+        self._choices: dict[int, list[Choice]] = {}
+        self._memo: dict[tuple[object, ...], Priced] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
-        self._refusals: list[Refusal] = []
 
-    def cover(self, extractor: Extractor) -> Cover:
-        """The cover that `extractor` makes of the priced candidates."""
+    def cover(self, extractor: Extractor, *, compared: bool = False) -> Cover:
+        """The cover that `extractor` makes of the priced candidates; `compared` with what else could be chosen, and
+        made again as long as the prices learnt by that make a better one."""
         for buffer in self._roots:
             self._demand(buffer)
-        return self._finished(self._settled(extractor))
+        picked = self._settled(extractor)
+        if not compared:
+            return self._finished(picked, {})
+        contest = self._contest(picked)
+        while contest.is_lost:
+            again = self._settled(extractor)
+            if self._total(again) >= self._total(picked):
+                break
+            picked, contest = again, self._contest(again)
+        return self._finished(picked, contest.selections(self._choices, self.names))
 
     def learn(self) -> None:
         """Price what cheaply found covers choose, so that a dearer extractor starts from good estimates."""
@@ -160,18 +166,23 @@ class Extraction:
             self._demand(buffer)
         self._settled(greedy)
 
-    def _settled(self, extractor: Extractor) -> list[_Choice]:
+    def _settled(self, extractor: Extractor) -> list[Choice]:
         """A cover of priced kernels: cover, price what was chosen, cover again."""
-        for attempt in range(ROUNDS + 1):
-            columns, choices = self._columns(priced_only=attempt == ROUNDS)
-            chosen = extractor(Problem(columns, self._roots))
-            if chosen is None:
+        rounds = 0
+        while True:
+            picked = self._covered(extractor, priced_only=True) if rounds >= ROUNDS else None
+            if picked is None:
+                picked = self._covered(extractor, priced_only=False)
+            if picked is None:
                 self._fall_back()
-                continue
-            picked = [choices[index] for index in chosen]
-            if not self._price_all(picked):
+            elif not self._price_all(picked):
                 return picked
-        return self._without_cover()
+            rounds += 1
+
+    def _covered(self, extractor: Extractor, *, priced_only: bool) -> list[Choice] | None:
+        columns, choices = self._columns(priced_only=priced_only)
+        chosen = consistent(Problem(columns, self._roots), extractor, lambda k: self._roundings.marks(choices[k].tree))
+        return None if chosen is None else [choices[index] for index in chosen]
 
     def _demand(self, buffer: int) -> None:
         """Enumerate the candidates of a buffer, and of every buffer that they read."""
@@ -180,7 +191,7 @@ class Extraction:
             each = waiting.pop()
             if each not in self._choices and each not in self._inputs:
                 self._choices[each] = [self._choice(each, tree) for tree in self._trees(each)]
-                waiting.extend(read for choice in self._choices[each] for read in choice.column_reads)
+                waiting.extend(read for choice in self._choices[each] for read in choice.reads)
 
     def _trees(self, buffer: int) -> tuple[Tree, ...]:
         """Candidates; a buffer that can be constant is computed from constants."""
@@ -193,54 +204,51 @@ class Extraction:
     def _at_compile_time(self, buffer: int, tree: Tree) -> bool:
         return buffer in self.constant and self.constant.issuperset(tree.reads)
 
-    def _choice(self, buffer: int, tree: Tree) -> _Choice:
+    def _choice(self, buffer: int, tree: Tree) -> Choice:
         reads = tuple(read for read in tree.reads if read not in self._inputs)
         if self._at_compile_time(buffer, tree):
             size = self.enumeration.forest.type_of(buffer).nbytes
-            return _Choice(buffer, tree, reads, TIE_NS_PER_BYTE * size, compile_time=True)
-        return _Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree))
+            return Choice(buffer, tree, reads, TIE_NS_PER_BYTE * size, compile_time=True)
+        return Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree))
 
-    def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[_Choice]]:
+    def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[Choice]]:
         choices = [
             choice
             for several in self._choices.values()
             for choice in several
-            if not choice.refused and (choice.priced or choice.compile_time or not priced_only)
+            if not choice.refusal and (choice.priced or choice.compile_time or not priced_only)
         ]
-        columns = (Column(choice.buffer, choice.column_reads, self._cost(choice)) for choice in choices)
+        columns = (Column(choice.buffer, choice.reads, self._cost(choice)) for choice in choices)
         return tuple(columns), choices
 
-    def _cost(self, choice: _Choice) -> float:
+    def _cost(self, choice: Choice) -> float:
         """The price, or the bound scaled by how far kernels of this kind were from theirs."""
         if choice.compile_time:
             return choice.bound_ns
         tie = TIE_NS_PER_FLOP * choice.tree.flops
-        if choice.priced is not None and choice.priced.price is not None:
-            return choice.priced.price.time_ns + tie
+        if choice.price is not None:
+            return choice.price.time_ns + tie
         time, bound = self._kinds.get(choice.tree.kinds, (1.0, 1.0))
         return choice.bound_ns * max(1.0, time / bound) + tie
 
-    def _price_all(self, picked: Sequence[_Choice]) -> bool:
+    def _price_all(self, picked: Sequence[Choice]) -> bool:
         """Price what is not priced yet; whether there was any."""
         fresh = [choice for choice in picked if choice.priced is None]
         for choice in fresh:
             choice.priced = self._priced(choice)
         return any(not choice.compile_time for choice in fresh)
 
-    def _priced(self, choice: _Choice) -> _Priced:
+    def _priced(self, choice: Choice) -> Priced:
         key = (self._leaf(choice.buffer), *structure(choice.tree, self._leaf))
         if key not in self._memo:
             region = self._region(choice)
-            self._memo[key] = _Priced(region, None if choice.compile_time else self._exact(choice, region))
+            self._memo[key] = Priced(region, None if choice.compile_time else self._exact(choice, region))
         return self._memo[key]
 
-    def _exact(self, choice: _Choice, region: Region) -> Price | None:
-        """What the pricer says; a refusal is noted, and a price tells how far the bounds of its kind are off."""
+    def _exact(self, choice: Choice, region: Region) -> Price | Rejected:
+        """What the pricer says; a price tells how far the bounds of its kind are off."""
         found = self._pricer.price(region)
-        if isinstance(found, Rejected):
-            self._refusals.append(Refusal(region.name, self.names[choice.buffer], found.reason))
-            return None
-        if choice.bound_ns > 0:
+        if isinstance(found, Price) and choice.bound_ns > 0:
             time, bound = self._kinds.get(choice.tree.kinds, (0.0, 0.0))
             self._kinds[choice.tree.kinds] = (time + found.time_ns, bound + choice.bound_ns)
         return found
@@ -249,7 +257,7 @@ class Extraction:
         type_ = self.enumeration.forest.type_of(buffer)
         return f"{'const ' if buffer in self.constant else ''}{type_}"
 
-    def _region(self, choice: _Choice) -> Region:
+    def _region(self, choice: Choice) -> Region:
         return region_of(choice.tree, self.buffer(choice.buffer, constant=False), self.buffer)
 
     def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
@@ -263,72 +271,63 @@ class Extraction:
         added = False
         for buffer in list(self._choices):
             several = self._choices[buffer]
-            if all(choice.refused for choice in several):
+            if all(choice.refusal for choice in several):
                 written = as_written(self.enumeration.forest, buffer)
                 if written is not None and all(choice.tree is not written for choice in several):
                     several.append(self._choice(buffer, written))
-                    for read in several[-1].column_reads:
+                    for read in several[-1].reads:
                         self._demand(read)
                     added = True
         if not added:
             self._without_cover()
 
     def _without_cover(self) -> NoReturn:
-        blocked = [buffer for buffer, several in self._choices.items() if all(each.refused for each in several)]
-        reasons = {each.buffer: each.reason for each in self._refusals}
+        blocked = [buffer for buffer, several in self._choices.items() if all(each.refusal for each in several)]
         raise EqsatError(
             Diagnostic(
                 kind=Kind.UNSUPPORTED_OP,
                 stage=STAGE,
                 message="no kernel can compute this value",
                 at=self.names[buffer],
-                details={"reason": reasons.get(self.names[buffer], "the rules left no candidate")},
+                details={"reason": self._reason(buffer)},
             )
             for buffer in blocked or self._roots[:1]
         )
 
-    def _finished(self, picked: Sequence[_Choice]) -> Cover:
-        kernels = tuple(self._kernel(choice) for choice in picked)
+    def _reason(self, buffer: int) -> str:
+        """Why the last candidate of a buffer was refused."""
+        refusals = [each.refusal.reason for each in self._choices.get(buffer, ()) if each.refusal]
+        return refusals[-1] if refusals else "the rules left no candidate"
+
+    def _contest(self, picked: Sequence[Choice]) -> Contest:
+        """The cover against the other candidates for its outputs, the nearest of which are priced like its kernels,
+        and so is what they would need."""
+        while True:
+            columns, choices = self._columns(priced_only=False)
+            contest = Contest(Problem(columns, self._roots), choices, picked)
+            if not self._price_all(contest.nearest):
+                return contest
+
+    def _total(self, picked: Sequence[Choice]) -> float:
+        return sum(map(self._cost, picked))
+
+    def _finished(self, picked: Sequence[Choice], selections: Mapping[int, Selection]) -> Cover:
+        kernels = tuple(self._kernel(choice, selections.get(choice.buffer, UNCONTESTED)) for choice in picked)
         _assert_acyclic(kernels)
         return Cover(
             kernels=kernels,
             outputs=self.outputs,
             names=self.names,
             constants=self.constant,
-            refusals=tuple(self._refusals),
             considered=sum(map(len, self._choices.values())),
             priced=len(self._memo),
         )
 
-    def _kernel(self, choice: _Choice) -> Kernel:
+    def _kernel(self, choice: Choice, selection: Selection) -> Kernel:
         assert choice.priced is not None
         by_name = {self.names[buffer]: buffer for buffer in choice.tree.reads}
         reads = tuple(by_name[each.name] for each in self._region(choice).inputs)
-        return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.priced.price)
-
-
-@dataclass(frozen=True)
-class _Priced:
-    """A distinct region, and the price of its best plan; None where it was rejected or never runs."""
-
-    region: Region
-    price: Price | None
-
-
-@dataclass
-class _Choice:
-    """One candidate of one buffer."""
-
-    buffer: int
-    tree: Tree
-    column_reads: tuple[int, ...]
-    bound_ns: float
-    compile_time: bool = False
-    priced: _Priced | None = None
-
-    @property
-    def refused(self) -> bool:
-        return not self.compile_time and self.priced is not None and self.priced.price is None
+        return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.price, selection)
 
 
 def input_classes(view: EGraphView) -> dict[str, int]:
@@ -356,7 +355,7 @@ def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[in
 
 
 def _assert_acyclic(kernels: Sequence[Kernel]) -> None:
-    """The order of the kernels is one in which they can run."""
+    """The order of the kernels is one in which they can run; networkx is a second opinion on that."""
     import networkx
 
     graph = networkx.DiGraph((read, kernel.buffer) for kernel in kernels for read in kernel.reads)

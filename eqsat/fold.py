@@ -10,13 +10,13 @@ from ir.module import Module
 from ir.region_playback import play_region
 
 
-def folded(module: Module, constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The constants, and what the compile-time calls make of them."""
+def folded(module: Module, constants: Mapping[str, np.ndarray], *, ordered: bool = False) -> dict[str, np.ndarray]:
+    """The constants, and what the compile-time calls make of them. `ordered`: their sums are in index order."""
     values = dict(constants)
     for call in module.calls:
         if call.when == "compile":
             inputs = {buffer.name: values[slot] for buffer, slot in zip(call.region.inputs, call.reads, strict=True)}
-            results = play_region(call.region, inputs)
+            results = play_region(call.region, inputs, ordered=ordered)
             for buffer, slot in zip(call.region.outputs, call.writes, strict=True):
                 values[slot] = np.asarray(results[buffer.name], order="C")
     return values

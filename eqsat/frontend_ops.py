@@ -12,8 +12,9 @@ from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.tensor import Tensor
+from eqsat.written import axis_in
 from ir.diagnostics import Kind, fail
-from ir.dtype import dtype
+from ir.dtype import dtype, promote
 from ir.frontend import STAGE
 from ir.uop import UOPS
 
@@ -96,7 +97,7 @@ def _layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, axis: int = -1, eps: float = 1e-5
 ) -> Tensor:
     """Over the axes from `axis` on."""
-    return nn.layer_norm(x, weight, bias, eps, x.ndim - tensor.axis_of(axis, x))
+    return nn.layer_norm(x, weight, bias, eps, x.ndim - axis_in(axis, x.shape))
 
 
 @op("LRN")
@@ -113,7 +114,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, c
 @op("Softmax")
 def _softmax(x: Tensor, *, axis: int = -1, flatten: bool = False) -> Tensor:
     """Along `axis`, or with `flatten` over all axes from `axis` on as if they were one."""
-    first = tensor.axis_of(axis, x)
+    first = axis_in(axis, x.shape)
     return nn.softmax(x, tuple(range(first, x.ndim)) if flatten else first)
 
 
@@ -138,7 +139,7 @@ def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> 
     _require_operands(fn, operands, UOPS[uop].arity)
     if uop == "WHERE":
         return tensor.where(*operands)
-    return tensor.binary(uop, *operands) if UOPS[uop].arity == 2 else Tensor(uop, operands)
+    return _binary(uop, *operands) if UOPS[uop].arity == 2 else Tensor(uop, operands)
 
 
 @op("Reduce")
@@ -185,7 +186,7 @@ def _reshape(x: Tensor, *, shape: tuple[int, ...], allow_zero: bool = False) -> 
 @op("Flatten")
 def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     """To rank 2: the axes before `axis`, and the rest."""
-    first = x.ndim if axis == x.ndim else tensor.axis_of(axis, x)
+    first = x.ndim if axis == x.ndim else axis_in(axis, x.shape)
     return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
 
 
@@ -229,8 +230,17 @@ def _identity(x: Tensor) -> Tensor:
 def _folded(uop: str, operands: tuple[Tensor, ...]) -> Tensor:
     result = operands[0]
     for operand in operands[1:]:
-        result = tensor.binary(uop, result, operand)
+        result = _binary(uop, result, operand)
     return result
+
+
+def _binary(uop: str, a: Tensor, b: Tensor) -> Tensor:
+    """The uop on operands that broadcast; of two dtypes floats come before integers and those
+    before bool, then the wider."""
+    wider = max(a.dtype, b.dtype, key=lambda each: (each.is_float, each.is_int, each.bits))
+    element = promote(a.dtype, b.dtype) or wider
+    shape = tensor.broadcast_shape(uop, a.shape, b.shape)
+    return Tensor(uop, [each.cast(element).expand(shape) for each in (a, b)])
 
 
 def _require_operands(fn: str, operands: tuple[Tensor, ...], wanted: int) -> None:

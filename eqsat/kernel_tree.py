@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from eqsat.egraph_view import EGraphView, ENode
+from eqsat.work import Work, union
 from ir.axis_map import AxisMap, parse_map, support
 from ir.dtype import TensorType
+from ir.post_order import post_order
 from ir.region_work import flops_per_point, footprint
 from ir.term import CTORS, Sort
 from ir.term_text import parse_sizes, parse_type
@@ -31,19 +33,21 @@ class Tree:
     reads    Buf class → bytes that the kernel reads of it
     axes     the axes of its domain that it depends on → their sizes
     rank     of its domain, None where nothing below tells (a number is at home in any)
-    flops    operations of this tree, shared values once, each computed over the axes it depends on
+    own      operations of its root over the axes it depends on, None where the root computes nothing
+    flops    operations of this tree, shared values once
+    ops      how many values it computes, shared ones once
     accumulators  the accumulators below, each once
     """
 
-    __slots__ = ("accumulators", "axes", "flops", "kids", "node", "rank", "reads", "serial", "work")
+    __slots__ = ("accumulators", "axes", "flops", "kids", "node", "ops", "own", "rank", "reads", "serial")
 
     def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int) -> None:
         self.node, self.kids, self.serial = node, kids, serial
         self.reads: Mapping[int, int] = {}
         self.axes: Mapping[int, int] = {}
         self.rank: int | None = None
-        self.work: Mapping[Tree, int] = {}
-        self.flops = 0
+        self.own: int | None = None
+        self.flops = self.ops = 0
         self.accumulators: frozenset[Tree] = frozenset()
 
     def __repr__(self) -> str:
@@ -62,6 +66,7 @@ class Forest:
         self.view = view
         self._trees: dict[tuple[ENode, tuple[int, ...]], Tree] = {}
         self._types: dict[int, TensorType] = {}
+        self._works: dict[Tree, Work] = {}
 
     def type_of(self, buffer: int) -> TensorType:
         """The type of a Buf class."""
@@ -100,22 +105,31 @@ class Forest:
 
     def _gather_below(self, tree: Tree) -> None:
         """What the kids have, together."""
+        work = union(map(self._work_of, tree.kids))
+        tree.flops, tree.ops = work.flops, work.size
         if len(tree.kids) == 1:
             (kid,) = tree.kids
-            tree.reads, tree.axes, tree.rank = kid.reads, kid.axes, kid.rank
-            tree.work, tree.flops, tree.accumulators = kid.work, kid.flops, kid.accumulators
+            tree.reads, tree.axes, tree.rank, tree.accumulators = kid.reads, kid.axes, kid.rank, kid.accumulators
             return
         reads: dict[int, int] = {}
         axes: dict[int, int] = {}
-        work: dict[Tree, int] = {}
         for kid in tree.kids:
             for buffer, size in kid.reads.items():
                 reads[buffer] = max(size, reads.get(buffer, 0))
             axes.update(kid.axes)
-            work.update(kid.work)
             tree.rank = kid.rank if tree.rank is None else tree.rank
             tree.accumulators |= kid.accumulators
-        tree.reads, tree.axes, tree.work, tree.flops = reads, axes, work, sum(work.values())
+        tree.reads, tree.axes = reads, axes
+
+    def _work_of(self, tree: Tree) -> Work:
+        """All that a tree computes: numbered when something is made of it, since most trees never become part of
+        another."""
+        found = self._works.get(tree)
+        if found is None:
+            below = union(self._works[kid] for kid in tree.kids)
+            found = below if tree.own is None else below.plus(len(self._works), tree.own)
+            self._works[tree] = found
+        return found
 
     def _place(self, tree: Tree, view: AxisMap) -> None:
         """A read or an index knows its domain."""
@@ -138,8 +152,9 @@ class Forest:
 
     def _work(self, tree: Tree, kind: str, fn: str, domain: Mapping[int, int]) -> None:
         own = math.prod(domain.values()) * flops_per_point(kind, fn)
-        tree.work = {**tree.work, tree: own}
-        tree.flops = tree.flops + own
+        tree.own = own
+        tree.flops += own
+        tree.ops += 1
         if kind in ("contraction", "reduce", "scan"):
             tree.accumulators |= {tree}
 
@@ -160,6 +175,12 @@ def inline_classes(view: EGraphView, node: ENode) -> tuple[int, ...]:
     return tuple(int(arg) for sort, arg in zip(sorts, node.args, strict=True) if sort in INLINE)
 
 
+def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
+    """Every class argument of a node: what it reads, and what is decided inside the kernel."""
+    buffer = buffer_of(node)
+    return (*(() if buffer is None else (buffer,)), *inline_classes(view, node))
+
+
 def texts_of(node: ENode) -> tuple[int | str, ...]:
     """The arguments of a node that are not classes."""
     sorts = CTORS[node.ctor].args
@@ -174,16 +195,7 @@ def buffer_of(node: ENode) -> int | None:
 
 def subtrees(tree: Tree) -> list[Tree]:
     """Every distinct tree below, operands before what reads them, the tree itself last."""
-    found: dict[Tree, None] = {}
-    stack: list[tuple[Tree, bool]] = [(tree, False)]
-    while stack:
-        each, ready = stack.pop()
-        if ready:
-            found[each] = None
-        elif each not in found:
-            stack.append((each, True))
-            stack.extend((kid, False) for kid in reversed(each.kids))
-    return list(found)
+    return post_order([tree], lambda each: each.kids)
 
 
 def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:

@@ -88,12 +88,15 @@ class Model(ABC):
         Raises:
             EqsatError: InputMismatch for a name that is no input, another dtype or shape.
         """
+        if not isinstance(given, Mapping):
+            hint = 'constants={"w": array}'
+            fail(Kind.INVALID_OPTION, STAGE, f"constants= is a mapping, not a {type(given).__name__}", hint=hint)
         unknown = [name for name in given if name not in self.declared]
         if unknown:
             fail(
                 Kind.INPUT_MISMATCH,
                 STAGE,
-                f"constants= names no input: {', '.join(unknown)}",
+                f"constants= names no input: {', '.join(map(str, unknown))}",
                 expected=list(self.declared),
             )
         taken = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
@@ -149,8 +152,8 @@ def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Ma
     file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto).
     """
     model = _read(source)
-    sized = replace(model, dims={**model.dims, **checked_dims(dims or {})})
-    return sized.with_constants(constants or {})
+    sized = replace(model, dims={**model.dims, **checked_dims({} if dims is None else dims)})
+    return sized.with_constants({} if constants is None else constants)
 
 
 def _read(source: Any) -> Model:

@@ -1,6 +1,7 @@
 """What neural networks are written in, over lazy tensors: activations, softmax, convolution, pooling, norms.
 
-Each is its definition in uops and no more; making one kernel of it is the optimizer's work.
+Each is its definition in uops and no more; making one kernel of it is the optimizer's work. Where a definition divides
+or takes a root, integers and bools are fp64 from the start, as in NumPy.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from eqsat.tensor import Axis, Tensor, constant, iota, where
+from eqsat.promotion import floating
+from eqsat.tensor import Tensor, as_tensor, constant, iota, where
+from eqsat.written import STAGE, Axis, axis_in, flag, integer, pair, refuse
 from ir.diagnostics import Kind, fail
 
 Pair = int | Sequence[int]
@@ -18,66 +21,74 @@ Padding = int | Sequence[int | Sequence[int]]
 
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)"""
-    return x.relu()
+    return as_tensor(x).relu()
 
 
 def silu(x: Tensor) -> Tensor:
     """x · σ(x)"""
-    return x * x.sigmoid()
+    floats = _floats(x)
+    return floats * floats.sigmoid()
 
 
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     """x · Φ(x); `approximate` takes the tanh form (Hendrycks & Gimpel, 2016)."""
-    if approximate:
+    x = _floats(x)
+    if flag(approximate, "approximate"):
         return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
     return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
 
 
 def softmax(x: Tensor, axis: Axis = -1) -> Tensor:
     """exp(x − max x) / Σ exp(x − max x) along `axis`; fp16 and bf16 are computed in fp32."""
-    wide = x.cast(x.dtype.accumulator)
+    floats = _floats(x)
+    wide = floats.cast(floats.dtype.accumulator)
     raised = (wide - wide.max(axis, keepdims=True)).exp()
-    return (raised / raised.sum(axis, keepdims=True)).cast(x.dtype)
+    return (raised / raised.sum(axis, keepdims=True)).cast(floats.dtype)
 
 
 def log_softmax(x: Tensor, axis: Axis = -1) -> Tensor:
     """x − max x − log Σ exp(x − max x) along `axis`."""
-    wide = x.cast(x.dtype.accumulator)
+    floats = _floats(x)
+    wide = floats.cast(floats.dtype.accumulator)
     centred = wide - wide.max(axis, keepdims=True)
-    return (centred - centred.exp().sum(axis, keepdims=True).log()).cast(x.dtype)
+    return (centred - centred.exp().sum(axis, keepdims=True).log()).cast(floats.dtype)
 
 
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axes: int = 1
 ) -> Tensor:
     """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes."""
-    over = tuple(range(x.ndim - axes, x.ndim))
-    wide = x.cast(x.dtype.accumulator)
+    floats = _floats(x)
+    over = tuple(range(floats.ndim - integer(axes, "axes"), floats.ndim))
+    wide = floats.cast(floats.dtype.accumulator)
     centred = wide - wide.mean(over, keepdims=True)
     normal = centred * ((centred * centred).mean(over, keepdims=True) + eps).rsqrt()
-    return _affine(normal.cast(x.dtype), weight, bias)
+    return _affine(normal.cast(floats.dtype), weight, bias)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
     """x / √(mean x² + eps) · weight over the last axis (Zhang & Sennrich, 2019)."""
-    wide = x.cast(x.dtype.accumulator)
-    return _affine((wide * ((wide * wide).mean(-1, keepdims=True) + eps).rsqrt()).cast(x.dtype), weight, None)
+    floats = _floats(x)
+    wide = floats.cast(floats.dtype.accumulator)
+    return _affine((wide * ((wide * wide).mean(-1, keepdims=True) + eps).rsqrt()).cast(floats.dtype), weight, None)
 
 
 def batch_norm(
     x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float = 1e-5, axis: int = 1
 ) -> Tensor:
     """Inference: (x − mean) / √(var + eps) · weight + bias per channel, as one scale and one shift."""
-    scale = weight * (var + eps).rsqrt()
+    scale = as_tensor(weight) * (as_tensor(var) + eps).rsqrt()
     shift = bias - mean * scale
-    channel = (-1, *(1,) * (x.ndim - axis - 1))
+    x = as_tensor(x)
+    channel = (-1, *(1,) * (x.ndim - axis_in(axis, x.shape) - 1))
     return x * scale.reshape(channel) + shift.reshape(channel)
 
 
 def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels of x [N, C, …] (Krizhevsky 2012)."""
-    if size < 1 or x.ndim < 2:
-        fail(Kind.MALFORMED_GRAPH, "tensor", f"no window of {size} channels", op="local_response_norm", shape=x.shape)
+    x = _floats(x)
+    if integer(size, "size") < 1 or x.ndim < 2:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"no window of {size} channels", op="local_response_norm", shape=x.shape)
     before = (size - 1) // 2
     around = (x * x).swapaxes(1, -1).pad([(0, 0)] * (x.ndim - 1) + [(before, size - 1 - before)])
     windows = Tensor("POOL", [around], {"kernel": (size,), "stride": (1,), "dilation": (1,)})
@@ -97,10 +108,13 @@ def conv2d(
 
     `padding` is one number, one per axis, or a (before, after) pair per axis.
     """
-    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != groups * weight.shape[1] or weight.shape[0] % groups:
+    x, weight = _image(x, "conv2d"), as_tensor(weight)
+    if integer(groups, "groups") < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{groups} groups", op="conv2d")
+    if weight.ndim != 4 or x.shape[1] != groups * weight.shape[1] or weight.shape[0] % groups:
         fail(
             Kind.AXIS_SIZE_MISMATCH,
-            "tensor",
+            STAGE,
             "conv2d takes x [N, groups·Cin, H, W] and weight [groups·Cout, Cin, Kh, Kw]",
             op="conv2d",
             shapes=[list(x.shape), list(weight.shape)],
@@ -113,8 +127,9 @@ def conv2d(
     full = (n, groups, r_out, oy, ox, c_in, kh, kw)
     patches = windows.reshape(n, groups, c_in, 1, oy, ox, kh, kw).expand(n, groups, c_in, r_out, oy, ox, kh, kw)
     filters = weight.reshape(1, groups, r_out, 1, 1, c_in, kh, kw).expand(*full)
-    summed = (patches.permute(0, 1, 3, 4, 5, 2, 6, 7) * filters).sum((5, 6, 7)).reshape(n, c_out, oy, ox)
-    return summed if bias is None else summed + bias.reshape(-1, 1, 1)
+    products = patches.permute(0, 1, 3, 4, 5, 2, 6, 7) * filters
+    summed = products.sum((5, 6, 7), dtype=products.dtype).reshape(n, c_out, oy, ox)
+    return summed if bias is None else summed + as_tensor(bias).reshape(-1, 1, 1)
 
 
 def max_pool2d(
@@ -125,8 +140,9 @@ def max_pool2d(
     dilation: Pair = 1,
 ) -> Tensor:
     """The greatest of each window of x [N, C, H, W]; padding never wins."""
+    x = _image(x, "max_pool2d")
     around = x.pad([(0, 0), (0, 0), *_padding(padding)], x.dtype.lowest)
-    return _windows(around, _pair(kernel), kernel if stride is None else stride, dilation).max((-2, -1))
+    return _windows(around, kernel, kernel if stride is None else stride, dilation).max((-2, -1))
 
 
 def avg_pool2d(
@@ -137,21 +153,26 @@ def avg_pool2d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count."""
+    x = _floats(_image(x, "avg_pool2d"))
     step = kernel if stride is None else stride
     widths = [(0, 0), (0, 0), *_padding(padding)]
-    total = _windows(x.pad(widths), _pair(kernel), step, 1).sum((-2, -1))
-    if count_include_pad or not any(map(any, widths)):
-        return total * (1 / math.prod(_pair(kernel)))
+    windows = _windows(x.pad(widths), kernel, step, 1)
+    total = windows.sum((-2, -1))
+    if flag(count_include_pad, "count_include_pad") or not any(map(any, widths)):
+        return total * (1 / math.prod(windows.shape[-2:]))
     ones = constant(1.0, x.dtype).expand(1, 1, *x.shape[2:])
-    return total / _windows(ones.pad(widths), _pair(kernel), step, 1).sum((-2, -1))
+    return total / _windows(ones.pad(widths), kernel, step, 1).sum((-2, -1))
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m."""
-    scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(q.shape[-1]))
+    q, k, v = (as_tensor(each) for each in (q, k, v))
+    if min(q.ndim, k.ndim, v.ndim) < 2:
+        refuse(Kind.AXIS_SIZE_MISMATCH, "attention", "q, k and v have two axes at least", q.shape, k.shape, v.shape)
+    scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(max(q.shape[-1], 1)))
     if mask is not None:
         scores = scores + mask
-    if causal:
+    if flag(causal, "causal"):
         grid = scores.shape[-2:]
         scores = where(iota(grid, 1, "i32") <= iota(grid, 0, "i32"), scores, -math.inf)
     return softmax(scores) @ v
@@ -162,16 +183,26 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return scaled if bias is None else scaled + bias
 
 
-def _windows(x: Tensor, kernel: Sequence[int], stride: Pair, dilation: Pair) -> Tensor:
-    arg = {"kernel": tuple(kernel), "stride": _pair(stride), "dilation": _pair(dilation)}
-    return Tensor("POOL", [x], arg)
+def _floats(x: Tensor) -> Tensor:
+    """The tensor in the dtype of its mean."""
+    x = as_tensor(x)
+    return x.cast(floating(x.dtype))
 
 
-def _pair(value: Pair) -> tuple[int, ...]:
-    return (value, value) if isinstance(value, int) else tuple(value)
+def _image(x: Tensor, op: str) -> Tensor:
+    """The tensor, once it is known to be [N, C, H, W]."""
+    x = as_tensor(x)
+    if x.ndim != 4:
+        refuse(Kind.AXIS_SIZE_MISMATCH, op, "x must be [N, C, H, W]", x.shape)
+    return x
+
+
+def _windows(x: Tensor, kernel: Pair, stride: Pair, dilation: Pair) -> Tensor:
+    given = {"kernel": kernel, "stride": stride, "dilation": dilation}
+    return Tensor("POOL", [x], {name: pair(value, name) for name, value in given.items()})
 
 
 def _padding(padding: Padding) -> list[tuple[int, int]]:
-    if isinstance(padding, int):
-        return [(padding, padding)] * 2
-    return [(each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in padding]
+    """(before, after) of both axes."""
+    both = padding if isinstance(padding, list | tuple) else (padding, padding)
+    return [pair(each, "padding") for each in both]

@@ -1,4 +1,4 @@
-"""Python's operators and the elementwise functions of lazy tensors, one uop each."""
+"""Python's operators and the elementwise functions of lazy tensors, one uop each but for what NumPy promotes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eqsat.tensor import Tensor
-    from ir.dtype import DType
 
 
 class Operators:
     """What `Tensor` inherits. Operands broadcast and meet in one dtype, as `Tensor._apply` has it."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def dtype(self) -> DType: ...
 
     @staticmethod
     @abstractmethod
@@ -38,14 +32,12 @@ class Operators:
         return self._apply("FDIV", self, other)
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return self._apply("IDIV", self, other) if self.dtype.is_int else (self / other).floor()
+        return self._apply("IDIV", self, other)
 
     def __mod__(self, other: Any) -> Tensor:
-        return self._apply("MOD", self, other) if self.dtype.is_int else self - (self / other).floor() * other
+        return self._apply("MOD", self, other)
 
     def __pow__(self, other: Any) -> Tensor:
-        if isinstance(other, int) and other == 2:
-            return self * self
         return self._apply("POW", self, other)
 
     def __radd__(self, other: Any) -> Tensor:
@@ -60,6 +52,12 @@ class Operators:
     def __rtruediv__(self, other: Any) -> Tensor:
         return self._apply("FDIV", other, self)
 
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return self._apply("IDIV", other, self)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return self._apply("MOD", other, self)
+
     def __rpow__(self, other: Any) -> Tensor:
         return self._apply("POW", other, self)
 
@@ -71,6 +69,15 @@ class Operators:
 
     def __xor__(self, other: Any) -> Tensor:
         return self._apply("XOR", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return self._apply("AND", other, self)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self._apply("OR", other, self)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self._apply("XOR", other, self)
 
     def __invert__(self) -> Tensor:
         return self._apply("NOT", self)
@@ -125,8 +132,10 @@ class Operators:
     def rsqrt(self) -> Tensor:
         return self._apply("RSQRT", self)
 
-    def reciprocal(self) -> Tensor:
+    def recip(self) -> Tensor:
         return self._apply("RECIP", self)
+
+    reciprocal = recip
 
     def sin(self) -> Tensor:
         return self._apply("SIN", self)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from eqsat.cost import ALL_TERMS, Terms
 from ir.diagnostics import Kind, fail
 from ir.rule import Exactness
+from ir.uop_args import is_text
+
+T = TypeVar("T")
 
 STAGE = "options"
 COST_MODELS = {"roofline": ALL_TERMS}
@@ -16,15 +23,25 @@ COST_MODELS = {"roofline": ALL_TERMS}
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Limits of saturation: e-nodes in all, iterations per phase, and seconds of wall clock (None: no limit).
+    """Limits of saturation.
+
+    nodes       e-nodes in all (None: 120,000, or 60 a uop where that is more); a phase leaves some to those after it
+    iterations  per phase
+    copies      maps at which one producer is computed again inside its readers; beyond, it is stored and read
+    seconds     of wall clock (None: no limit)
 
     A stop at a limit is a warning in `program.diagnostics`: what was found until then is used. One by the wall clock
     may differ from run to run.
     """
 
-    nodes: int = 120_000
+    nodes: int | None = None
     iterations: int = 200
+    copies: int = 16
     seconds: float | None = None
+
+    def nodes_for(self, uops: int) -> int:
+        """The limit for a graph of so many uops."""
+        return max(120_000, 60 * uops) if self.nodes is None else self.nodes
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -51,45 +68,86 @@ def checked_options(
     """The options as they were asked for.
 
     Raises:
-        EqsatError: UnsoundRule for an unknown family or level, UnsupportedOp for an unknown extractor, cost model
-            or budget; each lists what there is.
+        EqsatError: InvalidOption for an unknown family, level, extractor, cost model or budget; it lists what there is.
     """
     from eqsat.cover import EXTRACTORS
-    from rules import select
 
-    families = None if rules is None else (rules,) if isinstance(rules, str) else tuple(rules)
-    select(families)
-    if extractor not in EXTRACTORS:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
-    if not isinstance(cost_model, Terms) and cost_model not in COST_MODELS:
-        hint = f"{', '.join(COST_MODELS)}, or eqsat.cost.Terms"
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"there is no cost model {cost_model!r}", hint=hint)
-    terms = cost_model if isinstance(cost_model, Terms) else COST_MODELS[cost_model]
-    return Options(families, exactness_named(exactness), extractor, terms, _checked_budget(budget))
+    known = {name: name for name in EXTRACTORS}
+    return Options(
+        rules=_families(rules),
+        exactness=exactness_named(exactness),
+        extractor=_one_of("extractor", extractor, known),
+        cost_model=cost_model if isinstance(cost_model, Terms) else _one_of("cost_model", cost_model, COST_MODELS),
+        budget=_checked_budget(budget),
+    )
 
 
 def exactness_named(wanted: str | Exactness) -> Exactness:
-    """The level of that name. Raises EqsatError, UnsoundRule, for a name that is none."""
+    """The level of that name. Raises EqsatError, InvalidOption, for a name that is none."""
     if isinstance(wanted, Exactness):
         return wanted
-    known = {str(level): level for level in Exactness}
-    if wanted not in known:
-        fail(Kind.UNSOUND_RULE, STAGE, f"there is no exactness {wanted!r}", hint=", ".join(known))
-    return known[wanted]
+    return _one_of("exactness", wanted, {str(level): level for level in Exactness})
 
 
 def checked_threads(wanted: int | None, default: int) -> int:
-    """Threads of a call; None is `default`. Raises EqsatError, InputMismatch, unless it is at least one."""
+    """Threads of a call; None is `default`. Raises EqsatError, InvalidOption, unless it is at least one."""
     if wanted is None:
         return default
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-        fail(Kind.INPUT_MISMATCH, STAGE, f"threads= is a number from 1 on, not {wanted!r}")
-    return wanted
+    if not is_count(wanted, least=1):
+        fail(Kind.INVALID_OPTION, STAGE, f"threads= is a number from 1 on, not {wanted!r}")
+    return int(wanted)
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Whether `value` is an integer, no bool, from `least` to the greatest of 32 bits."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) < 2**31
+
+
+def check_switches(progress: object, **switches: object) -> None:
+    """Raises EqsatError, InvalidOption, unless each switch is on or off and `progress` can be called."""
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool):
+            fail(Kind.INVALID_OPTION, STAGE, f"{name}= is True or False, not {value!r}")
+    if progress is not None and not callable(progress):
+        fail(Kind.INVALID_OPTION, STAGE, f"progress= is a function of a stage's name, not {progress!r}")
+
+
+def checked_path(path: object) -> Path:
+    """The path of a file. Raises EqsatError, InvalidOption, for what cannot be one."""
+    if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path) or not is_text(str(path)):
+        fail(Kind.INVALID_OPTION, STAGE, f"{path!r} is no path of a file")
+    return Path(path)
+
+
+def _families(rules: Sequence[str] | None) -> tuple[str, ...] | None:
+    from rules import FAMILIES, select
+
+    if rules is None:
+        return None
+    listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
+    if not all(isinstance(each, str) for each in listed):
+        fail(Kind.INVALID_OPTION, STAGE, f"rules= lists names of families, not {rules!r}", hint=", ".join(FAMILIES))
+    select(listed)
+    return listed
+
+
+def _one_of(option: str, wanted: object, known: Mapping[str, T]) -> T:
+    if not isinstance(wanted, str) or wanted not in known:
+        fail(Kind.INVALID_OPTION, STAGE, f"{option}= cannot be {wanted!r}", hint=", ".join(known))
+    return known[wanted]
 
 
 def _checked_budget(budget: Budget | None) -> Budget:
     if budget is None:
         return Budget()
-    if not isinstance(budget, Budget) or min(budget.nodes, budget.iterations, budget.seconds or 0) < 0:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"{budget!r} is no budget", hint="eqsat.options.Budget(nodes=…, iterations=…)")
+    if not isinstance(budget, Budget):
+        hint = "eqsat.options.Budget(nodes=…, iterations=…)"
+        fail(Kind.INVALID_OPTION, STAGE, f"budget= cannot be {budget!r}", hint=hint)
+    counts = {"nodes": budget.nodes or 0, "iterations": budget.iterations, "copies": budget.copies}
+    wrong = [name for name, count in counts.items() if not is_count(count)]
+    seconds = budget.seconds
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+        wrong.append("seconds")
+    if wrong:
+        fail(Kind.INVALID_OPTION, STAGE, f"budget: {', '.join(wrong)} must be 0 or more", budget=str(budget))
     return budget

@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from codegen.compile.library import Library, build, load_library, writable_cache
+from codegen.compile.cache import writable_cache
+from codegen.compile.library import Library, build, load_library
 from codegen.compile.machine import machine, restricted
 from codegen.lower.lower import Lowered, lower
-from codegen.plan.plans import plans
+from codegen.plan.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, kernel_texts, launch_table
 from codegen.where.region_facts import region_facts
@@ -24,19 +25,20 @@ from eqsat.cost import unfused_ns
 from eqsat.dump import Stages
 from eqsat.extract import extract
 from eqsat.fold import folded
-from eqsat.model import BoundModel, TinyModel
+from eqsat.model import BoundModel
 from eqsat.options import Options, checked_threads
 from eqsat.pricing import PlanPricer
 from eqsat.program import Program
 from eqsat.saturate import saturate
+from eqsat.selection import Selection
 from eqsat.stats import Stats
 from eqsat.targets import cpu_target, gpu_target
 from ir.diagnostics import Diagnostic, Kind, fail
+from ir.launch import Launch
 from ir.module import Call, Module
 from ir.pricer import Price
 from ir.rule import Exactness
 from ir.target import Target
-from ir.tiny_parse import parse
 from rules import select
 
 Notes = tuple[Diagnostic, ...]
@@ -70,7 +72,8 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     with clock.stage("saturate"):
         view, saturation = saturate(graph, select(options.rules), options.exactness, options.budget)
     with clock.stage("extract"):
-        pricer = PlanPricer(target, region_facts, plans, options.cost_model)
+        planner = partial(candidates, ordered=_is_ordered(options))
+        pricer = PlanPricer(target, region_facts, planner, options.cost_model)
         cover = extract(view, graph.outputs, pricer, constants=constants, extractor=options.extractor)
         module, prices = assemble(cover, view, graph, constants)
     with clock.stage("lower"):
@@ -87,7 +90,8 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         seconds=dict(clock.seconds),
     )
     texts = kernel_texts(lowered.values())
-    return Artifact(target, options, graph.to_json(), module, prices, table, units, texts, stats)
+    selections = tuple(kernel.selection for kernel in cover.kernels if kernel.price)
+    return Artifact(target, options, graph.to_json(), module, prices, selections, table, units, texts, stats)
 
 
 def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered]:
@@ -96,7 +100,7 @@ def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered
     for call, price in zip((call for call in module.calls if call.when == "run"), prices, strict=True):
         region = call.region
         if region.name not in lowered:
-            core = region_facts(region).core
+            core = region_facts(region).checked
             lowered[region.name] = lower(region, core, price.plan, f"eq_{region.name}")
     return lowered
 
@@ -104,13 +108,13 @@ def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered
 def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: Clock, notes: Notes = ()) -> Compiled:
     """A program in memory: constants folded and packed, kernels bound to their library."""
     module = found.module
-    constants = folded(module, bound.constants)
+    constants = folded(module, bound.constants, ordered=_is_ordered(found.options))
     executable = Executable(module, found.table, library, constants, found.target.units)
     running = [call for call in module.calls if call.when == "run"]
     return Compiled(
         bound=bound,
         artifact=found,
-        kernels=tuple(map(_report, running, found.prices, (launch.function for launch in found.table.launches))),
+        kernels=tuple(map(_report, running, found.prices, found.selections, found.table.launches)),
         seconds=dict(clock.seconds),
         notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *library.diagnostics),
         executable=executable,
@@ -118,6 +122,11 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         features=restricted(machine(), found.target.arch).features,
         stages=Stages(found, bound, lambda: lower_module(module, found.prices), region_facts),
     )
+
+
+def _is_ordered(options: Options) -> bool:
+    """Whether floating-point sums keep the order of their terms."""
+    return options.exactness < Exactness.REASSOCIATE
 
 
 def load_stored(path: Path, threads: int | None) -> Program:
@@ -134,9 +143,18 @@ def load_stored(path: Path, threads: int | None) -> Program:
                 at=str(path),
                 hint="compile the model here",
             )
-        compiled = load_compiled(stored.artifact, stored.bound, load_library(stored.code), clock)
-    model = TinyModel(source=parse(stored.artifact.tiny), constants=stored.bound.constants)
-    return Program(model, lambda _: compiled, checked_threads(threads, compiled.artifact.target.units), compiled)
+        variants = {
+            key: load_compiled(each.artifact, each.bound, load_library(each.code), clock)
+            for key, each in stored.variants.items()
+        }
+    units = next(iter(stored.variants.values())).artifact.target.units
+    return Program(
+        stored.model,
+        lambda sizes: stored.model.bind(sizes, strict=True),
+        checked_threads(threads, units),
+        variants,
+        stored.free,
+    )
 
 
 def find_target(wanted: str | Target) -> Target:
@@ -148,7 +166,7 @@ def find_target(wanted: str | Target) -> Target:
             fail(Kind.NO_DEVICE, "target", f"this version writes no kernels for {wanted.arch}", hint='"cpu"')
         restricted(machine(), wanted.arch)
         return wanted
-    if wanted not in ("auto", "cpu"):
+    if not isinstance(wanted, str) or wanted not in ("auto", "cpu"):
         fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint='"auto", "cpu", or a Target')
     here = machine()
     return cpu_target(
@@ -163,10 +181,10 @@ def find_target(wanted: str | Target) -> Target:
     )
 
 
-def _report(call: Call, price: Price, function: str) -> KernelReport:
+def _report(call: Call, price: Price, selection: Selection, launch: Launch) -> KernelReport:
     return KernelReport(
         name=call.region.name,
-        function=function,
+        function=launch.function,
         uops=call.uops,
         rules=call.rules,
         flops=price.work.flops,
@@ -175,4 +193,5 @@ def _report(call: Call, price: Price, function: str) -> KernelReport:
         efficiency=price.work.efficiency,
         bound=price.bound,
         estimated_ns=price.time_ns,
+        selection=selection,
     )

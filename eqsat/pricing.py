@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from eqsat.cost import ALL_TERMS, Terms, estimate, lower_bound_ns
+from ir.diagnostics import Kind
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Price, Rejected, Work
@@ -37,10 +38,10 @@ class PlanPricer:
         """The cheapest plan's price; the first of equals."""
         core = self._analyse(region).core
         if not core.legal:
-            return Rejected(core.reason)
+            return Rejected(core.reason, core.refusal or Kind.UNSUPPORTED_OP)
         priced = [self._priced(plan, work) for plan, work in self._planner(region, core, self._target)]
         if not priced:
-            return Rejected("no plan fits the machine")
+            return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
         return min(priced, key=lambda price: price.time_ns)
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -14,32 +12,42 @@ from eqsat.arrays import STAGE, adopt, family_of, give_back, shape_of, writable
 from eqsat.compiled import Compiled, KernelReport
 from eqsat.egraph_view import EGraphView
 from eqsat.model import Model
+from eqsat.options import checked_path, is_count
 from eqsat.stats import Stats
-from ir.diagnostics import Diagnostic, Kind, fail
+from eqsat.variants import Key, Specialise, Variants
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
-Specialise = Callable[[Mapping[str, int]], Compiled]
-Key = tuple[tuple[str, int], ...]
+if TYPE_CHECKING:
+    from rich.console import Group
+
+RESERVED = ("out", "repeats", "seed")
+"""Keywords of a program's own, which hide inputs of the same name."""
 
 
 class Program:
     """Call it with arrays, by name or by position.
 
     A program whose sizes were all known has one variant; one with free dims compiles a variant at the first call
-    of each shape and keeps it. What is asked of the program as a whole (kernels, explain, dump, save …) is answered
-    for the variant of the latest call. Calls may come from many threads at once.
+    of each shape and keeps it, as many as `eqsat.variants.MOST_VARIANTS`. What is asked of the program as a whole
+    (kernels, explain, dump …) is answered for the variant of the latest call. Calls may come from many threads at
+    once.
+
+    Arguments may also come as one mapping, `program({"x": a, "out": b})`, whatever the inputs are called.
     """
 
     def __init__(
-        self, model: Model, specialise: Specialise, threads: int, compiled: Compiled | None, free: Sequence[str] = ()
+        self,
+        model: Model,
+        specialise: Specialise,
+        threads: int,
+        known: Mapping[Key, Compiled],
+        free: Sequence[str] = (),
     ) -> None:
         self._model = model
         self._arguments = model.arguments
-        self._specialise = specialise
+        self._variants = Variants(specialise, known)
         self._threads = threads
         self._free = tuple(free)
-        self._compiling = threading.Lock()
-        self._variants: dict[Key, Compiled] = {} if compiled is None else {(): compiled}
-        self._latest = compiled
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs: an array, or a tuple in signature order, in the caller's family of arrays.
@@ -60,9 +68,10 @@ class Program:
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
-        if self._latest is None:
+        latest = self._variants.latest
+        if latest is None:
             return f"Program(free dims: {', '.join(self._free)}; no variant yet)"
-        target = self._latest.artifact.target.name
+        target = latest.artifact.target.name
         return f"Program({len(self.kernels)} kernels for {target}, {self.cost / 1e3:.1f} µs estimated)"
 
     @property
@@ -77,8 +86,9 @@ class Program:
 
     @property
     def variants(self) -> list[dict[str, int]]:
-        """The sizes for which there is compiled code; one empty entry where no size was free."""
-        return [dict(key) for key in self._variants]
+        """The sizes for which there is compiled code, of the latest call last; one empty entry where no size was
+        free."""
+        return [dict(key) for key in self._variants.held]
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]:
@@ -101,10 +111,22 @@ class Program:
         return self._compiled.notes
 
     def explain(self) -> str:
-        """Per kernel its uops, the rules that built it and its price."""
+        """Per kernel its uops, the rules that built it, its price, and what was rejected, by how much."""
         from eqsat.explain import explain
 
         return explain(self._compiled)
+
+    def explanation(self) -> Group:
+        """What `explain` says, as a renderable of rich."""
+        from eqsat.explain import explanation
+
+        return explanation(self._compiled)
+
+    def explained(self) -> dict[str, Any]:
+        """What `explain` says, as JSON-ready data."""
+        from eqsat.explain import explained
+
+        return explained(self._compiled)
 
     def source(self) -> str:
         """The kernels' text."""
@@ -120,9 +142,9 @@ class Program:
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The reports with the median measured ns of `repeats` runs beside the estimate."""
-        if repeats < 1:
-            fail(Kind.INPUT_MISMATCH, STAGE, f"repeats= is a number from 1 on, not {repeats!r}")
         compiled, _, inputs = self._bound(args, named)
+        if not is_count(repeats, least=1):
+            fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
         return compiled.profile(inputs, self._threads, repeats)
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
@@ -131,29 +153,40 @@ class Program:
 
         return random_inputs(self._compiled.inputs, seed)
 
-    def verify(self, seed: int = 0) -> dict[str, float]:
-        """The error of each output against playback on random inputs; EqsatError, WrongResult, if it is wrong."""
+    def verify(self, /, *args: Any, seed: int = 0, **named: Any) -> dict[str, float]:
+        """The error of each output against playback, on these arguments or, where there are none, on random ones.
+
+        Raises:
+            EqsatError: WrongResult where an output is further off than its dtype allows; what a call raises.
+        """
         from eqsat.verify import verify_compiled
 
-        return verify_compiled(self._compiled, self._threads, seed)
+        if args or named:
+            compiled, _, inputs = self._bound(args, named)
+            return verify_compiled(compiled, self._threads, inputs)
+        return verify_compiled(self._compiled, self._threads, list(self.random_inputs(seed).values()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that `eqsat.load` needs to `path`, atomically: it needs no compiler on a like machine."""
+        """Write all that `eqsat.load` needs to `path`, atomically: every variant, and no compiler on a like machine."""
         from eqsat.store import save
 
-        save(self._compiled, Path(path))
+        if not self._variants.held:
+            self._fail_unbound()
+        save(self._model, self._free, self._variants.held, checked_path(path))
 
     @property
     def _compiled(self) -> Compiled:
-        if self._latest is None:
-            fail(
-                Kind.UNBOUND_DIM,
-                "program",
-                f"no size is known for {', '.join(self._free)}",
-                hint="give dims= when compiling, or call the program once",
-                missing=self._free,
-            )
-        return self._latest
+        latest = self._variants.latest
+        if latest is None:
+            self._fail_unbound()
+        return latest
+
+    def _fail_unbound(self) -> NoReturn:
+        shapes = [self._model.declared[name].shape for name in self._arguments]
+        told = {size for shape in shapes for size in shape}
+        hint = "give dims= when compiling" + (", or call the program once" if told.issuperset(self._free) else "")
+        message = f"no size is known for {', '.join(self._free)}"
+        fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=self._free)
 
     def _bound(
         self, args: Sequence[Any], named: Mapping[str, Any]
@@ -166,6 +199,8 @@ class Program:
 
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = self._arguments
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            args, named = [], self._together(args[0], named)
         if len(args) > len(names):
             fail(Kind.INPUT_MISMATCH, STAGE, f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
         given = dict(zip(names, args, strict=False))
@@ -173,30 +208,38 @@ class Program:
         given |= named
         missing = [name for name in names if name not in given]
         unknown = sorted(given.keys() - set(names))
-        if twice or missing or unknown:
-            fail(
-                Kind.INPUT_MISMATCH,
-                STAGE,
-                "arguments do not match the inputs",
-                missing=missing,
-                unknown=unknown,
-                twice=twice,
-                expected=list(names),
-            )
+        self._refuse(missing=missing, unknown=unknown, twice=twice)
         return given
 
+    def _together(self, mapping: Mapping[Any, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by one mapping, with those given by name besides."""
+        self._refuse(
+            unknown=[name for name in mapping if not isinstance(name, str)], twice=sorted(mapping.keys() & named.keys())
+        )
+        return {**mapping, **named}
+
+    def _refuse(self, **wrong: Sequence[Any]) -> None:
+        """Fail where any of these lists of names holds one."""
+        found = {what: list(names) for what, names in wrong.items() if names}
+        if not found:
+            return
+        reserved = next((name for name in found.get("missing", ()) if name in RESERVED), None)
+        hint = reserved and f"an input named {reserved!r} is given in a mapping: program({{{reserved!r}: …}})"
+        raise EqsatError(
+            Diagnostic(
+                kind=Kind.INPUT_MISMATCH,
+                stage=STAGE,
+                message="arguments do not match the inputs",
+                hint=hint,
+                details={**found, "expected": list(self._arguments)},
+            )
+        )
+
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
-        """The code for these shapes, compiled at their first call; other calls of new shapes wait meanwhile."""
+        """The code for these shapes, compiled at their first call."""
         if not self._free:
             return self._compiled
-        dims = self._model.infer({name: shape_of(name, value) for name, value in given.items()})
-        key = tuple(sorted(dims.items()))
-        if key not in self._variants:
-            with self._compiling:
-                if key not in self._variants:
-                    self._variants[key] = self._specialise(dims)
-        self._latest = self._variants[key]
-        return self._variants[key]
+        return self._variants(self._model.infer({name: shape_of(name, value) for name, value in given.items()}))
 
     def _fill(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> None:
         """Run into the memory of `out`; inputs that lie in it are copied first."""

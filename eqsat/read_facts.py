@@ -13,6 +13,7 @@ from eqsat.egraph_view import EGraphView, ENode
 from eqsat.kernel_tree import VIEWS, inline_classes
 from ir.axis_facts import is_injective
 from ir.axis_map import parse_map
+from ir.post_order import post_order
 from ir.term_text import parse_type
 
 EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
@@ -92,13 +93,19 @@ class ReadFacts:
 
     def _ends(self, buffer: int) -> frozenset[int]:
         """The buffers that are computed from this one in the program as it was written, copies passed over."""
-        if buffer not in self._readers_of:
-            self._readers_of[buffer] = frozenset()  # a copy of itself leads nowhere
-            ends: set[int] = set()
-            for reader in self._readers.get(buffer, ()):
-                ends |= {reader} if reader in self._given or not self._is_copy(reader) else self._ends(reader)
-            self._readers_of[buffer] = frozenset(ends)
+        for each in post_order([buffer], self._copies_below):
+            if each not in self._readers_of:
+                copies = set(self._copies_below(each))
+                ends = {reader for reader in self._readers.get(each, ()) if reader not in copies}
+                for copy in copies:
+                    ends |= self._readers_of.get(copy, frozenset())  # a copy of itself leads nowhere
+                self._readers_of[each] = frozenset(ends)
         return self._readers_of[buffer]
+
+    def _copies_below(self, buffer: int) -> list[int]:
+        """The copies that are made of this buffer, none where its ends are known."""
+        readers = () if buffer in self._readers_of else self._readers.get(buffer, ())
+        return [reader for reader in readers if reader not in self._given and self._is_copy(reader)]
 
     def _nbytes(self, buffer: int) -> int:
         return parse_type(next(str(node.args[1]) for node in self._view.classes[buffer])).nbytes

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,14 +14,16 @@ from eqsat.egglog_text import ANALYSES, clause_text, load_text, mark_text, rule_
 from eqsat.egraph import CALL, EGraph
 from eqsat.egraph_read import read_view
 from eqsat.egraph_view import EGraphView
+from eqsat.inlining import inlining
 from eqsat.options import Budget
-from eqsat.tiny_to_term import computed, tiny_to_terms
+from eqsat.tiny_to_term import tiny_to_terms
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.rule import Exactness, Rule
-from ir.term import CTORS, Analysis, App
+from ir.term import CTORS, Analysis, App, EView, PView, subterms
 from ir.tiny import Graph
 from rules import PHASES
 from rules import analyses as known
+from rules.primitives import PIECEWISE
 
 STAGE = "saturate"
 
@@ -45,9 +48,8 @@ class PhaseStats(msgspec.Struct, frozen=True):
 
 
 class SaturationStats(msgspec.Struct, frozen=True):
-    """What saturation did. matches: rule → how often it matched; families: the same, added up.
-
-    `deterministic` is false when the wall clock ended a phase: another run may find another e-graph.
+    """What saturation did. matches: rule → how often it matched; families: the same, added up; piecewise: movements
+    whose map is too long to be composed with others.
     """
 
     phases: tuple[PhaseStats, ...]
@@ -57,14 +59,23 @@ class SaturationStats(msgspec.Struct, frozen=True):
     classes: int
     load_seconds: float
     read_seconds: float
-
-    @property
-    def deterministic(self) -> bool:
-        return all(phase.stop is not Stop.TIME_LIMIT for phase in self.phases)
+    piecewise: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """A word on every phase that a limit ended."""
+        """A word on every phase that a limit ended, and on every movement that is stored."""
+        return self._limits + tuple(
+            note(
+                Kind.EXCESSIVE_PIECEWISE,
+                STAGE,
+                f"this movement and those before it make a map of more than {PIECEWISE} floors: its result is stored",
+                at=name,
+            )
+            for name in self.piecewise
+        )
+
+    @property
+    def _limits(self) -> tuple[Diagnostic, ...]:
         return tuple(
             note(
                 Kind.RESOURCE_EXCEEDED,
@@ -102,8 +113,11 @@ def saturate(
     Raises:
         EqsatError: UnsoundRule, when two rules share a name or contradict an analysis.
     """
-    marks = {known.Computed: computed(graph), known.Output: graph.outputs}
-    return saturate_terms(tiny_to_terms(graph), rules, exactness, budget, phases, marks)
+    budget = budget or Budget()
+    decided = inlining(graph, budget.copies)
+    marks = {known.Computed: decided.computed, known.Inlined: decided.inlined, known.Output: graph.outputs}
+    view, stats = saturate_terms(tiny_to_terms(graph), rules, exactness, budget, phases, marks)
+    return view, msgspec.structs.replace(stats, piecewise=decided.piecewise)
 
 
 def saturate_terms(
@@ -116,25 +130,28 @@ def saturate_terms(
 ) -> tuple[EGraphView, SaturationStats]:
     """The same for named terms of sort Buf; each may read those before it through variables of their names.
 
-    marks: for an analysis that is given, the names of the terms for which it holds (None: every term is
-    computed, and is an output).
+    marks: for an analysis that is given, the names of the terms for which it holds (None: all hold for every term).
     """
     names = [name for name, _ in terms]
-    marks = {known.Computed: names, known.Output: names} if marks is None else marks
+    marks = dict.fromkeys((known.Computed, known.Inlined, known.Output), names) if marks is None else marks
     budget = budget or Budget()
     chosen = [rule for rule in rules if rule.exactness <= exactness]
     start = time.perf_counter()
     egraph = EGraph(_program(chosen, phases))
     indices = {name: index for index, (name, _) in enumerate(terms)}
-    egraph.execute(load_text(indices[name], term, indices) for name, term in terms)
+    for name, term in terms:
+        egraph.execute(load_text(indices[name], term, indices, known.PARTS))
     for analysis, marked in marks.items():
         egraph.execute(mark_text(analysis, indices[name]) for name in marked)
     loaded = time.perf_counter()
     matches: Counter[str] = Counter({rule.name: 0 for rule in chosen})
     deadline = None if budget.seconds is None else start + budget.seconds
+    schedule = list(_schedule(chosen, phases))
+    nodes = budget.nodes_for(len(terms))
+    shares = [nodes * (position + 2) // (len(schedule) + 1) for position in range(len(schedule))]
     stats = [
-        _run_phase(egraph, ruleset, families, budget, deadline, matches)
-        for ruleset, families in _schedule(chosen, phases)
+        _run_phase(egraph, phase, _Limits(share, budget.iterations, deadline), matches)
+        for phase, share in zip(schedule, shares, strict=True)
     ]
     saturated = time.perf_counter()
     view = read_view(egraph.rows(), terms, [rule.name for rule in chosen])
@@ -162,7 +179,7 @@ def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> list[str
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
     lines += [clause_text(clause) for clause in known.CLAUSES]
-    lines += [rule_text(rule, _ruleset(rule.family)) for rule in rules]
+    lines += [rule_text(rule, _ruleset(rule.family), known.PARTS if _creates(rule) else ()) for rule in rules]
     lines += [
         f"(unstable-combined-ruleset {name} {' '.join(map(_ruleset, joined))})"
         for name, joined in _schedule(rules, phases)
@@ -170,8 +187,28 @@ def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> list[str
     return lines
 
 
-def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Per phase a ruleset's name and the families in it; a phase that adds no family is left out."""
+def _creates(rule: Rule) -> bool:
+    """Whether it makes values that were not there, rather than move a view."""
+    return not any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
+
+
+class _Phase(NamedTuple):
+    """A ruleset's name and the families in it."""
+
+    ruleset: str
+    families: tuple[str, ...]
+
+
+class _Limits(NamedTuple):
+    """Where a phase ends: e-nodes, iterations, and a time of `time.perf_counter`."""
+
+    nodes: int
+    iterations: int
+    deadline: float | None
+
+
+def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[_Phase]:
+    """The phases; one that adds no family is left out."""
     present = list(dict.fromkeys(rule.family for rule in rules))
     named = {family for phase in phases for family in phase}
     others = [family for family in present if family not in named]
@@ -181,34 +218,27 @@ def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterato
         news = [family for family in (*phase, *(others if last else ())) if family in present]
         if news:
             joined += news
-            yield f"phase{position}", tuple(joined)
+            yield _Phase(f"phase{position}", tuple(joined))
 
 
 def _ruleset(family: str) -> str:
     return f"family_{family}"
 
 
-def _run_phase(
-    egraph: EGraph,
-    ruleset: str,
-    families: tuple[str, ...],
-    budget: Budget,
-    deadline: float | None,
-    matches: Counter[str],
-) -> PhaseStats:
+def _run_phase(egraph: EGraph, phase: _Phase, limits: _Limits, matches: Counter[str]) -> PhaseStats:
     """Iterate one phase; `matches` grows by what its rules matched."""
     start = time.perf_counter()
     nodes = _nodes(egraph)
     stop = Stop.ITERATION_LIMIT
     iterations = 0
-    while iterations < budget.iterations:
-        if nodes > budget.nodes:
+    while iterations < limits.iterations:
+        if nodes > limits.nodes:
             stop = Stop.NODE_LIMIT
             break
-        if deadline is not None and time.perf_counter() > deadline:
+        if limits.deadline is not None and time.perf_counter() > limits.deadline:
             stop = Stop.TIME_LIMIT
             break
-        found, changed = egraph.iterate(ANALYSES, ruleset)
+        found, changed = egraph.iterate(ANALYSES, phase.ruleset)
         iterations += 1
         for name in matches.keys() & found.keys():
             matches[name] += found[name]
@@ -216,7 +246,7 @@ def _run_phase(
         if not changed:
             stop = Stop.SATURATED
             break
-    return PhaseStats(families, stop, iterations, nodes, time.perf_counter() - start)
+    return PhaseStats(phase.families, stop, iterations, nodes, time.perf_counter() - start)
 
 
 def _nodes(egraph: EGraph) -> int:

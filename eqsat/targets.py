@@ -43,24 +43,11 @@ def cpu_target(
 
     fp16 and bf16 compute in fp32; integers have no multiply-add, and a vector holds 4 bytes per lane.
     """
-    adds = cores * clock_hz * fma_per_cycle * lanes
-    peaks = {
-        "fp32": 2 * adds,
-        "fp64": adds,
-        "fp16": 2 * adds,
-        "bf16": 2 * adds,
-        "i64": adds / 2,
-        "i32": adds,
-        "i16": adds,
-        "i8": adds,
-        "u8": adds,
-        "bool": adds,
-    }
     return Target(
         name="cpu",
         arch=arch,
         units=cores,
-        peak_flops=peaks | dict(native),
+        peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes) | dict(native),
         bandwidth=bandwidth,
         cache_bandwidth=cache_bandwidth or CACHE_SPEEDUP * bandwidth,
         launch_ns=launch_ns,
@@ -70,6 +57,12 @@ def cpu_target(
         lanes=lanes,
         source=source,
     )
+
+
+def _cpu_peaks(adds: float) -> dict[str, float]:
+    """FLOPs per second by dtype of a machine that adds so many fp32 numbers per second."""
+    narrow = dict.fromkeys(("i32", "i16", "i8", "u8", "bool"), adds)
+    return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, "i64": adds / 2, **narrow}
 
 
 _GRAPH_LAUNCH_NS = 1500.0

@@ -4,47 +4,44 @@
     w = tensor.constant(numpy_array)
     program = optimize_and_compile((x @ w).relu())
 
-Every method adds uops and computes nothing; `eqsat.tensor_to_tiny` makes the graph. Operands broadcast, and numbers
-take the dtype of the tensor beside them. Two tensors of different dtypes meet in the wider float, an integer or bool
-tensor takes the other's dtype.
+Every method adds uops and computes nothing; `eqsat.tensor_to_tiny` makes the graph. Operands broadcast and meet in the
+dtype that NumPy gives them (`eqsat.promotion`): a Python number takes that of the tensor beside it, integers divide
+into fp64. What cannot be is an EqsatError at its own line.
 """
 
 from __future__ import annotations
 
 import builtins
 import math
-import operator
-import typing
-from collections.abc import Sequence
-from types import EllipsisType
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
-from eqsat import indexing
+from eqsat import promotion
+from eqsat.arrays import as_numpy
+from eqsat.movements import Movements
 from eqsat.operators import Operators
+from eqsat.written import STAGE, Axis, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, TensorType, dtype, i64, promote
+from ir.dtype import DType, DTypeLike, TensorType, fp32, i64
+from ir.dtype import dtype as as_dtype
+from ir.tiny import check_arg, exact_immediate
 from ir.uop import UOPS
 
-STAGE = "tensor"
-
 Number = bool | int | float
-Axis = int | Sequence[int] | None
-Key = int | slice | EllipsisType | None
 
 
-class Tensor(Operators):
+class Tensor(Operators, Movements):
     """The result of one uop that is still to be computed. Shapes are known; errors name them."""
 
     __slots__ = ("arg", "array", "src", "type", "uop")
-    __array_priority__ = 1000  # numpy_array + tensor asks the tensor
 
     def __init__(
         self,
         uop: str,
         src: Sequence[Tensor | Number] = (),
-        arg: dict[str, Any] | None = None,
+        arg: Mapping[str, Any] | None = None,
         array: np.ndarray | None = None,
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
@@ -70,111 +67,50 @@ class Tensor(Operators):
         return f"Tensor({self.type}, by {self.uop})"
 
     def __bool__(self) -> bool:
-        raise TypeError("a lazy tensor has no truth value; use where(condition, a, b)")
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no truth value", hint="where(condition, a, b)")
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a tensor of rank 0 has no length")
-        return self.shape[0]
+    # NumPy's protocols
 
-    # movement
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no values", hint="optimize_and_compile(tensor) computes it")
 
-    def reshape(self, *shape: Any) -> Tensor:
-        """Row-major; one size may be -1."""
-        wanted = _sizes(shape)
-        if -1 in wanted:
-            known = math.prod(size for size in wanted if size != -1)
-            if wanted.count(-1) > 1 or known == 0 or self.size % known:
-                _refuse(Kind.AXIS_SIZE_MISMATCH, "RESHAPE", "-1 has no one meaning", self.shape, wanted)
-            wanted = tuple(self.size // known if size == -1 else size for size in wanted)
-        return self if wanted == self.shape else Tensor("RESHAPE", [self], {"result_shape": wanted})
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Tensor:
+        from eqsat.numpy_calls import call_ufunc
 
-    def permute(self, *axes: Any) -> Tensor:
-        order = tuple(axis_of(axis, self) for axis in _sizes(axes))
-        return self if order == tuple(range(self.ndim)) else Tensor("PERMUTE", [self], {"perm": order})
+        return call_ufunc(ufunc, method, inputs, keywords)
 
-    def transpose(self, *axes: Any) -> Tensor:
-        """NumPy's: without axes the order is reversed."""
-        return self.permute(*(axes or reversed(range(self.ndim))))
+    def __array_function__(
+        self, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
+        from eqsat.numpy_calls import call_function
 
-    def swapaxes(self, a: int, b: int) -> Tensor:
-        order = list(range(self.ndim))
-        a, b = axis_of(a, self), axis_of(b, self)
-        order[a], order[b] = order[b], order[a]
-        return self.permute(*order)
+        return call_function(function, args, keywords)
 
-    @property
-    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
-        return self.transpose()
+    # elementwise and movement: the rest is in Operators and Movements
 
-    def expand(self, *shape: Any) -> Tensor:
-        """Broadcast to `shape` (right-aligned); -1 keeps a size."""
-        wanted = _sizes(shape)
-        lead = len(wanted) - self.ndim
-        if lead < 0:
-            _refuse(Kind.BROADCAST_MISMATCH, "EXPAND", "cannot drop axes", self.shape, wanted)
-        aligned = self.reshape((1,) * lead + self.shape)
-        wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
-        return aligned if wanted == aligned.shape else Tensor("EXPAND", [aligned], {"result_shape": wanted})
-
-    def pad(self, widths: Sequence[Sequence[int]], value: Number = 0) -> Tensor:
-        """`widths` is one (before, after) per axis, in elements."""
-        pairs = tuple((int(before), int(after)) for before, after in widths)
-        if all(pair == (0, 0) for pair in pairs) and len(pairs) == self.ndim:
-            return self
-        return Tensor("PAD", [self], {"pad": pairs, "value": value})
-
-    def flip(self, axis: Axis = None) -> Tensor:
-        axes = _axes(axis, self)
-        return Tensor("FLIP", [self], {"axes": axes}) if axes else self
-
-    def shrink(self, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> Tensor:
-        """Per axis the elements lo, lo + step, … below hi."""
-        arg = {"lo": tuple(lo), "hi": tuple(hi)} | ({"step": tuple(step)} if step else {})
-        return Tensor("SHRINK", [self], arg)
-
-    def __getitem__(self, key: Key | tuple[Key, ...]) -> Tensor:
-        """NumPy's basic indexing: integers, slices with any step, `...` and None."""
-        return indexing.basic(self, key if isinstance(key, tuple) else (key,))
-
-    def squeeze(self, axis: Axis = None) -> Tensor:
-        ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
-        drop = ones if axis is None else _axes(axis, self)
-        return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
-
-    def unsqueeze(self, axis: int) -> Tensor:
-        """A new axis of size 1, which is axis `axis` of the result."""
-        if not -self.ndim <= axis + 1 <= self.ndim + 1:
-            _refuse(Kind.MALFORMED_GRAPH, "unsqueeze", f"axis {axis} is no place for a new axis", self.shape)
-        place = axis % (self.ndim + 1)
-        return self.reshape(*self.shape[:place], 1, *self.shape[place:])
-
-    def flatten(self, start: int = 0, end: int = -1) -> Tensor:
-        """The axes from `start` to `end`, both inclusive, as one."""
-        if not self.shape:
-            return self.reshape(1)
-        first, last = axis_of(start, self), axis_of(end, self)
-        fused = math.prod(self.shape[first : last + 1])
-        return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))
-
-    # elementwise: the rest is in Operators
-
-    def cast(self, to: str | DType) -> Tensor:
-        return self if self.dtype == dtype(to) else Tensor("CAST", [self], {"to": str(dtype(to))})
+    def cast(self, to: DTypeLike) -> Tensor:
+        wanted = as_dtype(to)
+        return self if self.dtype == wanted else Tensor("CAST", [self], {"to": wanted.name})
 
     astype = cast
 
     @staticmethod
     def _apply(uop: str, *operands: Any) -> Tensor:
-        return binary(uop, *operands) if UOPS[uop].arity == 2 else Tensor(uop, operands)
+        return elementwise(uop, *operands)
+
+    def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
+        return self if still else Tensor(uop, [self], arg)
 
     # reductions
 
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """Integers and bool add up in i64, as NumPy does; fp16 and bf16 in fp32, then rounded."""
-        wide = self.dtype.accumulator if self.dtype.is_float else i64
-        total = self._reduce("SUM", axis, keepdims, wide)
-        return total.cast(self.dtype) if self.dtype.is_float else total
+    def sum(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+        """In `dtype`, by default the tensor's own; integers and bool add up in i64, fp16 and bf16 in fp32, then
+        rounded."""
+        return self._folded("SUM", axis, keepdims, dtype)
+
+    def prod(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+        """As `sum`, multiplied."""
+        return self._folded("PROD", axis, keepdims, dtype)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return self._reduce("MAX", axis, keepdims, self.dtype)
@@ -182,16 +118,11 @@ class Tensor(Operators):
     def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return self._reduce("MIN", axis, keepdims, self.dtype)
 
-    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        wide = self.dtype.accumulator if self.dtype.is_float else i64
-        total = self._reduce("PROD", axis, keepdims, wide)
-        return total.cast(self.dtype) if self.dtype.is_float else total
-
     def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """fp16 and bf16 are summed and divided in fp32, then rounded; integers give fp32."""
-        floats = self if self.dtype.is_float else self.cast("fp32")
+        """fp16 and bf16 are summed and divided in fp32, then rounded; integers and bool give fp64."""
+        floats = self.cast(promotion.floating(self.dtype))
         wide = floats.cast(floats.dtype.accumulator)
-        count = math.prod(self.shape[position] for position in _axes(axis, self))
+        count = math.prod(self.shape[position] for position in axes_in(axis, self.shape))
         return (wide.sum(axis, keepdims) * (1.0 / count if count else math.nan)).cast(floats.dtype)
 
     def var(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -199,114 +130,177 @@ class Tensor(Operators):
         centred = self - self.mean(axis, keepdims=True)
         return (centred * centred).mean(axis, keepdims)
 
-    def cumsum(self, axis: int) -> Tensor:
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """Along `axis`, None of the flattened tensor; the dtype is that of `sum`."""
+        return self._scanned("CUMSUM", axis)
+
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """As `cumsum`, multiplied."""
+        return self._scanned("CUMPROD", axis)
+
+    def _folded(self, op: str, axis: Axis, keepdims: bool, to: DTypeLike | None) -> Tensor:
+        wanted = as_dtype(to) if to is not None else self.dtype if self.dtype.is_float else i64
+        if wanted.is_bool:  # a sum of bools in bool is whether any is true, a product whether all are
+            return self.cast(wanted)._reduce("MAX" if op == "SUM" else "MIN", axis, keepdims, wanted)
+        source = self if wanted.is_float == self.dtype.is_float else self.cast(wanted)
+        return source._reduce(op, axis, keepdims, wanted.accumulator).cast(wanted)
+
+    def _scanned(self, uop: str, axis: int | None) -> Tensor:
+        if axis is None:
+            return self.reshape(-1 if self.size else 0)._scanned(uop, 0)
         wide = self.dtype.accumulator if self.dtype.is_float else i64
-        total = Tensor("CUMSUM", [self], {"axis": axis_of(axis, self), "dtype": str(wide)})
+        total = Tensor(uop, [self], {"axis": axis_in(axis, self.shape), "dtype": wide.name})
         return total.cast(self.dtype) if self.dtype.is_float else total
 
     def _reduce(self, op: str, axis: Axis, keepdims: bool, to: DType) -> Tensor:
-        axes = _axes(axis, self)
+        axes, keep = axes_in(axis, self.shape), flag(keepdims, "keepdims")
         if not axes:
             return self.cast(to)
-        result = Tensor("REDUCE", [self], {"op": op, "axes": axes, "dtype": str(to)})
+        result = Tensor("REDUCE", [self], {"op": op, "axes": axes, "dtype": to.name})
         kept = [1 if position in axes else size for position, size in enumerate(self.shape)]
-        return result.reshape(kept) if keepdims else result
+        return result.reshape(kept) if keep else result
 
     # products and lookups
 
-    def dot(self, other: Tensor) -> Tensor:
-        """The matrix product as a broadcast, a product and a sum: 1-D and batched operands as in NumPy's matmul
-        (tinygrad's `dot`, seed 001 §0)."""
-        if not self.ndim or not other.ndim or self.shape[-1] != other.shape[-builtins.min(other.ndim, 2)]:
-            _refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, other.shape)
-        ones = (1,) * builtins.min(self.ndim - 1, other.ndim - 1, 1)
+    def dot(self, other: Any) -> Tensor:
+        """The matrix product as a broadcast, a product and a sum in their common dtype: 1-D and batched operands as in
+        NumPy's matmul (tinygrad's `dot`, seed 001 §0)."""
+        right = as_tensor(other)
+        if not self.ndim or not right.ndim or self.shape[-1] != right.shape[-builtins.min(right.ndim, 2)]:
+            refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, right.shape)
+        ones = (1,) * builtins.min(self.ndim - 1, right.ndim - 1, 1)
         rows = self.reshape(*self.shape[:-1], *ones, self.shape[-1])
-        split = other.ndim - builtins.min(other.ndim, 2)
-        columns = other.reshape(*other.shape[:split], *ones, *other.shape[split:])
-        return (rows * columns.swapaxes(-1, -builtins.min(other.ndim, 2))).sum(-1)
+        split = right.ndim - builtins.min(right.ndim, 2)
+        columns = right.reshape(*right.shape[:split], *ones, *right.shape[split:])
+        products = rows * columns.swapaxes(-1, -builtins.min(right.ndim, 2))
+        return products.sum(-1, dtype=products.dtype)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return self.dot(as_tensor(other))
+        return self.dot(other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
         return as_tensor(other).dot(self)
 
     matmul = dot
 
-    def gather(self, axis: int, index: Tensor) -> Tensor:
+    def gather(self, axis: int, index: Any) -> Tensor:
         """torch.gather: result[i, j] = self[index[i, j], j] for axis 0."""
-        return Tensor("GATHER", [self, index], {"axis": axis_of(axis, self)})
+        return Tensor("GATHER", [self, as_tensor(index)], {"axis": axis_in(axis, self.shape)})
 
-    def take(self, index: Tensor, axis: int = 0) -> Tensor:
+    def take(self, index: Any, axis: int = 0) -> Tensor:
         """numpy.take: whole slices along `axis`, in the shape of `index`."""
-        place = axis_of(axis, self)
+        place, where_ = axis_in(axis, self.shape), as_tensor(index)
         before, after = self.shape[:place], self.shape[place + 1 :]
-        flat = index.reshape((1,) * len(before) + (index.size,) + (1,) * len(after))
-        picked = self.gather(place, flat.expand(*before, index.size, *after))
-        return picked.reshape(*before, *index.shape, *after)
+        flat = where_.reshape((1,) * len(before) + (where_.size,) + (1,) * len(after))
+        picked = self.gather(place, flat.expand(*before, where_.size, *after))
+        return picked.reshape(*before, *where_.shape, *after)
 
 
-def input(name: str, shape: Sequence[int], dtype: str | DType = "fp32") -> Tensor:
+def input(name: str, shape: Sizes, dtype: DTypeLike = "fp32") -> Tensor:
     """What the caller passes as `name`."""
-    return Tensor("INPUT", (), {"tensor_id": name, "dtype": str(dtype), "shape": tuple(shape)})
+    return Tensor("INPUT", (), {"tensor_id": name, "dtype": as_dtype(dtype).name, "shape": sizes(shape)})
 
 
-def constant(array: Any, dtype: str | DType | None = None, name: str | None = None) -> Tensor:
+def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """A copy of an array that is known at compile time; `name` is for dumps. Python numbers and lists are fp32, i64
     or bool unless `dtype` says else."""
-    named = {"tensor_id": name} if name else {}
+    named = {} if name is None else {"tensor_id": name}
     return Tensor("INPUT", (), {"storage": "const_pool", **named}, _as_array(array, dtype))
 
 
-def arange(size: int, dtype: str | DType = "i64") -> Tensor:
-    return iota((size,), 0, dtype)
+def arange(size: SupportsIndex, dtype: DTypeLike = "i64") -> Tensor:
+    """0, 1, … size - 1."""
+    return iota((integer(size, "a size"),), 0, dtype)
 
 
-def iota(shape: Sequence[int], axis: int, dtype: str | DType = "i64") -> Tensor:
+def iota(shape: Sizes, axis: int, dtype: DTypeLike = "i64") -> Tensor:
     """0, 1, 2, … along `axis`."""
-    return Tensor("IOTA", (), {"shape": tuple(shape), "axis": axis, "dtype": str(dtype)})
+    exact = sizes(shape)
+    return Tensor("IOTA", (), {"shape": exact, "axis": axis_in(axis, exact), "dtype": as_dtype(dtype).name})
 
 
-def full(shape: Sequence[int], value: Number, dtype: str | DType = "fp32") -> Tensor:
-    return constant(value, dtype).expand(*shape)
+def full(shape: Sizes, value: Number, dtype: DTypeLike = "fp32") -> Tensor:
+    """`value` everywhere."""
+    return constant(value, dtype).expand(sizes(shape))
 
 
-def where(condition: Tensor, a: Any, b: Any) -> Tensor:
-    """Elementwise choice; the three broadcast together."""
-    left, right = _meet(a, b)
-    shape = broadcast_shape("WHERE", *(each.shape for each in (condition, left, right) if isinstance(each, Tensor)))
-    spread = [each.expand(*shape) if isinstance(each, Tensor) else each for each in (condition, left, right)]
-    return Tensor("WHERE", spread)
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """Elementwise choice; the three broadcast together. A condition that is no bool is true where it is not 0."""
+    chosen = as_tensor(condition).cast("bool")
+    branches = [constant(a) if is_number(a) and is_number(b) else _operand(a), _operand(b)]
+    element = promotion.common([_spec(each) for each in branches])
+    return Tensor("WHERE", _together("WHERE", [chosen, *(_cast(each, element) for each in branches)]))
 
 
-def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The parts side by side along `axis`: each padded to the whole, and chosen by position."""
-    if not parts:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "nothing to concatenate")
-    place = axis_of(axis, parts[0])
-    if len({(*part.shape[:place], *part.shape[place + 1 :], part.ndim) for part in parts}) > 1:
-        _refuse(Kind.AXIS_SIZE_MISMATCH, "concatenate", "other axes differ", *(part.shape for part in parts))
-    total = builtins.sum(part.shape[place] for part in parts)
-    result, start = None, 0
-    for part in parts:
+def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
+    """The parts side by side along `axis`, in their common dtype: each padded to the whole, and chosen by position."""
+    if not isinstance(parts, list | tuple) or not parts:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "concatenate takes a list of at least one tensor")
+    tensors = [as_tensor(part) for part in parts]
+    place = axis_in(axis, tensors[0].shape)
+    if len({(*part.shape[:place], *part.shape[place + 1 :], part.ndim) for part in tensors}) > 1:
+        refuse(Kind.AXIS_SIZE_MISMATCH, "concatenate", "other axes differ", *(part.shape for part in tensors))
+    total = builtins.sum(part.shape[place] for part in tensors)
+    element = promotion.common([part.dtype for part in tensors])
+    whole: list[Tensor] = []
+    start = 0
+    for part in tensors:
         widths = [(0, 0)] * part.ndim
         widths[place] = (start, total - start - part.shape[place])
-        padded = part.pad(widths)
-        result = padded if result is None else where(iota(padded.shape, place) < start, result, padded)
+        padded = part.cast(element).pad(widths)
+        whole = [where(iota(padded.shape, place) < start, whole[0], padded) if whole else padded]
         start += part.shape[place]
-    return typing.cast(Tensor, result)
+    return whole[0]
 
 
 def as_tensor(value: Any) -> Tensor:
+    """`value` if it is a tensor, else the constant of an array or a number."""
     return value if isinstance(value, Tensor) else constant(value)
 
 
-def binary(uop: str, a: Any, b: Any) -> Tensor:
-    """A binary uop after dtypes and shapes have met."""
-    left, right = _meet(a, b)
-    shapes = [each.shape for each in (left, right) if isinstance(each, Tensor)]
-    shape = broadcast_shape(uop, *shapes)
-    return Tensor(uop, [each.expand(*shape) if isinstance(each, Tensor) else each for each in (left, right)])
+def is_number(value: Any) -> bool:
+    """Whether it is a Python number; NumPy's scalars are arrays of rank 0."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tensor:
+    """A unary or binary uop on operands that meet in dtype and shape, in the dtype of the NumPy function `like`
+    (None: the uop's own).
+
+    What NumPy defines where the uop does not is written in others: sums of bools, quotients of integers, floors of
+    integers, powers of integers by a constant.
+    """
+    values = [_operand(each) for each in operands]
+    if not any(isinstance(each, Tensor) for each in values):
+        values[0] = as_tensor(values[0])
+    try:
+        element = promotion.loop(like or promotion.UFUNCS[uop], [_spec(each) for each in values])
+    except EqsatError as error:
+        raise error.located(at=_types(values), op=UOPS[uop].label()) from None
+    exact = [_cast(each, element) for each in values]
+    if uop == "POW" and type(exact[1]) is int:
+        return _power(as_tensor(exact[0]), exact[1])
+    if element.is_float and uop in ("IDIV", "MOD"):
+        whole = elementwise("FDIV", *exact).floor()
+        return whole if uop == "IDIV" else exact[0] - whole * exact[1]
+    if (not element.is_float and uop in ("FLOOR", "CEIL", "ROUND")) or (element.is_bool and uop == "ABS"):
+        return as_tensor(exact[0])
+    return Tensor(_OF_BOOLS.get(uop, uop) if element.is_bool else uop, _together(uop, exact))
+
+
+_OF_BOOLS = {"ADD": "OR", "MUL": "AND", "MAX": "OR", "MIN": "AND"}
+
+
+def _power(x: Tensor, exponent: int) -> Tensor:
+    """x ** exponent; of integers by squaring, of floats by POW except the square, as NumPy has it."""
+    if x.dtype.is_float and exponent != 2:
+        return Tensor("POW", [x, exponent])
+    if exponent < 0:
+        fail(Kind.DTYPE_MISMATCH, STAGE, "integers to a negative power", at=str(x.type), op="POW", hint="cast to float")
+    if exponent == 0:
+        return full(x.shape, 1, x.dtype)
+    half = _power(x, exponent // 2) if exponent > 1 else x
+    return x if exponent == 1 else half * half * x if exponent % 2 else half * half
 
 
 def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -314,70 +308,63 @@ def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        _refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes)
+        refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes)
 
 
 def _infer(tensor: Tensor) -> TensorType:
+    """The type of a tensor's result, once all that its uop asks for is known to hold."""
     if tensor.array is not None:
-        return TensorType.of(dtype(tensor.array.dtype), tensor.array.shape)
+        if not tensor.arg.get("tensor_id", "_"):
+            fail(Kind.MALFORMED_GRAPH, STAGE, "the name of a constant is empty")
+        return TensorType.of(as_dtype(tensor.array.dtype), tensor.array.shape)
+    op = UOPS.get(tensor.uop) or fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {tensor.uop!r}")
     types = [each.type for each in tensor.src if isinstance(each, Tensor)]
     operands = [each.type if isinstance(each, Tensor) else types[-1] for each in tensor.src]
     try:
-        return UOPS[tensor.uop].type_of(operands, tensor.arg)
+        arg = check_arg(op, tensor.arg, bound=True)
+        result = op.type_of(operands, arg)
+        for each, type_ in zip(tensor.src, operands, strict=True):
+            if not isinstance(each, Tensor):
+                exact_immediate(each, type_.dtype)
+        if "value" in arg:
+            exact_immediate(arg["value"], result.dtype)
     except EqsatError as error:
-        raise error.located(at=", ".join(map(str, types)), op=UOPS[tensor.uop].label) from None
+        raise error.located(at=_types(tensor.src), op=op.label(tensor.arg)) from None
+    return result
 
 
-def _meet(a: Any, b: Any) -> tuple[Tensor | Number, Tensor | Number]:
-    """Both operands in one dtype; a number stays a number beside a tensor."""
-    if _is_number(a) and _is_number(b):
-        return constant(a), b
-    if _is_number(a) or _is_number(b):
-        return (a, as_tensor(b)) if _is_number(a) else (as_tensor(a), b)
-    left, right = as_tensor(a), as_tensor(b)
-    common = _common(left.dtype, right.dtype)
-    return left.cast(common), right.cast(common)
+def _types(operands: Iterable[Tensor | Number]) -> str:
+    return ", ".join(str(each.type) for each in operands if isinstance(each, Tensor))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+def _operand(value: Any) -> Tensor | Number:
+    """A Python number as it is, all else as a tensor."""
+    number: Number = value
+    return number if is_number(value) else as_tensor(value)
 
 
-def _common(a: DType, b: DType) -> DType:
-    rank = {"bool": 0}
-    if a.is_float or b.is_float:
-        return promote(a, b) or (a if a.is_float else b)
-    return builtins.max(a, b, key=lambda each: rank.get(each.name, each.bits))
+def _spec(operand: Tensor | Number) -> DType | promotion.Weak:
+    return operand.dtype if isinstance(operand, Tensor) else promotion.weak(operand)
 
 
-def _as_array(value: Any, wanted: str | DType | None) -> np.ndarray:
-    array = np.array(value)
-    if wanted is not None:
-        return array.astype(dtype(wanted).numpy, copy=False)
-    if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
-        return array.astype(np.float32)
-    return array
+def _cast(operand: Tensor | Number, element: DType) -> Tensor | Number:
+    if isinstance(operand, Tensor):
+        return operand.cast(element)
+    return operand if element.is_bool or not isinstance(operand, bool) else int(operand)
 
 
-def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    flat = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    return tuple(operator.index(size) for size in flat)
+def _together(op: str, operands: Sequence[Tensor | Number]) -> list[Tensor | Number]:
+    """The operands, the tensors among them broadcast to one shape."""
+    shape = broadcast_shape(op, *(each.shape for each in operands if isinstance(each, Tensor)))
+    return [each.expand(shape) if isinstance(each, Tensor) else each for each in operands]
 
 
-def axis_of(axis: int, tensor: Tensor) -> int:
-    """The axis counted from the front. Raises EqsatError, MalformedGraph, where the tensor has none such."""
-    place = operator.index(axis)
-    if not -tensor.ndim <= place < tensor.ndim:
-        rank = f"axis {axis} is out of range for a tensor of rank {tensor.ndim}"
-        fail(Kind.MALFORMED_GRAPH, STAGE, rank, shape=tensor.shape)
-    return place % tensor.ndim
-
-
-def _axes(axis: Axis, tensor: Tensor) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(tensor.ndim))
-    return tuple(sorted(axis_of(each, tensor) for each in (axis if isinstance(axis, Sequence) else [axis])))
-
-
-def _refuse(kind: Kind, op: str, message: str, *shapes: tuple[int, ...]) -> NoReturn:
-    fail(kind, STAGE, message, op=op, shapes=[list(shape) for shape in shapes])
+def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
+    """A copy of the value as an array of `wanted`, or of the dtype that it has."""
+    array = np.array(as_numpy(None, value, STAGE))
+    natural = array.dtype
+    if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
+        natural = fp32.numpy if natural == np.float64 else natural
+    element = as_dtype(natural) if wanted is None or natural.kind not in "biufV" else as_dtype(wanted)
+    with np.errstate(all="ignore"):
+        return array.astype(element.numpy, copy=False)

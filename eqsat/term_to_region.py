@@ -10,10 +10,13 @@ from eqsat.kernel_tree import Tree, buffer_of, used_axes
 from ir.axis_expr import axis, box_of
 from ir.axis_map import AxisMap, axis_map, parse_map, project, support
 from ir.dtype import dtype as dtype_of
+from ir.post_order import post_order
 from ir.region import Buffer, Let, Number, Op, Operand, OpKind, Region, Yield
 from ir.term_text import parse_number, parse_sizes
 
 Sizes = tuple[int, ...]
+_Place = tuple[Tree, Sizes]
+"""A tree and the domain over which it is computed."""
 
 
 class _Value(NamedTuple):
@@ -71,6 +74,18 @@ def _word(tree: Tree) -> str:
             return ""
 
 
+class _Step(NamedTuple):
+    """What a let computes: an op over `domain`, whose last `reduced` axes are accumulated away."""
+
+    kind: OpKind
+    fn: str
+    dtype: str
+    operands: Sequence[Tree]
+    domain: Sizes
+    reduced: int = 0
+    along: int | None = None
+
+
 class _Builder:
     """Lets in SSA order. A tree is emitted once per domain: numbers alone are at home in several."""
 
@@ -79,112 +94,108 @@ class _Builder:
         self.body: list[Let] = []
         self._input_of = input_of
         self._taken = {output.name}
-        self._done: dict[tuple[Tree, Sizes], _Value] = {}
+        self._done: dict[_Place, _Value] = {}
 
     def value(self, tree: Tree, domain: Sizes) -> _Value:
         """The let that holds the tree; a bare read or number is copied into one."""
-        while tree.node.ctor in ("Pure", "Fin"):
-            (tree,) = tree.kids
-        key = (tree, domain)
-        if key not in self._done:
-            self._done[key] = self._emit(tree, domain)
-        return self._done[key]
+        root = (_bare(tree), domain)
+        for place in post_order([root], self._below):
+            self._done[place] = self._emit(*place)
+        return self._done[root]
 
-    def _emit(self, tree: Tree, domain: Sizes) -> _Value:
-        args = tree.node.args
-        kind: OpKind
+    def _below(self, place: _Place) -> list[_Place]:
+        """The operands that are lets of their own."""
+        step = self._step(*place)
+        bare = map(_bare, step.operands)
+        return [(each, step.domain) for each in bare if each.node.ctor not in ("Load", "Imm")]
+
+    def _step(self, tree: Tree, domain: Sizes) -> _Step:
+        args, kids = tree.node.args, tree.kids
         match tree.node.ctor:
             case "Load" | "Imm":
-                return self._op("copy", "copy", self._dtype(tree), (tree,), domain)
+                return _Step("copy", "copy", self._dtype(tree), (tree,), domain)
             case "Index":
-                return self._index(tree)
+                return _Step("index", "index", str(args[0]), (), domain)
             case "Gather":
-                return self._gather(tree, domain)
+                return _Step("gather", "gather", self._dtype(tree), kids, domain, along=int(args[2]))
+            case "PUn" | "EUn" if args[0] == "cast":
+                return _Step("cast", "cast", str(args[1]), kids, domain)
             case "PUn" | "EUn":
-                kind = "cast" if args[0] == "cast" else "unary"
-                return self._op(kind, str(args[0]), str(args[1]), tree.kids, domain)
+                return _Step("unary", str(args[0]), str(args[1]), kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
-                return self._op("ewise", str(args[0]), str(args[1]), tree.kids, domain)
+                return _Step("ewise", str(args[0]), str(args[1]), kids, domain)
             case "Reduce":
                 sizes = parse_sizes(str(args[2]))
                 if not sizes:  # of one element each: what is left is the dtype
-                    return self._op("cast", "cast", str(args[1]), tree.kids, domain)
-                return self._op("reduce", str(args[0]), str(args[1]), tree.kids, domain + sizes, reduced=len(sizes))
+                    return _Step("cast", "cast", str(args[1]), kids, domain)
+                return _Step("reduce", str(args[0]), str(args[1]), kids, domain + sizes, len(sizes))
             case "Contract":
                 sizes = parse_sizes(str(args[1]))
-                return self._op("contraction", "sum", str(args[0]), tree.kids, domain + sizes, reduced=len(sizes))
+                return _Step("contraction", "sum", str(args[0]), kids, domain + sizes, len(sizes))
             case "Scan":
-                return self._op("scan", str(args[0]), str(args[1]), tree.kids, domain, along=int(args[2]))
+                return _Step("scan", str(args[0]), str(args[1]), kids, domain, along=int(args[2]))
         raise AssertionError(f"{tree.node.ctor} is no part of a kernel")
 
-    def _op(
-        self,
-        kind: OpKind,
-        fn: str,
-        element: str,
-        kids: Sequence[Tree],
-        domain: Sizes,
-        *,
-        reduced: int = 0,
-        along: int | None = None,
-    ) -> _Value:
-        """An op over the axes of `domain` that its operands depend on, the last `reduced` accumulated away."""
-        kept = len(domain) - reduced
-        axes = {axis for kid in kids for axis in self._axes(kid, domain)} | set(range(kept, len(domain)))
-        order = tuple(sorted(axes | ({along} if along is not None else set())))
+    def _emit(self, tree: Tree, domain: Sizes) -> _Value:
+        step = self._step(tree, domain)
+        match step.kind:
+            case "index":
+                return self._index(tree, step)
+            case "gather":
+                return self._gather(tree, step)
+            case _:
+                return self._op(step)
+
+    def _op(self, step: _Step) -> _Value:
+        """An op over the axes of its domain that its operands depend on, and those that it accumulates along."""
+        domain, kept = step.domain, len(step.domain) - step.reduced
+        axes = {axis for each in step.operands for axis in self._axes(each, domain)} | set(range(kept, len(domain)))
+        order = tuple(sorted(axes | ({step.along} if step.along is not None else set())))
         op = Op(
-            kind=kind,
-            fn=fn,
-            dtype=element,
+            kind=step.kind,
+            fn=step.fn,
+            dtype=step.dtype,
             domain=tuple(domain[each] for each in order),
-            inputs=tuple(self._operand(kid, domain, order) for kid in kids),
-            reduced=reduced,
-            axis=None if along is None else order.index(along),
+            inputs=tuple(self._operand(each, domain, order) for each in step.operands),
+            reduced=step.reduced,
+            axis=None if step.along is None else order.index(step.along),
         )
-        return self._let(op, order[: len(order) - reduced])
+        return self._let(op, order[: len(order) - step.reduced])
 
     def _axes(self, tree: Tree, domain: Sizes) -> tuple[int, ...]:
         """The axes of `domain` that an operand is defined over."""
-        while tree.node.ctor in ("Pure", "Fin"):
-            (tree,) = tree.kids
+        tree = _bare(tree)
         if tree.node.ctor == "Imm":
             return ()
         if tree.node.ctor == "Load":
             return used_axes(parse_map(str(tree.node.args[1])))
-        return self.value(tree, domain).axes
+        return self._done[tree, domain].axes
 
-    def _index(self, tree: Tree) -> _Value:
+    def _index(self, tree: Tree, step: _Step) -> _Value:
         view = parse_map(str(tree.node.args[1]))
         order = used_axes(view)
         sizes = tuple(view.sizes[each] for each in order)
-        op = Op(
-            kind="index",
-            fn="index",
-            dtype=str(tree.node.args[0]),
-            domain=sizes,
-            index_map=_projected(view, order),
-        )
+        op = Op(kind="index", fn="index", dtype=step.dtype, domain=sizes, index_map=_projected(view, order))
         return self._let(op, order)
 
-    def _gather(self, tree: Tree, domain: Sizes) -> _Value:
-        (index,) = tree.kids
-        buffer, view, along = int(tree.node.args[0]), parse_map(str(tree.node.args[1])), int(tree.node.args[2])
-        order = tuple(sorted({*used_axes(view), *self._axes(index, domain)}))
-        source = self._input(buffer)
+    def _gather(self, tree: Tree, step: _Step) -> _Value:
+        (index,) = step.operands
+        buffer, view = int(tree.node.args[0]), parse_map(str(tree.node.args[1]))
+        order = tuple(sorted({*used_axes(view), *self._axes(index, step.domain)}))
+        source = Operand(self._input(buffer).name, _projected(view, order))
         op = Op(
             kind="gather",
             fn="gather",
-            dtype=source.memref.dtype,
-            domain=tuple(domain[each] for each in order),
-            inputs=(Operand(source.name, _projected(view, order)), self._operand(index, domain, order)),
-            axis=along,
+            dtype=step.dtype,
+            domain=tuple(step.domain[each] for each in order),
+            inputs=(source, self._operand(index, step.domain, order)),
+            axis=step.along,
         )
         return self._let(op, order)
 
     def _operand(self, tree: Tree, domain: Sizes, order: tuple[int, ...]) -> Operand | Number:
         """The tree read at the point of a domain that has the axes `order` of the kernel's `domain`."""
-        while tree.node.ctor in ("Pure", "Fin"):
-            (tree,) = tree.kids
+        tree = _bare(tree)
         if tree.node.ctor == "Imm":
             return _number(str(tree.node.args[1]), str(tree.node.args[0]))
         if tree.node.ctor == "Load":
@@ -192,7 +203,7 @@ class _Builder:
             if view.fill is not None:
                 return Number(_json_number(view.fill, self._dtype(tree)), self._dtype(tree))
             return Operand(self._input(int(tree.node.args[0])).name, _projected(view, order))
-        value = self.value(tree, domain)
+        value = self._done[tree, domain]
         return Operand(value.name, _selection(tuple(domain[each] for each in order), order, value.axes))
 
     def _dtype(self, tree: Tree) -> str:
@@ -213,6 +224,13 @@ class _Builder:
         self._taken.add(name)
         self.body.append(Let(name, op))
         return _Value(name, axes)
+
+
+def _bare(tree: Tree) -> Tree:
+    """The tree without the marks of a kernel's parts, which compute nothing."""
+    while tree.node.ctor in ("Pure", "Fin"):
+        (tree,) = tree.kids
+    return tree
 
 
 def _projected(view: AxisMap, order: tuple[int, ...]) -> AxisMap:

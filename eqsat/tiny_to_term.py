@@ -52,9 +52,14 @@ def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
     )
 
 
-def computed(graph: Graph) -> tuple[Ref, ...]:
-    """The uops that are no movements: their results cannot be had by reading another buffer."""
-    return tuple(node.id for node in graph.nodes if node.op.kind is not UOpKind.MOVEMENT)
+def movement_map(node: Node, graph: Graph) -> AxisMap:
+    """Where a movement reads its source."""
+    return _movement_map(node, graph.operand_types(node), graph.types[node.id])
+
+
+def reduced_map(node: Node, graph: Graph) -> AxisMap:
+    """Where a REDUCE reads its source: the reduced axes come last."""
+    return _reduced_map(node, graph.operand_types(node))
 
 
 def buffer(ref: Ref) -> Var:
@@ -73,7 +78,11 @@ def _index(node: Node, src: Types, out: TensorType) -> App:
 
 
 def _movement(node: Node, src: Types, out: TensorType) -> App:
-    return _stored(Pure(Load(buffer(node.refs[0]), str(_MAPS[node.uop](src[0], node.arg, out)))), out)
+    return _stored(Pure(Load(buffer(node.refs[0]), str(_movement_map(node, src, out)))), out)
+
+
+def _movement_map(node: Node, src: Types, out: TensorType) -> AxisMap:
+    return _MAPS[node.uop](src[0], node.arg, out)
 
 
 def _elementwise(node: Node, src: Types, out: TensorType) -> App:
@@ -82,19 +91,23 @@ def _elementwise(node: Node, src: Types, out: TensorType) -> App:
 
 
 def _reduce(node: Node, src: Types, out: TensorType) -> App:
-    """The reduced axes move last; `init` is combined in the accumulator's dtype, before the last rounding."""
+    """`init` is combined in the accumulator's dtype, before the last rounding."""
     (value,) = src
     op, init = node.arg["op"].lower(), node.arg.get("init")
-    axes = sorted(node.arg["axes"])
-    order = [each for each in range(value.rank) if each not in axes] + axes
-    read = Load(buffer(node.refs[0]), str(moves.permute(value.shape, order)))
-    sizes = sizes_text([value.shape[each] for each in axes])
+    read = Load(buffer(node.refs[0]), str(_reduced_map(node, src)))
+    sizes = sizes_text([value.shape[each] for each in sorted(node.arg["axes"])])
     if init is None:
         return _stored(Fin(Reduce(op, out.dtype.name, sizes, read)), out)
     wide = _accumulator(value.dtype, out.dtype)
     start = Pure(_number(init, TensorType.of(wide, out.shape)))
     total = EBin(_COMBINES[op], wide.name, Fin(Reduce(op, wide.name, sizes, read)), start)
     return _stored(total if wide == out.dtype else EUn("cast", out.dtype.name, total), out)
+
+
+def _reduced_map(node: Node, src: Types) -> AxisMap:
+    (value,) = src
+    axes = sorted(node.arg["axes"])
+    return moves.permute(value.shape, [each for each in range(value.rank) if each not in axes] + axes)
 
 
 def _scan(node: Node, src: Types, out: TensorType) -> App:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,13 @@ TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf
 
 
 def random_inputs(signature: Mapping[str, TensorType], seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded arrays for the inputs: unit normal floats, small integers, fair bools."""
+    """Seeded arrays for the inputs: unit normal floats, small integers, fair bools.
+
+    Raises:
+        EqsatError: InvalidOption for a seed that is no number from 0 on.
+    """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        fail(Kind.INVALID_OPTION, "random_inputs", f"seed= is a number from 0 on, not {seed!r}")
     rng = np.random.default_rng(seed)
     arrays = {}
     for name, each in signature.items():
@@ -43,8 +49,8 @@ def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
     return difference / scale if scale else difference
 
 
-def verify_compiled(compiled: Compiled, threads: int, seed: int = 0) -> dict[str, float]:
-    """The error of each output on random inputs, relative to its largest value.
+def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarray] | None = None) -> dict[str, float]:
+    """The error of each output, relative to its largest value, on these inputs (None: random ones).
 
     An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
     rounds at every uop.
@@ -53,8 +59,10 @@ def verify_compiled(compiled: Compiled, threads: int, seed: int = 0) -> dict[str
         EqsatError: WrongResult naming the outputs that are further off.
     """
     graph, constants = compiled.bound.graph, compiled.bound.constants
-    inputs = random_inputs(compiled.inputs, seed)
-    outputs = compiled.run(list(inputs.values()), threads)
+    if arrays is None:
+        arrays = list(random_inputs(compiled.inputs).values())
+    inputs = dict(zip(compiled.inputs, arrays, strict=True))
+    outputs = compiled.run(arrays, threads)
     exact = playback(graph, {**inputs, **constants}, wide=True)
     rounded = playback(graph, {**inputs, **constants})
     errors, wrong = {}, []

@@ -1,13 +1,14 @@
 """AxisMap: from the points of a box to the coordinates of an operand, with the places where padding stands.
 
-The one noun of index algebra, always canonical; equal maps print equally, and e-graphs hold the text:
+The one noun of index algebra. Maps that print equally are equal; equal maps print equally where they are affine, and
+with rare exceptions elsewhere (several floors of several axes). E-graphs hold the text:
 
     [4,8] -> [i0, 2*i1 - 1] if 1<=i1<8 else 0
 
 A map may have several guards, `if … else f if … else g`, outermost first: the first guard that fails gives its
 fill, and where none fails the operand is read. The domain's sizes come first; the operand's shape is no part of
 the map. Expressions: `ir.axis_expr`; bounds: `ir.axis_guard`; the maps of the movements: `ir.axis_moves`;
-what a map is like (identity, injective, its inverse, its strides): `ir.axis_facts`.
+what a map is like (injective, its offset): `ir.axis_facts`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from ir.axis_expr import ZERO, AxisExpr, Box, axis, box_of, parse_expr, simplify, substitute
 from ir.axis_guard import NEVER, Bound, Guard, canonical_fill, parse_bound, same_fill, tighten
+from ir.axis_table import respelt
 from ir.diagnostics import Kind, fail
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "axis_map",
     "compose",
     "constant_map",
+    "floors",
     "fuse_axes",
     "identity",
     "insert_axes",
@@ -106,7 +109,7 @@ def axis_map(sizes: Sequence[int], exprs: Iterable[AxisExpr], guards: Iterable[G
     if 0 in sizes:
         return AxisMap(sizes, (ZERO,) * len(exprs), (), ())
     folded, interior, reads = _folded(tuple(guards), box_of(sizes))
-    inside = tuple([simplify(expr, interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
+    inside = tuple([respelt(simplify(expr, interior), interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
     return AxisMap(sizes, inside, folded, interior)
 
 
@@ -136,13 +139,13 @@ def compose(read: AxisMap, view: AxisMap) -> AxisMap:
     if 0 in view.sizes:
         return AxisMap(view.sizes, (ZERO,) * len(read.exprs), (), ())
     box, steps = view.interior, view.exprs
-    exprs = tuple([substitute(expr, steps, box) for expr in read.exprs])
+    exprs = tuple([respelt(substitute(expr, steps, box), box) for expr in read.exprs])
     if not read.guards:
         if view.fill is not None:
             exprs = (ZERO,) * len(exprs)
         return AxisMap(view.sizes, exprs, view.guards, box)
     inner = tuple(
-        Guard(tuple(Bound(substitute(b.expr, steps, box), b.lo, b.hi) for b in guard.bounds), guard.fill)
+        Guard(tuple(Bound(respelt(substitute(b.expr, steps, box), box), b.lo, b.hi) for b in guard.bounds), guard.fill)
         for guard in read.guards
     )
     return axis_map(view.sizes, exprs, view.guards + inner)
@@ -169,6 +172,13 @@ def support(view: AxisMap) -> frozenset[int]:
         for bound in guard.bounds:
             used |= bound.expr.axes
     return used
+
+
+@lru_cache(maxsize=_CACHE)
+def floors(view: AxisMap) -> int:
+    """How many floors its coordinates and bounds have."""
+    bounds = (bound.expr for guard in view.guards for bound in guard.bounds)
+    return sum(expr.floors for expr in (*view.exprs, *bounds))
 
 
 def project(view: AxisMap, keep: Sequence[int]) -> AxisMap | None:

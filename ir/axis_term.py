@@ -65,6 +65,11 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return all(isinstance(term, int) for term, _ in self.terms)
 
     @property
+    def floors(self) -> int:
+        """How many floors it has, one under another counted too."""
+        return _floors(self)
+
+    @property
     def lone_axis(self) -> int | None:
         """The axis k of an expression i_k + const; None of any other."""
         if len(self.terms) != 1 or self.terms[0][1] != 1:
@@ -174,6 +179,11 @@ def _axes(expr: AxisExpr) -> frozenset[int]:
     for term, _ in expr.terms:
         used |= {term} if isinstance(term, int) else term.expr.axes
     return frozenset(used)
+
+
+@lru_cache(maxsize=_CACHE)
+def _floors(expr: AxisExpr) -> int:
+    return sum(1 + term.expr.floors for term, _ in expr.terms if isinstance(term, FloorDiv))
 
 
 @lru_cache(maxsize=_CACHE)

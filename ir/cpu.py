@@ -256,6 +256,11 @@ class Kernel(msgspec.Struct, frozen=True):
         """The ranges of the variables, as `ir.axis_expr` takes them."""
         return tuple((each.low, each.high) for each in self.variables)
 
+    def __str__(self) -> str:
+        from ir.cpu_text import kernel_text
+
+        return kernel_text(self)
+
 
 def register_type(dtype: str) -> str:
     """The dtype of the lanes that hold values of `dtype`."""

@@ -90,10 +90,6 @@ class _Printer:
                 to, source = self._index(stmt.offset), self._index(stmt.source_offset)
                 turned = f"transpose {stmt.source}[{source} : rows {stmt.source_step} apart]"
                 yield f"{pad}{stmt.buffer}[{to} : rows {stmt.step} apart] := {turned}"
-            case Transpose():
-                into = f"{stmt.buffer}[{self._index(stmt.offset)} : rows {stmt.step} apart]"
-                source = f"{stmt.source}[{self._index(stmt.source_offset)} : rows {stmt.source_step} apart]"
-                yield f"{pad}{into} := turned {source}"
 
     def _value(self, value: Value) -> str:
         match value:

@@ -29,10 +29,12 @@ class Kind(enum.StrEnum):
     RESOURCE_EXCEEDED = "ResourceExceeded"
     ALIGNMENT_MISMATCH = "AlignmentMismatch"
     UNBOUND_DIM = "UnboundDim"
+    INVALID_OPTION = "InvalidOption"
     INPUT_MISMATCH = "InputMismatch"
     UNKNOWN_TARGET = "UnknownTarget"
     NO_DEVICE = "NoDevice"
     NO_COMPILER = "NoCompiler"
+    COMPILE_FAILED = "CompileFailed"
     UNSOUND_RULE = "UnsoundRule"
     WRONG_RESULT = "WrongResult"
 
@@ -66,7 +68,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         lines += [f"    {name} = {_readable(value)}" for name, value in self.details.items()]
         if self.hint:
             lines.append(f"    try: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()  # half characters would not print
 
     def to_json(self) -> dict[str, Any]:
         """The shape of seed 000 §14: kind, at_op, at_value, at (the stage), then the details, flattened."""

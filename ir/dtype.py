@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeAlias
 
 import ml_dtypes
 import msgspec
@@ -111,11 +112,22 @@ i8, u8, i16, i32, i64 = DTYPES["i8"], DTYPES["u8"], DTYPES["i16"], DTYPES["i32"]
 bool_ = DTYPES["bool"]
 
 
-def dtype(spec: str | DType | np.dtype) -> DType:
-    """The DType of a name ("fp32", "float32", "f32"), of a NumPy dtype, or of itself."""
+DTypeLike: TypeAlias = "str | DType | np.dtype | type"
+"""What `dtype` reads."""
+
+
+def dtype(spec: DTypeLike) -> DType:
+    """The DType of a name ("fp32", "float32", "f32"), of a NumPy dtype or scalar type, of Python's float, int or bool
+    (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for what is none of these."""
     if isinstance(spec, DType):
         return spec
-    found = _BY_NUMPY.get(spec) if isinstance(spec, np.dtype) else _BY_NAME.get(spec)
+    if isinstance(spec, type) and (spec in (float, int, bool) or issubclass(spec, np.generic)):
+        spec = np.dtype(spec)
+    found = None
+    if isinstance(spec, np.dtype):
+        found = _BY_NUMPY.get(spec)
+    elif isinstance(spec, str):
+        found = _BY_NAME.get(spec)
     if found is None:
         fail(
             Kind.DTYPE_MISMATCH,

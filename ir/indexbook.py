@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ir.axis_expr import AxisExpr
 from ir.axis_map import AxisMap, Bound
+from ir.diagnostics import jsonable
 
 AxisKind = Literal["iter", "reduce", "broadcast"]
 
@@ -36,12 +38,15 @@ class Piece(msgspec.Struct, frozen=True):
 
 class Access(msgspec.Struct, frozen=True):
     """How a value reads one input: `map` takes the value's axes, then its reduced axes, to the input's
-    coordinates; `pieces` split that domain where the read is padded (empty: it never is). They are the map's
-    guards read from the inside: the first piece is where the operand is read, unless it never is."""
+    coordinates."""
 
     value_id: str
     map: AxisMap
-    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The parts of the map's domain where the read is padded somewhere (empty: it never is)."""
+        return pieces(self.map)
 
 
 class IndexInfo(msgspec.Struct, frozen=True):
@@ -81,6 +86,12 @@ class IndexBook(msgspec.Struct, frozen=True):
     region: str
     values: dict[str, IndexInfo]
 
+    def reads(self, value: str) -> tuple[Access, ...]:
+        """What a value reads; of a contraction, what its product reads."""
+        inputs = self.values[value].inputs
+        own = len(inputs) == 1 and inputs[0].value_id == product(value)
+        return self.values[product(value)].inputs if own else inputs
+
     def to_dump(self) -> dict[str, Any]:
         """The fields of seed 000 §4.5's dumps."""
         return {"index_book": {name: _info(info) for name, info in self.values.items()}}
@@ -96,6 +107,20 @@ class IndexBook(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
+def pieces(view: AxisMap) -> tuple[Piece, ...]:
+    """The parts of a map's domain, which are its guards: where the operand is read, unless it never is; then one per
+    guard from the innermost out, each where the guards outside it hold."""
+    if not view.guards:
+        return ()
+    guards = view.guards
+    inside = [bound for guard in guards if not guard.is_never for bound in guard.bounds]
+    found = [] if view.guards[-1].is_never else [Piece(tuple(inside))]
+    for position in reversed(range(len(guards))):
+        outer = tuple(bound for guard in guards[:position] for bound in guard.bounds)
+        found.append(Piece(outer, jsonable(guards[position].fill)))
+    return tuple(found)
+
+
 def product(contraction: str) -> str:
     """The name of a contraction's elementwise product in the IndexBook."""
     return f"{contraction}.mul"
@@ -103,6 +128,8 @@ def product(contraction: str) -> str:
 
 def named(expression: object, names: tuple[str, ...]) -> str:
     """An expression or a bound with its axes by these names instead of i0, i1, …"""
+    if isinstance(expression, AxisExpr) and expression.const == 0 and expression.lone_axis is not None:
+        return names[expression.lone_axis]
     return re.sub(r"\bi(\d+)\b", lambda match: names[int(match[1])], str(expression))
 
 
@@ -129,7 +156,7 @@ def _domain(info: IndexInfo) -> dict[str, Any]:
     padded = [access.pieces for access in info.inputs if access.pieces]
     if not padded:
         return {"constraints": [[f"0<={axis.name}", f"{axis.name}<{axis.size}"] for axis in info.axes]}
-    inside = [bound for pieces in padded for bound in (pieces[0].bounds if pieces[0].fill is None else ())]
+    inside = [bound for first, *_ in padded for bound in (first.bounds if first.fill is None else ())]
     constraints = [list(_sides(bound, info.names)) for bound in dict.fromkeys(inside)]
     return {"pieces": [{"constraints": constraints}, {"constraints": [["else_pad_piece"]]}]}
 

@@ -6,7 +6,7 @@
 4  a reduction removes its axes and records the ids that they had
 5  data-dependent reads are marked, and read memory
 6  the divisor of a floor is positive
-7  padding is in few pieces, each what the map's guards say
+7  padding is in few pieces
 """
 
 from __future__ import annotations
@@ -164,27 +164,15 @@ def _inside_by_isl(view: AxisMap, position: int, size: int) -> bool:
 
 
 def _pieces(name: str, access: Access) -> Iterator[Diagnostic]:
-    guards = access.map.guards
-    everywhere = bool(guards) and guards[-1].is_never  # padding: no piece reads the operand
-    expected = len(guards) + (not everywhere) if guards else 0
-    if len(access.pieces) > MOST_PIECES:
+    found = len(access.pieces)
+    if found > MOST_PIECES:
         yield _found(
             Kind.EXCESSIVE_PIECEWISE,
             name,
-            f"the read of `{access.value_id}` splits into {len(access.pieces)} pieces",
+            f"the read of `{access.value_id}` splits into {found} pieces",
             hint="store the padded tensor: split the chain of PADs",
             most=MOST_PIECES,
         )
-    if len(access.pieces) != expected:
-        yield _found(
-            Kind.MALFORMED_GRAPH, name, f"the pieces of the read of `{access.value_id}` are not its map's guards"
-        )
-    elif access.pieces:
-        last, first = access.pieces[-1], access.pieces[0]
-        if last.bounds or last.fill is None or (first.fill is None) == everywhere:
-            yield _found(
-                Kind.MALFORMED_GRAPH, name, f"the pieces of the read of `{access.value_id}` do not cover its domain"
-            )
 
 
 def _found(kind: Kind, at: str, message: str, *, hint: str | None = None, **details: Any) -> Diagnostic:

@@ -39,7 +39,8 @@ class Plan(msgspec.Struct, frozen=True):
     stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}.
     warp_tile: the register tile, "14x32". predicate_tail: axes whose last tile (m and n of a contraction: register
     tile) is cut by a predicate; an axis left out promises that its tile divides it. epilogue: the ops applied to the
-    accumulator, in order. notes: degradations and choices, for people.
+    accumulator, in order. ordered: every floating-point sum and product takes its terms one by one in index order.
+    notes: degradations and choices, for people.
 
     A lowering refuses what its template cannot do, and what contradicts the region.
     """
@@ -54,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True):
     cache: tuple[Cached, ...] = ()
     predicate_tail: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
+    ordered: bool = False
     layout_hints: dict[str, str | bool | int] = {}
     local_edges: tuple[LocalEdge, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,6 +1,8 @@
-"""Poly-View (seed 000 §5): the affine part of a region as isl sets and maps, contractions as patterns.
+"""Poly-View (seed 000 §5): the affine part of a region as blocks of access functions, contractions as patterns.
 
-For analysis only: nothing is executed from it. Every text is isl's own, simplified against the domain it lives in.
+A block is one statement over a box of points; its accesses are index maps over that box, and say where memory and
+values are read and written. Poly Core reads blocks, so that no price waits for isl; the dump, the printed form and
+`codegen.where.contraction_check` take them as isl sets and maps, always simplified (`ir.poly_view_isl`).
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from ir.axis_map import AxisMap
+
 BlockKind = Literal["contraction_pattern", "reduce", "scan", "ewise"]
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One read or write as an isl map `{ [point] -> Tensor[coordinates] }`, with the padding as its domain."""
+    """`map` takes the block's point to what is read of `tensor`, its guards being the padding; or, where `mode` is
+    "write", the index of the output `tensor` to the coordinates of the block's value that stands there."""
 
     tensor: str
-    map: str
+    map: AxisMap
     mode: Literal["read", "write"]
 
 
@@ -25,7 +30,8 @@ class Pattern(msgspec.Struct, frozen=True):
 
     The `_idx` are axis names, operand by operand in the operand's order; an operand's coordinate that is a window
     over several axes is named by its output axis. `affine_offsets` gives those windows, by that axis:
-    {"i2": "2*i2 + r1 - 1"}. `groups` counts the blocks of a grouped convolution.
+    {"i2": "2*i2 + r1 - 1"}. `groups` counts the blocks of a grouped convolution. Along `batch_idx` both operands
+    move, along `m_idx` the lhs only or neither, along `n_idx` the rhs only.
     """
 
     pattern: Literal["matmul", "conv"]
@@ -35,17 +41,41 @@ class Pattern(msgspec.Struct, frozen=True):
     reduce_idx: tuple[str, ...]
     affine_offsets: dict[str, str] = {}
     batch_idx: tuple[str, ...] = ()
+    m_idx: tuple[str, ...] = ()
+    n_idx: tuple[str, ...] = ()
     groups: int = 1
+
+    @property
+    def roles(self) -> tuple[tuple[str, ...], ...]:
+        """Its output's axes: batch, m and n."""
+        return self.batch_idx, self.m_idx, self.n_idx
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One statement: `domain` (reduced axes last) and accesses as isl text."""
+    """One statement, over the box of `sizes`: the axes of its value, `i0, i1, …`, then those that it reduces,
+    `r0, r1, …`. It writes each element of its value once; `accesses` are what else it touches."""
 
     name: str
     kind: BlockKind
-    domain: str
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
     accesses: tuple[Access, ...]
     attrs: Pattern | None = None
+
+    @property
+    def own_axes(self) -> tuple[str, ...]:
+        """The axes of its value."""
+        return tuple(axis for axis in self.axes if axis.startswith("i"))
+
+    @property
+    def reduced_axes(self) -> tuple[str, ...]:
+        """The axes that its value does not have."""
+        return self.axes[len(self.own_axes) :]
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """In the order of the operands."""
+        return tuple(each for each in self.accesses if each.mode == "read")
 
 
 class Edge(msgspec.Struct, frozen=True):
@@ -57,17 +87,34 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class PolyView(msgspec.Struct, frozen=True):
-    """The blocks of one region and the flow between them; `non_scop` names the values left out, because an index
-    of theirs is data."""
+    """The blocks of one region in body order; `non_scop` names the values left out, because an index of theirs is
+    data."""
 
     region: str
     blocks: tuple[Block, ...]
-    edges: tuple[Edge, ...]
     non_scop: tuple[str, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The flow between blocks."""
+        names = {block.name for block in self.blocks}
+        found = (
+            Edge(read.tensor, block.name, read.tensor)
+            for block in self.blocks
+            for read in block.reads
+            if read.tensor in names
+        )
+        return tuple(dict.fromkeys(found))
 
     def block(self, name: str) -> Block:
         """The block of this name, which must be one of the view's."""
         return next(block for block in self.blocks if block.name == name)
+
+    def pattern(self, contraction: str) -> Pattern:
+        """What the contraction of this name is."""
+        found = self.block(contraction).attrs
+        assert found is not None, f"{contraction} is no contraction"
+        return found
 
     def to_dump(self) -> dict[str, Any]:
         """The fields of seed 000 §5.2's dump; a region with non-SCoP values names them."""
@@ -80,22 +127,26 @@ class PolyView(msgspec.Struct, frozen=True):
         return {"poly_view": view}
 
     def __str__(self) -> str:
+        from ir.poly_view_isl import access_texts, domain_text
+
         lines = [f"poly_view {self.region}"]
         for block in self.blocks:
             pattern = f" ({block.attrs.pattern})" if block.attrs else ""
-            lines.append(f"  {block.name}: {block.kind}{pattern} over {block.domain}")
-            lines += [f"    {access.mode:5} {access.map}" for access in block.accesses]
+            lines.append(f"  {block.name}: {block.kind}{pattern} over {domain_text(block)}")
+            lines += [f"    {text}" for _, text in access_texts(block)]
         lines += [f"  {edge.src} -> {edge.dst}: {edge.value}" for edge in self.edges]
         lines += [f"  {name}: non-SCoP" for name in self.non_scop]
         return "\n".join(lines)
 
 
 def _block(block: Block) -> dict[str, Any]:
+    from ir.poly_view_isl import access_texts, domain_text
+
     found: dict[str, Any] = {
         "name": block.name,
         "kind": block.kind,
-        "domain": {"set": block.domain},
-        "accesses": [{"tensor": access.tensor, "map": access.map} for access in block.accesses],
+        "domain": {"set": domain_text(block)},
+        "accesses": [{"tensor": tensor, "map": text} for tensor, text in access_texts(block)],
     }
     if block.attrs is not None:
         found["attrs"] = _pattern(block.attrs)

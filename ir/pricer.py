@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from ir.diagnostics import Kind
 from ir.plan import Plan
 from ir.region import Region
 
@@ -35,9 +36,10 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Why a region can not be one kernel."""
+    """Why a region can not be one kernel, and the kind of diagnostic that says so."""
 
     reason: str
+    kind: Kind = Kind.UNSUPPORTED_OP
 
 
 class Pricer(Protocol):

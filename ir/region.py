@@ -33,7 +33,10 @@ OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "sca
 
 
 class MemRef(msgspec.Struct, frozen=True):
-    """Where a buffer lies: `shape` in elements, row-major; `alignment` in bytes."""
+    """Where a buffer lies: `shape` in elements, row-major; `alignment` in bytes.
+
+    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one: every region makes it,
+    since a call's outputs overlap none of its inputs, and every emitted pointer is `restrict`."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -49,8 +52,9 @@ class MemRef(msgspec.Struct, frozen=True):
 
 
 class Buffer(msgspec.Struct, frozen=True):
-    """A tensor at the region's edge. `materialize` says where an output goes; a `constant` input is known when
-    the program is built, so that a plan may keep it packed."""
+    """A tensor at the region's edge. A `constant` input is known when the program is built, so that a plan may keep it
+    packed. `materialize` is seed 000 §6's: "deferred" is an output that its reader takes inside the same launch, "gmem"
+    one that goes through memory, as all outputs of kernels on a CPU do."""
 
     name: str
     memref: MemRef

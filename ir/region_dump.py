@@ -1,6 +1,7 @@
-"""The JSON of a region, with the names of seed 000 §6: `let`, `op`, `lhs`, `rhs`, `acc_dtype`, `yield`.
+"""The JSON of a region, with the names of seed 000 §6: `let`, `op`, `pattern`, `lhs`, `rhs`, `acc_dtype`, `yield`.
 
-A map is its canonical text. `load_region(dump_region(r)) == r`.
+A read is {"value", "map"}, where the seeds write the value alone: broadcast and padding live in the maps, whose text
+is canonical. `load_region(dump_region(r)) == r`, with patterns or without: they follow from the maps.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ import msgspec
 from ir.axis_map import AxisMap, parse_map
 from ir.diagnostics import Kind, fail
 from ir.region import STAGE, Buffer, Let, Number, Op, Operand, Region, Yield
+from ir.serde import to_builtins
 
 Json = dict[str, Any]
 
 
-def dump_region(region: Region) -> Json:
-    """The region as JSON objects."""
+def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Json:
+    """The region as JSON objects. `patterns`: contraction → "matmul" or "conv", as Poly-View classifies it."""
     return {
         "name": region.name,
         "inputs": [_dump_buffer(each) for each in region.inputs],
-        "outputs": [_dump_buffer(each) for each in region.outputs],
+        "outputs": [{**_dump_buffer(each), "materialize": each.materialize} for each in region.outputs],
         "body": [
-            *({"let": let.name, "op": _dump_op(let.op)} for let in region.body),
+            *({"let": let.name, "op": _dump_op(let.op, (patterns or {}).get(let.name))} for let in region.body),
             {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},
         ],
         "yield_maps": [str(each.map) for each in region.yields],
@@ -48,9 +50,8 @@ def load_region(record: Mapping[str, Any]) -> Region:
 
 
 def _dump_buffer(each: Buffer) -> Json:
-    record: Json = msgspec.to_builtins(each)
-    record["memref"]["shape"] = list(each.memref.shape)
-    return record
+    record: Json = {"name": each.name, "memref": to_builtins(each.memref)}
+    return {**record, "constant": True} if each.constant else record
 
 
 def _load_yield(text: str, at: AxisMap) -> Yield:
@@ -58,23 +59,20 @@ def _load_yield(text: str, at: AxisMap) -> Yield:
     return Yield(value, buffer, at)
 
 
-def _dump_op(op: Op) -> Json:
+def _dump_op(op: Op, pattern: str | None) -> Json:
     if op.kind == "contraction":
         lhs, rhs = map(_dump_operand, op.inputs)
-        head: Json = {"kind": op.kind, "fn": op.fn, "lhs": lhs, "rhs": rhs, "acc_dtype": op.dtype}
+        head: Json = {"kind": op.kind, "pattern": pattern, "fn": op.fn, "lhs": lhs, "rhs": rhs, "acc_dtype": op.dtype}
     else:
         inputs = [_dump_operand(each) for each in op.inputs]
         head = {"kind": op.kind, "fn": op.fn, "inputs": inputs, "dtype": op.dtype}
     optional = {
+        "domain": list(op.domain),
         "reduced": op.reduced or None,
         "axis": op.axis,
         "index_map": None if op.index_map is None else str(op.index_map),
     }
-    return {
-        **head,
-        "domain": list(op.domain),
-        **{key: value for key, value in optional.items() if value is not None},
-    }
+    return {key: value for key, value in {**head, **optional}.items() if value is not None}
 
 
 def _load_op(record: Json) -> Op:

@@ -1,4 +1,4 @@
-"""The meaning of regions and modules on NumPy arrays: what every cover and every kernel is compared with.
+"""The meaning of regions on NumPy arrays: what every cover and every kernel is compared with.
 
 Every op rounds its result to its dtype; `wide` computes all floats in fp64 and rounds nothing.
 """
@@ -13,7 +13,6 @@ import numpy as np
 from ir.axis_map import AxisMap, apply, support
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType, dtype, fp64, promote
-from ir.module import Module
 from ir.region import Let, MemRef, Number, Op, Operand, Region, Yield
 from ir.uop import UOPS
 from ir.uop_numpy import Array, convert, storage
@@ -22,8 +21,11 @@ SCANS = {"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"}
 """The uop that each scan is."""
 
 
-def play_region(region: Region, inputs: Mapping[str, Array], wide: bool = False) -> dict[str, Array]:
-    """The outputs by name, in their dtypes (floats as fp64 when `wide`).
+def play_region(
+    region: Region, inputs: Mapping[str, Array], wide: bool = False, *, ordered: bool = False
+) -> dict[str, Array]:
+    """The outputs by name, in their dtypes (floats as fp64 when `wide`). `ordered`: reductions take their terms in
+    index order, not in NumPy's.
 
     Raises:
         EqsatError: InputMismatch, when an input is missing or has another shape.
@@ -34,30 +36,12 @@ def play_region(region: Region, inputs: Mapping[str, Array], wide: bool = False)
     yielded = {each.value for each in region.yields}
     for index, let in enumerate(region.body):
         with np.errstate(all="ignore"):
-            values[let.name] = _evaluate(let.op, values, dtypes, wide)
+            values[let.name] = _evaluate(let.op, values, dtypes, wide, ordered)
         dtypes[let.name] = dtype(let.op.dtype)
         for name in _reads(let):
             if last[name] == index and name not in yielded:
                 values.pop(name, None)
     return {each.buffer: _stored(region, each, values, wide) for each in region.yields}
-
-
-def play_module(module: Module, inputs: Mapping[str, Array], wide: bool = False) -> tuple[Array, ...]:
-    """The program's outputs in order; `inputs` holds the inputs and the constants by slot name.
-
-    Arena slots are arrays of their own here: that the arena's offsets do not overlap is the verifier's to show.
-    """
-    slots = {each.name: each for each in module.slots}
-    held = {
-        name: _checked(module.name, name, inputs, slots[name].memref, wide)
-        for name in (*module.inputs, *module.constants)
-    }
-    for call in module.calls:
-        region = call.region
-        formal = {each.name: held[arg] for each, arg in zip(region.inputs, call.reads, strict=True)}
-        results = play_region(region, formal, wide)
-        held |= {arg: results[each.name] for each, arg in zip(region.outputs, call.writes, strict=True)}
-    return tuple(held[slot] for _, slot in module.outputs)
 
 
 def _checked(owner: str, name: str, inputs: Mapping[str, Array], memref: MemRef, wide: bool) -> Array:
@@ -76,7 +60,7 @@ def _stored(region: Region, each: Yield, values: Mapping[str, Array], wide: bool
     return convert(_read(each.map, values[each.value]), dtype(memref.dtype), wide)
 
 
-def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
+def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool, ordered: bool) -> Array:
     match op.kind:
         case "contraction":
             return _contract(op, values, dtypes, wide)
@@ -87,16 +71,17 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
             result = _gather(op, values)
         case _:
             operands = [_operand(each, op, values, wide) for each in op.inputs]
-            result = _apply(op, operands, wide)
+            result = _apply(op, operands, wide, ordered)
     return np.broadcast_to(result, op.shape)
 
 
-def _apply(op: Op, operands: list[Array], wide: bool) -> Array:
+def _apply(op: Op, operands: list[Array], wide: bool, ordered: bool) -> Array:
     out = TensorType.of(op.dtype, op.shape)
     match op.kind:
         case "reduce":
             axes = tuple(range(len(op.shape), len(op.domain)))
-            return UOPS["REDUCE"].apply(operands, {"op": op.fn.upper(), "axes": axes}, out, wide)
+            arg = {"op": op.fn.upper(), "axes": axes, "in_order": ordered}
+            return UOPS["REDUCE"].apply(operands, arg, out, wide)
         case "scan":
             return UOPS[SCANS[op.fn]].apply(operands, {"axis": op.axis}, out, wide)
         case "copy":

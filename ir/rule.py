@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ir.diagnostics import Kind, fail
-from ir.term import Analysis, App, Fact, Prim, Sort, Term, Var, sort_of, subterms, variables
+from ir.term import App, Fact, Prim, Sort, Term, Var, sort_of, subterms, variables
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -114,13 +114,6 @@ def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
     return tuple(
         term for each in conditions for term in ((each.left, each.right) if isinstance(each, Equal) else (each,))
     )
-
-
-def analyses_of(rule: Rule) -> tuple[Analysis, ...]:
-    """The analyses that a rule asks, each once."""
-    terms = (rule.rhs, *condition_terms(rule.when))
-    found = [each.analysis for term in terms for each in subterms(term) if isinstance(each, Fact)]
-    return tuple(dict.fromkeys(found))
 
 
 def check_name(name: str) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from ir.axis_guard import Bound, parse_bound
 from ir.axis_map import AxisMap, parse_map
+from ir.diagnostics import jsonable
 
 T = TypeVar("T")
 
@@ -25,8 +26,8 @@ def _decode(kind: type, value: Any) -> Any:
 
 
 def to_builtins(noun: Any) -> Any:
-    """The noun as dicts, lists, strings and numbers: what `json.dumps` accepts."""
-    return msgspec.to_builtins(noun, enc_hook=_encode)
+    """The noun as what `json.loads` gives back: dicts, lists, strings, finite numbers; "inf", "-inf" and "nan"."""
+    return jsonable(msgspec.to_builtins(noun, enc_hook=_encode))
 
 
 def to_json(noun: Any) -> str:

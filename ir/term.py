@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeGuard
 
 
 class Sort(Enum):
@@ -242,3 +243,11 @@ CTORS: Mapping[str, Ctor] = {
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )
 }
+
+COMPUTING = frozenset({Gather, PUn, PBin, PTern, EUn, EBin, ETern, Fin})
+"""The constructors that compute a value from others: no plain reads, numbers, views or changes of sort."""
+
+
+def is_op(term: Term) -> TypeGuard[App]:
+    """Whether a term is a value that is computed from others."""
+    return isinstance(term, App) and term.ctor in COMPUTING

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ir.dtype import DType, TensorType, dtype
+from ir.dtype import DType, TensorType
 from ir.uop_numpy import convert
 
 
@@ -48,11 +48,6 @@ def parse_number(text: str) -> bool | int | float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def number_array(text: str, element: str) -> np.ndarray[Any, Any]:
-    """The number as a 0-d array of the dtype named `element`."""
-    return scalar(parse_number(text), dtype(element))
 
 
 def scalar(value: Any, element: DType) -> np.ndarray[Any, Any]:

@@ -22,6 +22,8 @@ __all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types"
 STAGE = "tiny"
 MAX_ELEMENTS = 2**62
 """Offsets into a value must fit a signed 64-bit integer."""
+MAX_RANK = 64
+"""What NumPy's arrays can have: axes of an argument or a result."""
 
 Ref = str
 """The id of the node whose result is read."""
@@ -49,6 +51,11 @@ class Node(msgspec.Struct, frozen=True):
     def op(self) -> UOp:
         """The row of the uop table."""
         return UOPS[self.uop]
+
+    @property
+    def label(self) -> str:
+        """How diagnostics name what it does: "Binary(add)", "Reduce(sum)"."""
+        return self.op.label(self.arg)
 
     @property
     def refs(self) -> tuple[Ref, ...]:
@@ -168,9 +175,11 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
         )
         arg = arg.with_(**{key: exact_immediate(arg[key], result.dtype) for key in arg if _is_number(node.op, key)})
     except EqsatError as error:
-        raise error.located(at=node.id, op=node.op.label) from None
+        raise error.located(at=node.id, op=node.label) from None
     if max(result.size, *(each.size for each in operands), 0) > MAX_ELEMENTS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁶² elements", at=node.id, shape=result.shape)
+    if result.rank > MAX_RANK:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a value of {result.rank} axes: at most {MAX_RANK} are possible", at=node.id)
     return msgspec.structs.replace(node, src=src, arg=arg), result
 
 

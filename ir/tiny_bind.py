@@ -83,7 +83,7 @@ class _Pass:
             try:
                 self._visit(node)
             except EqsatError as error:
-                raise error.located(at=node.id, op=node.op.label) from None
+                raise error.located(at=node.id, op=node.label) from None
 
     def _visit(self, node: Node) -> None:
         src = [self.types.get(ref) for ref in node.refs]
@@ -230,7 +230,7 @@ class _Pass:
                     STAGE,
                     f"inserted {uop} of `{ref}`: {self.types[ref]} → {self.types[new.id]}",
                     at=node.id,
-                    op=node.op.label,
+                    op=node.label,
                     inserted=new.id,
                 )
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
@@ -33,7 +33,8 @@ def infer_dims(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     declared = {node.arg["tensor_id"]: node.arg["shape"] for node in source.uops if node.uop == "INPUT"}
     missing, unknown = sorted(declared.keys() - shapes.keys()), sorted(shapes.keys() - declared.keys())
     if missing or unknown:
-        fail(Kind.INPUT_MISMATCH, STAGE, "inputs are missing or unknown", missing=missing, unknown=unknown)
+        wrong: dict[str, Any] = {name: found for name, found in (("missing", missing), ("unknown", unknown)) if found}
+        fail(Kind.INPUT_MISMATCH, STAGE, f"inputs are {' or '.join(wrong)}", **wrong)
     return match_shapes(declared, shapes, source.dims)
 
 

@@ -15,7 +15,7 @@ import msgspec
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.tiny import STAGE, Imm, Node, Ref, check_arg, check_operands
 from ir.uop import UOPS
-from ir.uop_args import NON_FINITE, ArgKind, is_symbol, number
+from ir.uop_args import NON_FINITE, ArgKind, is_symbol, is_text, number
 
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*')
 IDENTIFIER = re.compile(r"[^\W\d]\w*'*")
@@ -138,18 +138,18 @@ def _node(record: object, index: int) -> Node:
         hint = f"did you mean {close[0]}?" if close else "one of " + ", ".join(UOPS)
         fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {name!r}", at=ref, hint=hint)
     arg, tag = record.get("arg") or {}, record.get("tag")
-    if not isinstance(arg, Mapping) or not isinstance(tag, str | None):
+    if not isinstance(arg, Mapping) or not (tag is None or is_text(tag)):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`arg` is an object and `tag` a string", at=ref)
     src = tuple(_operand(each, ref) for each in _list(record, "src", ref))
     try:
         check_operands(UOPS[name], src)
         return Node(ref, name, src, check_arg(UOPS[name], arg, bound=False), tag)
     except EqsatError as error:
-        raise error.located(at=ref, op=UOPS[name].label) from None
+        raise error.located(at=ref, op=UOPS[name].label(arg)) from None
 
 
 def _id(value: object, place: str) -> Ref:
-    if not isinstance(value, str) or not value or value in NON_FINITE:
+    if not is_text(value) or not value or value in NON_FINITE:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{place}: {value!r} is no id", hint="a string, not inf or nan")
     return value
 

@@ -64,10 +64,10 @@ class UOp(msgspec.Struct, frozen=True):
         """The name that regions, rules and kernels use: "add", "relu"."""
         return self.name.lower()
 
-    @property
-    def label(self) -> str:
-        """How diagnostics name it: "Binary(add)"."""
-        return f"{self.kind.title()}({self.fn})"
+    def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """How diagnostics name it: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" where the kind says it all."""
+        told = str(arg.get("op", self.fn)).lower() if self.kind is UOpKind.REDUCE else self.fn
+        return self.kind.title() if told == self.kind else f"{self.kind.title()}({told})"
 
     def type_of(self, src: Sequence[TensorType], arg: Mapping[str, Any]) -> TensorType:
         """The result's type; raises EqsatError."""
@@ -114,7 +114,7 @@ def _compare(name: str, fn: Callable[..., Array], doc: str) -> UOp:
 
 def _scan(name: str, op: str, doc: str) -> UOp:
     specs = _args(axis=ArgKind.AXIS, dtype=ArgKind.DTYPE)
-    return UOp(name, UOpKind.SCAN, 1, specs, types.scan, on_arrays.scan(op), CHEAP, doc)
+    return UOp(name, UOpKind.SCAN, 1, specs, types.scan(boolean=op == "MAX"), on_arrays.scan(op), CHEAP, doc)
 
 
 def _table(rows: Iterable[UOp]) -> Mapping[str, UOp]:
@@ -128,7 +128,7 @@ _SOURCES = (
         UOpKind.INPUT,
         0,
         _args(
-            tensor_id=_K.TEXT, dtype=_K.DTYPE, shape=_K.DIMS, storage=(_K.TEXT,), names=(_K.NAMES,)
+            tensor_id=_K.NAME, dtype=_K.DTYPE, shape=_K.DIMS, storage=(_K.TEXT,), names=(_K.NAMES,)
         ),
         types.input_,
         lambda xs, arg, out, wide: xs[0],

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -32,6 +32,7 @@ class ArgKind(enum.StrEnum):
     AXES = "a list of axes (positions or symbols)"
     NUMBER = "a number"
     DTYPE = "the name of a dtype"
+    NAME = "a name (a string that is not empty)"
     TEXT = "a string"
     REDUCTION = "one of SUM, MAX, MIN, PROD"
     NAMES = "a list of axis names (strings or null)"
@@ -127,10 +128,27 @@ def _number(value: object) -> float | int | bool:
     return found
 
 
-def _text(value: object) -> str:
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether `value` is a string that UTF-8 can write: JSON's "\\ud800", half a character, is none."""
     if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    if not is_text(value):
         raise ValueError
     return value
+
+
+def _named(value: object) -> str:
+    text = _text(value)
+    _require(text != "")
+    return text
 
 
 def _dtype(value: object) -> str:
@@ -168,6 +186,7 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.AXES: lambda value: _sequence(value, _size),
         ArgKind.NUMBER: _number,
         ArgKind.DTYPE: _dtype,
+        ArgKind.NAME: _named,
         ArgKind.TEXT: _text,
         ArgKind.REDUCTION: _reduction,
         ArgKind.NAMES: lambda value: _sequence(value, _name),

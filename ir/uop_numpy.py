@@ -69,14 +69,27 @@ def cast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: boo
 
 def reduction(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     """REDUCE: floats accumulate in the wider of the source and the result's accumulator, integers in the result's
-    dtype; no element gives the identity; `init` is one more element."""
+    dtype; no element gives the identity; `init` is one more element, the first. In the order and the groups that NumPy
+    takes them in, or one by one in index order where `in_order` asks it."""
     accumulator = _accumulator(xs[0], out.dtype, wide)
     values = convert(xs[0], accumulator, wide)
     op = arg["op"]
     ufunc = _REDUCERS[op]
     start = np.asarray(arg.get("init", identity(op, accumulator)), values.dtype)[()]
-    total = ufunc.reduce(values, axis=tuple(arg["axes"]), dtype=values.dtype, initial=start)
+    if arg.get("in_order"):
+        total = _one_by_one(ufunc, values, tuple(arg["axes"]), start)
+    else:
+        total = ufunc.reduce(values, axis=tuple(arg["axes"]), dtype=values.dtype, initial=start)
     return convert(np.asarray(total), out.dtype, wide)
+
+
+def _one_by_one(ufunc: np.ufunc, values: Array, axes: tuple[int, ...], start: Any) -> Array:
+    """The reduction over `axes` in index order; `ufunc.reduce` would add in pairs."""
+    terms = np.moveaxis(values, axes, range(len(axes)))
+    kept = terms.shape[len(axes) :]
+    first = np.full((1, *kept), start, values.dtype)
+    running = ufunc.accumulate(np.concatenate([first, terms.reshape(-1, *kept)]), axis=0, dtype=values.dtype)
+    return np.asarray(running[-1])
 
 
 def identity(op: str, element: DType) -> float | int:

@@ -39,11 +39,6 @@ def logical(element: DType) -> bool:
     return not element.is_float
 
 
-def anything(element: DType) -> bool:
-    """every dtype"""
-    return True
-
-
 def elementwise(allowed: Allowed) -> TypeRule:
     """Operands of one allowed dtype and one shape give a result of that dtype and shape."""
 
@@ -101,11 +96,15 @@ def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
     return TensorType(element, tuple(value.shape[axis] for axis in kept), tuple(value.names[axis] for axis in kept))
 
 
-def scan(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """The source's shape in the stated `dtype`."""
-    (value,) = src
-    axis_position(arg["axis"], value.rank)
-    return TensorType(_accumulated(value.dtype, arg, boolean=False), value.shape, value.names)
+def scan(*, boolean: bool) -> TypeRule:
+    """The source's shape in the stated `dtype`; `boolean` where bools may stay bools."""
+
+    def rule(src: Types, arg: Mapping[str, Any]) -> TensorType:
+        (value,) = src
+        axis_position(arg["axis"], value.rank)
+        return TensorType(_accumulated(value.dtype, arg, boolean=boolean), value.shape, value.names)
+
+    return rule
 
 
 def gather(src: Types, arg: Mapping[str, Any]) -> TensorType:

@@ -34,6 +34,7 @@ def view(src: Types, arg: Mapping[str, Any]) -> TensorType:
             src_shape=value.shape,
         )
     for text, expr, size in zip(arg["index_map"], expressions, value.shape, strict=True):
+        _require_small(text, expr, shape)
         if any(_mean_stride(expr, axis, len(shape)) < 0 for axis in expr.axes):
             fail(
                 Kind.NEGATIVE_STRIDE_UNSUPPORTED,
@@ -44,10 +45,11 @@ def view(src: Types, arg: Mapping[str, Any]) -> TensorType:
             )
         low, high = _range(expr, shape)
         if (low, high) != _EMPTY and not 0 <= low <= high < size:
+            read = f"reads from {low} to {high} on an axis of size {size}" if size else "reads an empty axis"
             fail(
                 Kind.AXIS_SIZE_MISMATCH,
                 STAGE,
-                f"{text!r} reads from {low} to {high} on an axis of size {size}",
+                f"{text!r} {read}",
                 index=text,
                 src_shape=value.shape,
                 result_shape=shape,
@@ -65,11 +67,7 @@ def view_array(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wid
 def index_map(arg: Mapping[str, Any], rank: int) -> tuple[AxisExpr, ...]:
     """A VIEW's expressions, one per source axis, over the axes i0 … of a result of this rank."""
     names = [f"i{axis}" for axis in range(rank)]
-    expressions = tuple(parse_expr(text, names) for text in arg["index_map"])
-    for text, expr in zip(arg["index_map"], expressions, strict=True):
-        if any(abs(number) > _LARGEST for number in _numbers(expr)):
-            fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{text!r} holds a number that no index can be", largest=_LARGEST)
-    return expressions
+    return tuple(parse_expr(text, names) for text in arg["index_map"])
 
 
 def _grid(shape: Sequence[int]) -> tuple[Array, ...]:
@@ -92,13 +90,25 @@ def _divisors(expr: AxisExpr) -> Iterator[int]:
             yield from _divisors(term.expr)
 
 
-def _numbers(expr: AxisExpr) -> Iterator[int]:
-    yield expr.const
+def _require_small(text: str, expr: AxisExpr, shape: Sequence[int]) -> None:
+    """ResourceExceeded unless the expression and all that is added up in it fit a signed 64-bit integer."""
+    if max(_magnitude(expr, shape), *_divisors(expr), 0) > _LARGEST:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{text!r} computes numbers that no index can be", largest=_LARGEST)
+
+
+def _magnitude(expr: AxisExpr, shape: Sequence[int]) -> int:
+    """A bound on the absolute value of every number that an evaluation over this shape meets."""
+    total = abs(expr.const)
+    below = 0
     for term, coefficient in expr.terms:
-        yield coefficient
         if isinstance(term, FloorDiv):
-            yield term.divisor
-            yield from _numbers(term.expr)
+            inner = _magnitude(term.expr, shape)
+            below = max(below, inner)
+            largest = inner // term.divisor + 1
+        else:
+            largest = max(shape[term] - 1, 0)
+        total += abs(coefficient) * max(largest, 1)
+    return max(total, below)
 
 
 def _range(expr: AxisExpr, shape: Sequence[int]) -> tuple[int, int]:

@@ -23,9 +23,9 @@ def select(families: Iterable[str] | None = None, exactness: Exactness = Exactne
     """The rules of these families (None: all) that are no less exact than `exactness`.
 
     Raises:
-        EqsatError: UnsoundRule, for a family that does not exist.
+        EqsatError: InvalidOption, for a family that does not exist.
     """
     names = tuple(FAMILIES) if families is None else tuple(families)
     if unknown := [name for name in names if name not in FAMILIES]:
-        fail(Kind.UNSOUND_RULE, "rules", f"there is no family {unknown[0]!r}", hint=", ".join(FAMILIES))
+        fail(Kind.INVALID_OPTION, "rules", f"there is no family {unknown[0]!r}", hint=", ".join(FAMILIES))
     return tuple(rule for name in names for rule in FAMILIES[name] if rule.exactness <= exactness)

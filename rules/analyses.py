@@ -38,13 +38,23 @@ BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's element
 ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value")
 AccDtype = Analysis("AccDtype", Sort.ACC, True, "the dtype of a finished accumulator")
 EpiDtype = Analysis("EpiDtype", Sort.EPI, True, "the dtype of a value")
+Varies = Analysis("Varies", Sort.PRO, False, "some form of it is no number: it reads a buffer or an index")
 HasFin = Analysis("HasFin", Sort.EPI, False, "some form of it holds a finished accumulator")
 CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: some form of it reads what HasFin can give")
 Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
-Computed = Analysis("Computed", Sort.BUF, False, "an input, or the result of a uop that is no movement (given)")
+Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that no view of another gives (given)")
+Inlined = Analysis("Inlined", Sort.BUF, False, "it may be computed again where it is read through a map (given)")
 Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
+Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of that")
+OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "the same for values at the output index")
+Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
-ANALYSES = (BufDtype, ProDtype, AccDtype, EpiDtype, HasFin, CanFin, Output, Computed, Wanted)
+ANALYSES = (
+    *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
+    *(Output, Computed, Inlined, Wanted, Own, OwnEpi, Held),
+)
+PARTS = (Own, OwnEpi)
+"""They hold for the ops below a value that is loaded, or built by a rule that moves no view."""
 
 b, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
     "b:B p:P q:P r:P a:A e:E f:E g:E m:S n:S o:S t:S d:S k:S axis:I"
@@ -54,6 +64,8 @@ b, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
 def _holds(analysis: Analysis, term: App, *when: Condition) -> Clause:
     return Clause(analysis(term), when)
 
+
+_stored = Store(Pure(p), t)
 
 CLAUSES = (
     Clause(BufDtype(Input(n, t)), value=element_of(t)),
@@ -75,6 +87,16 @@ CLAUSES = (
     Clause(EpiDtype(EBin(o, d, e, f)), value=d),
     Clause(EpiDtype(ETern(o, d, e, f, g)), value=d),
     Clause(EpiDtype(EView(e, m)), value=EpiDtype(e)),
+    _holds(Varies, Load(b, m)),
+    _holds(Varies, Index(d, m)),
+    _holds(Varies, Gather(b, m, axis, p)),
+    _holds(Varies, PUn(o, d, p), Varies(p)),
+    _holds(Varies, PBin(o, d, p, q), Varies(p)),
+    _holds(Varies, PBin(o, d, p, q), Varies(q)),
+    _holds(Varies, PTern(o, d, p, q, r), Varies(p)),
+    _holds(Varies, PTern(o, d, p, q, r), Varies(q)),
+    _holds(Varies, PTern(o, d, p, q, r), Varies(r)),
+    _holds(Varies, PView(p, m), Varies(p)),
     _holds(HasFin, Fin(a)),
     _holds(HasFin, EUn(o, d, e), HasFin(e)),
     _holds(HasFin, EBin(o, d, e, f), HasFin(e)),
@@ -99,4 +121,19 @@ CLAUSES = (
     Clause(Wanted(e), pattern=ETern(o, d, e, f, g)),
     Clause(Wanted(f), pattern=ETern(o, d, e, f, g)),
     Clause(Wanted(g), pattern=ETern(o, d, e, f, g)),
+    Clause(Own(p), (Computed(_stored), Inlined(_stored)), pattern=_stored),
+    Clause(OwnEpi(e), (Computed(Store(e, t)), Inlined(Store(e, t))), pattern=Store(e, t)),
+    _holds(OwnEpi, Pure(p), Own(p)),
+    Clause(Held(p), (Wanted(Pure(p)),), pattern=Pure(p)),
+    Clause(Held(p), (Wanted(Fin(Reduce(o, d, k, p))),), pattern=Fin(Reduce(o, d, k, p))),
+    Clause(Held(p), (Wanted(Fin(Contract(d, k, p, q))),), pattern=Fin(Contract(d, k, p, q))),
+    Clause(Held(q), (Wanted(Fin(Contract(d, k, p, q))),), pattern=Fin(Contract(d, k, p, q))),
+    Clause(Held(p), (Wanted(Fin(Scan(o, d, axis, p))),), pattern=Fin(Scan(o, d, axis, p))),
+    Clause(Held(p), (Held(Gather(b, m, axis, p)),), pattern=Gather(b, m, axis, p)),
+    Clause(Held(p), (Held(PUn(o, d, p)),), pattern=PUn(o, d, p)),
+    Clause(Held(p), (Held(PBin(o, d, p, q)),), pattern=PBin(o, d, p, q)),
+    Clause(Held(q), (Held(PBin(o, d, p, q)),), pattern=PBin(o, d, p, q)),
+    Clause(Held(p), (Held(PTern(o, d, p, q, r)),), pattern=PTern(o, d, p, q, r)),
+    Clause(Held(q), (Held(PTern(o, d, p, q, r)),), pattern=PTern(o, d, p, q, r)),
+    Clause(Held(r), (Held(PTern(o, d, p, q, r)),), pattern=PTern(o, d, p, q, r)),
 )

@@ -23,7 +23,7 @@ from ir.term import (
     Reduce,
     Store,
 )
-from rules.analyses import CanFin, HasFin, ProDtype, Wanted
+from rules.analyses import CanFin, HasFin, OwnEpi, ProDtype, Wanted
 from rules.primitives import fill_of_contraction, fill_of_reduction, moves, non_expanding, reads_all
 
 FAMILY = "fusion"
@@ -34,6 +34,7 @@ _contracted = fill_of_contraction(n, k)
 _read, _unary = Pure(Load(Store(e, t), m)), Pure(PUn(o, d, p))
 _binary = Pure(PBin(o, d, p, q))
 _ternary = Pure(PTern(o, d, p, q, r))
+_sum, _product = Fin(Reduce(o, d, k, p)), Fin(Contract(d, k, p, q))
 _fused_binary = EBin(o, d, Pure(p), Pure(q))
 _fused_ternary = ETern(o, d, Pure(p), Pure(q), Pure(r))
 
@@ -86,14 +87,16 @@ RULES = (
         "view_through_reduction",
         FAMILY,
         "(⊕ₖ p(i, k)) at n(i) = ⊕ₖ p(n(i), k)",
-        EView(Fin(Reduce(o, d, k, p)), n),
+        EView(_sum, n),
         Fin(Reduce(o, d, k, PView(p, _reduced))),
+        (OwnEpi(_sum),),
     ),
     Rule(
         "view_through_contraction",
         FAMILY,
         "(Σₖ p(i, k)·q(i, k)) at n(i) = Σₖ p(n(i), k)·q(n(i), k)",
-        EView(Fin(Contract(d, k, p, q)), n),
+        EView(_product, n),
         Fin(Contract(d, k, PView(p, _contracted), PView(q, _contracted))),
+        (OwnEpi(_product),),
     ),
 )

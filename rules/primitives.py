@@ -16,6 +16,9 @@ from rules.op_fills import Number, Operand, held, preimage, same_in
 
 YES = "yes"
 
+PIECEWISE = 12
+"""A map with more floors is not composed any further: what it would read is stored."""
+
 
 def _yes(holds: bool) -> str:
     return YES if holds else ""
@@ -23,8 +26,9 @@ def _yes(holds: bool) -> str:
 
 @Primitive
 def compose(read: str, view: str) -> str:
-    """i ↦ read(view(i))."""
-    return str(axis_map.compose(parse_map(read), parse_map(view)))
+    """i ↦ read(view(i)), unless that has too many pieces to be worth reading by."""
+    composed = axis_map.compose(parse_map(read), parse_map(view))
+    return str(composed) if axis_map.floors(composed) <= PIECEWISE else ""
 
 
 @Primitive

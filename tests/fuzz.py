@@ -1,9 +1,9 @@
 """The fuzzer: `python -m tests.fuzz --tries 20000 --seed 0`.
 
 Every try is a valid program, mutated. It must end in an EqsatError or be a valid program; valid programs that fit a
-test machine are compiled, many in one library, and must compute what playback computes (`tests.agree`). Any other
-exception, a crash, a hang, a wrong result is a finding. It is reduced, its first guilty stage is named, and a file that
-reproduces it is written. Tries run in worker processes: one that dies or hangs is cornered by halving.
+test machine are compiled, many in one library, and must compute what playback computes (`tests.support.agree`).
+Any other exception, a crash, a hang, a wrong result is a finding. It is reduced, its first guilty stage is named, and
+a file that reproduces it is written. Tries run in worker processes: one that dies or hangs is cornered by halving.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 
-from tests.fuzz_workers import fuzz
+from tests.support.fuzz_workers import fuzz
 
 
 def main() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz_tries import run_chunk
-from tests.fuzz_workers import fuzz
+from tests.support.fuzz_tries import run_chunk
+from tests.support.fuzz_workers import fuzz
 
 SEED = 0
 TRIES = 20_000

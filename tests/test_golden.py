@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden_programs import MODELS, stages
+from tests.support.golden_programs import MODELS, stages
 
 GOLDEN = Path(__file__).parent / "golden"
 DIFF_LINES = 80
@@ -48,7 +48,7 @@ def _record(folder: Path, found: dict[str, str]) -> None:
 
 
 def _dumped(hash_seed: str) -> str:
-    command = [sys.executable, "-m", "tests.golden_programs"]
+    command = [sys.executable, "-m", "tests.support.golden_programs"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     root = Path(__file__).parent.parent
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout

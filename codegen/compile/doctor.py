@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.compile.library import writable_cache
+from codegen.compile.cache import writable_cache
 from codegen.compile.machine import machine
 from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import find_compiler

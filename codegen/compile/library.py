@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
-import os
-import re
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from codegen.compile.cache import damaged, locked, store, store_loaded, stored_state, writable_cache
+from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
-from ir.atomic_file import write_atomically
-from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
+from ir.diagnostics import Diagnostic, Kind, fail
 
 _STAGE = "library"
-_CRASH = "internal compiler error"
-_LESS = ("-O1",)
-"""What a compiler that crashed over a unit is asked for instead (gcc 12 fails in partial redundancy elimination)."""
 
-_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "vmath", "transpose")
+_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "transpose")
 
 
 @functools.cache
@@ -55,7 +49,10 @@ def _header(name: str) -> str:
 
 
 class Library:
-    """A loaded shared library. `diagnostics` says if a damaged stored object had to be built again."""
+    """A loaded shared library, unloaded when neither it nor a function of it is in use any more.
+
+    `diagnostics` says what was wrong with the cache.
+    """
 
     def __init__(self, path: Path, diagnostics: Sequence[Diagnostic] = ()) -> None:
         self.path = path
@@ -64,6 +61,7 @@ class Library:
             self._dll = ctypes.CDLL(str(path))
         except OSError as error:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{path} is no library for this machine: {error}")
+        _unload_with(self._dll)
 
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""
@@ -75,23 +73,17 @@ class Library:
         found.restype = restype
         return found
 
-    def entry(self, name: str) -> Callable[[int], None]:
-        """The C function `void name(void **table)`: the fast path, called with a `PointerTable.address`."""
-        return self.function(name, (ctypes.c_void_p,))
 
+def _unload_with(dll: ctypes.CDLL) -> None:
+    """Close the handle when `dll` is collected: every function object holds it, so no call can be under way.
 
-class PointerTable:
-    """A `void **` that is filled once and passed by its address; call i's buffers are set by `table[i] = address`."""
+    The pool's destructor joins the workers. On Linux only: elsewhere a handler of `pthread_atfork` outlives its
+    library, and a later fork would call into nothing.
+    """
+    if sys.platform == "linux":
+        import _ctypes
 
-    def __init__(self, length: int) -> None:
-        self._slots = (ctypes.c_size_t * max(length, 1))()
-        self.address: int = ctypes.addressof(self._slots)
-
-    def __setitem__(self, index: int, address: int) -> None:
-        self._slots[index] = address
-
-    def __getitem__(self, index: int) -> int:
-        return self._slots[index]
+        weakref.finalize(dll, _ctypes.dlclose, dll._handle).atexit = False
 
 
 def build(
@@ -102,64 +94,34 @@ def build(
     contract: bool = False,
     cache: Path | None = None,
 ) -> Library:
-    """The library of `sources` (kernel's name → C text, one translation unit each), from the cache or built.
+    """The library of `sources` (name → C text, one translation unit each), from the cache or built.
 
-    Units are compiled in parallel and linked. EqsatError NoCompiler if there is no compiler, or if it rejects a
-    unit: then the diagnostic names the kernel and shows the lines.
+    Raises:
+        EqsatError: NoCompiler if there is none, CompileFailed if it rejects a unit or nothing can be stored.
     """
     compiler = compiler or find_compiler()
     flags = compile_flags(compiler, machine, contract=contract)
+    folder, notes = (cache, ()) if cache else writable_cache()
     key = _key(sources, compiler, flags, machine)
-    folder = (cache or cache_dir()) / key[:2]
-    target = folder / f"{key}.so"
-    with _locked(folder, key):
-        state = _stored_state(target)
+    target = folder / key[:2] / f"{key}.so"
+    with locked(target):
+        state = stored_state(target)
         if state != "whole":
-            _store(target, _compiled(sources, compiler, flags, machine.cores))
-    found = [_damaged(target)] if state == "damaged" else []
-    return Library(target, found)
+            units = Units(sources, compiler, flags, folder / "rejected" / key)
+            target, more = store(target, units.shared_object(machine.cores))
+            notes += more
+        if state == "damaged":
+            notes += (damaged(target),)
+    return Library(target, notes)
 
 
 def load_library(code: bytes) -> Library:
-    """The library of a shared object's bytes: kept in the cache under their hash, and loaded from there."""
-    cache, found = writable_cache()
-    target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}.so"
-    if not target.exists() or target.read_bytes() != code:
-        write_atomically(target, code)
-    return Library(target, found)
+    """The library of a shared object's bytes: kept in the cache under their hash, and loaded from there.
 
-
-def cache_dir() -> Path:
-    """$EQSAT_CACHE_DIR, or the user's cache folder."""
-    chosen = os.environ.get("EQSAT_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("eqsat"))
-
-
-def writable_cache() -> tuple[Path, tuple[Diagnostic, ...]]:
-    """`cache_dir`; where it cannot be written, a folder that lasts as long as this process, and a warning."""
-    wanted = cache_dir()
-    try:
-        wanted.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=wanted):
-            return wanted, ()
-    except OSError as error:
-        warning = note(
-            Kind.INPUT_MISMATCH,
-            _STAGE,
-            f"the cache cannot be written, nothing is kept for the next run: {error}",
-            at=str(wanted),
-            severity=Severity.WARNING,
-        )
-        return Path(_process_folder().name), (warning,)
-
-
-@functools.cache
-def _process_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="eqsat-")
+    Raises:
+        EqsatError: CompileFailed if it cannot be stored, InputMismatch if it is no library for this machine.
+    """
+    return Library(*store_loaded(code))
 
 
 def _key(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], machine: Machine) -> str:
@@ -171,104 +133,3 @@ def _key(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], m
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, key: str) -> Iterator[None]:
-    """One builder at a time for this key, among threads and processes."""
-    from filelock import FileLock
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{key}.lock")
-        lock.acquire()
-    except OSError as error:
-        fail(
-            Kind.NO_COMPILER,
-            _STAGE,
-            f"kernels cannot be stored in {folder}: {error}",
-            hint="set EQSAT_CACHE_DIR to a folder you may write",
-        )
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _stored_state(target: Path) -> str:
-    """ "whole", "absent", or "damaged" where the object is not what its checksum says."""
-    try:
-        data = target.read_bytes()
-    except FileNotFoundError:
-        return "absent"
-    try:
-        expected = _checksum_path(target).read_text()
-    except FileNotFoundError:
-        return "damaged"
-    return "whole" if hashlib.sha256(data).hexdigest() == expected else "damaged"
-
-
-def _damaged(target: Path) -> Diagnostic:
-    return note(
-        Kind.INPUT_MISMATCH,
-        _STAGE,
-        f"the stored object {target.name} was damaged and has been built again",
-        severity=Severity.WARNING,
-        folder=str(target.parent),
-    )
-
-
-def _store(target: Path, data: bytes) -> None:
-    write_atomically(target, data)
-    write_atomically(_checksum_path(target), hashlib.sha256(data).hexdigest().encode())
-
-
-def _checksum_path(target: Path) -> Path:
-    return target.with_suffix(".sha256")
-
-
-def _compiled(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], jobs: int) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="eqsat-") as name:
-        folder = Path(name)
-
-        def compile_unit(item: tuple[int, tuple[str, str]]) -> Path:
-            number, (kernel, text) = item
-            source, made = folder / f"unit{number}.c", folder / f"unit{number}.o"
-            source.write_text(text, encoding="utf-8")
-            command = [*compiler.command, *flags, "-c", str(source), "-o", str(made)]
-            log = _run(command)
-            if log is not None and _CRASH in log:
-                log = _run([*command, *_LESS])
-            if log is not None:
-                _reject(compiler, kernel, text, source.name, log)
-            return made
-
-        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-            objects = list(pool.map(compile_unit, enumerate(sorted(sources.items()))))
-        library = folder / "library.so"
-        inputs = [str(each) for each in objects]
-        log = _run([*compiler.command, *link_flags(), *inputs, *link_libraries(), "-o", str(library)])
-        if log is not None:
-            fail(Kind.NO_COMPILER, _STAGE, f"{compiler} cannot link the kernels", log=log[:4000])
-        return library.read_bytes()
-
-
-def _run(command: Sequence[str]) -> str | None:
-    """What a failing command said, None if it succeeded."""
-    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    return (answer.stderr or answer.stdout or f"exit status {answer.returncode}") if answer.returncode else None
-
-
-def _reject(compiler: Compiler, kernel: str, text: str, file: str, log: str) -> None:
-    """Report the first errors with the lines of C they concern."""
-    lines = text.splitlines()
-    found = re.findall(rf"{re.escape(file)}:(\d+):\d+: (?:fatal )?error: (.*)", log)[:5]
-    shown = [f"line {at}: {message}: {lines[int(at) - 1].strip()}" for at, message in found if int(at) <= len(lines)]
-    fail(
-        Kind.NO_COMPILER,
-        _STAGE,
-        f"{compiler} rejects the C text of kernel {kernel!r}",
-        at=kernel,
-        errors=shown or log[:4000],
-        hint="this is a defect of eqsat's emitter: please report it with the text of this kernel",
-    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,7 +19,7 @@ from codegen.compile.machine import ARCHES, Machine
 from ir.diagnostics import Kind, fail
 
 _STAGE = "toolchain"
-_HINT = "install gcc (11 or later) or clang, or `pip install ziglang`, or point EQSAT_CC at a compiler"
+_HINT = "install gcc or clang, or `pip install 'eqsat[cc]'` (a compiler as a wheel), or point EQSAT_CC at one"
 _ISA_FLAGS = {
     "avx2": "-mavx2",
     "fma": "-mfma",
@@ -35,19 +37,29 @@ Family = Literal["gcc", "clang", "zig"]
 """Whose command line it understands; zig is clang under a driver of its own."""
 
 
+OLDEST = {"gcc": 11, "clang": 13, "zig": 13}
+"""The least major versions that the prelude is tested with; zig's is that of the clang inside."""
+
+
 class Compiler(msgspec.Struct, frozen=True):
-    """`command` starts it; `version` is the first line of its --version, a part of every cache key."""
+    """`command` starts it; `version` is the line in which it names itself, a part of every cache key."""
 
     command: tuple[str, ...]
     family: Family
     version: str
+    major: int
 
     def __str__(self) -> str:
         return f"{shlex.join(self.command)} ({self.version})"
 
+    @property
+    def too_old(self) -> bool:
+        """Whether the prelude's C is beyond it."""
+        return self.major < OLDEST[self.family]
+
 
 def find_compiler() -> Compiler:
-    """$EQSAT_CC, $CC, gcc, clang, cc or the `ziglang` wheel, the first that answers.
+    """$EQSAT_CC, $CC, gcc, clang, cc or the `ziglang` wheel, the first that answers and is not too old.
 
     EqsatError NoCompiler if none does, or if $EQSAT_CC does not: a choice made by name is not passed over.
     """
@@ -57,36 +69,67 @@ def find_compiler() -> Compiler:
 @functools.cache
 def _found(chosen: str | None, conventional: str | None, path: str | None) -> Compiler:
     if chosen:
-        compiler = probe(tuple(shlex.split(chosen)))
-        return compiler or fail(Kind.NO_COMPILER, _STAGE, f"EQSAT_CC={chosen!r} does not run", hint=_HINT)
-    commands = [tuple(shlex.split(conventional))] if conventional else []
+        compiler = probe(_words(chosen))
+        if compiler is None:
+            fail(Kind.NO_COMPILER, _STAGE, f"EQSAT_CC={chosen!r} starts no C compiler like gcc or clang", hint=_HINT)
+        if compiler.too_old:
+            fail(Kind.NO_COMPILER, _STAGE, f"EQSAT_CC={chosen!r} is too old", hint=_HINT, **_ages([compiler]))
+        return compiler
+    commands = [_words(conventional)] if conventional else []
     commands += [(name,) for name in ("gcc", "clang", "cc")]
     if importlib.util.find_spec("ziglang"):
         commands.append((sys.executable, "-m", "ziglang", "cc"))
+    old = []
     for command in commands:
         compiler = probe(command)
-        if compiler:
+        if compiler and not compiler.too_old:
             return compiler
-    return fail(Kind.NO_COMPILER, _STAGE, "there is no C compiler on this machine", hint=_HINT)
+        old += [compiler] if compiler else []
+    return fail(Kind.NO_COMPILER, _STAGE, "there is no C compiler on this machine", hint=_HINT, **_ages(old))
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:  # quotes that do not close
+        return ()
+
+
+def _ages(compilers: Sequence[Compiler]) -> dict[str, Any]:
+    """What to tell of compilers that are too old."""
+    if not compilers:
+        return {}
+    return {"too_old": [str(each) for each in compilers], "needed": [f"{name} {age}" for name, age in OLDEST.items()]}
 
 
 def probe(command: tuple[str, ...]) -> Compiler | None:
-    """The compiler that `command` starts, or None if it starts none."""
+    """The compiler that `command` starts, or None if it starts none of our families."""
     if not command or shutil.which(command[0]) is None:
         return None
+    asked = [*command, "-v", "-dM", "-E", "-x", "c", os.devnull]
     try:
-        answer = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run(
+            asked, capture_output=True, text=True, errors="replace", timeout=60, check=False, env=plain_environment()
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if answer.returncode or not answer.stdout:
+    macros = dict(re.findall(r"^#define (__GNUC__|__clang_major__) (\d+)$", answer.stdout, re.MULTILINE))
+    named = re.search(r"^(?:\S+ )*(?:gcc|clang) version \d.*$", answer.stderr, re.MULTILINE)
+    if answer.returncode or not macros or not named:
         return None
-    return Compiler(command, _family(command, answer.stdout), answer.stdout.splitlines()[0].strip())
+    major = macros.get("__clang_major__") or macros["__GNUC__"]  # clang defines both
+    return Compiler(command, _family(command, "__clang_major__" in macros), named[0].strip(), int(major))
 
 
-def _family(command: tuple[str, ...], version: str) -> Family:
-    if "clang" not in version:
+def _family(command: tuple[str, ...], is_clang: bool) -> Family:
+    if not is_clang:
         return "gcc"
     return "zig" if any(os.path.basename(part).startswith("zig") for part in command) else "clang"
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's environment with a compiler's messages in English."""
+    return {**os.environ, "LC_ALL": "C"}
 
 
 def compile_flags(compiler: Compiler, machine: Machine, *, contract: bool = False) -> tuple[str, ...]:

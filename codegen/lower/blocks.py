@@ -161,7 +161,10 @@ class Block:
     def loop(
         self, body: Block, variable: int, start: AxisExpr, stop: AxisExpr, step: int = 1, limit: int | None = None
     ) -> None:
-        """Adds the loop whose body is the finished block `body`."""
+        """Adds the loop whose body is the finished block `body`, with the bounds that say something."""
+        if limit is not None:
+            low, high = interval(stop, self.writer.box)
+            stop, limit = (AxisExpr(limit), None) if low >= limit else (stop, limit if high > limit else None)
         self.add(For(variable, start, stop, tuple(body.statements), step, limit))
 
     def guard(self, body: Block, conditions: Iterable[Within]) -> None:

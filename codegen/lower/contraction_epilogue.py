@@ -14,7 +14,7 @@ from codegen.lower.contraction_frame import Frame, lanes_along
 from codegen.lower.lane_values import Point, Where, converted
 from codegen.lower.lower_value import Evaluator, Provider
 from codegen.lower.register_tile import Accumulator
-from codegen.plan.contraction import Contraction
+from codegen.plan.contraction_view import Contraction
 from ir.axis_expr import AxisExpr, constant
 from ir.cpu import Comment, Load, Value
 from ir.region import Yield

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.contraction import Contraction
 from codegen.plan.contraction_blocks import Blocks, block_axis
+from codegen.plan.contraction_view import Contraction
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
 from ir.cpu import Bind
 

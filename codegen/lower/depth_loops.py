@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from codegen.lower.blocks import Block
 from codegen.lower.contraction_frame import DepthBlock, Digits, Frame
@@ -10,19 +11,30 @@ from ir.axis_expr import ZERO, AxisExpr, constant
 
 AtTerm = Callable[[Frame, Block, AxisExpr], None]
 """What to do at one term: (frame, block, number of the term in its block of k)."""
-AtRun = Callable[[Frame, Block, AxisExpr, AxisExpr, int, Sequence[int]], None]
-"""What to do with a run of terms: (frame, block, start, stop, size, digits of the run)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Terms [start, stop) of the `size` points that the digits `group` have."""
+
+    group: tuple[int, ...]
+    size: int
+    start: AxisExpr
+    stop: AxisExpr
+
+
+AtRun = Callable[[Frame, Block, Run], None]
+"""What to do with a run of terms: (frame, block, the run)."""
 AtDigits = Callable[[Frame, Block, Digits], None]
 """What to do where some digits of k are bound: (frame, block, those digits)."""
 
 
 def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
-    """Calls body(frame, block, start, stop, size, group) for the runs of terms of this block: `group` are the
-    digits of one run and [start, stop) its part of their `size` points."""
+    """Calls body(frame, block, run) for the runs of terms of this block along those of the digits `run` that it has."""
     digits = depth_digits(depth)
     group = tuple(position for position in digits if position in run)
     if not group:
-        body(frame, block, constant(0), constant(1), 1, ())
+        body(frame, block, Run((), 1, constant(0), constant(1)))
         return
     outer = [position for position in digits if position not in group]
     size = frame.view.extent(group)
@@ -30,9 +42,9 @@ def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int],
     def inner(f: Frame, b: Block, _: Digits) -> None:
         if depth.axis in group:
             start = depth.start * depth.terms
-            body(f, b, start, start + depth.count, size, group)
+            body(f, b, Run(group, size, start, start + depth.count))
         else:
-            body(f, b, constant(0), constant(size), size, group)
+            body(f, b, Run(group, size, constant(0), constant(size)))
 
     over_digits(frame, block, depth, outer, inner)
 

@@ -30,10 +30,11 @@ from codegen.lower.contraction_frame import (
 from codegen.lower.lower_value import Evaluator
 from codegen.lower.pack import Panel, pack
 from codegen.lower.pack_constant import PackedConstant, buffer_param, pack_constant, packed_name, product_base, unused
-from codegen.lower.register_tile import Accumulator, Side, dot_tile, outer_tile
-from codegen.plan.contraction import STAGE, Contraction, contraction_of, lanes_along_k
+from codegen.lower.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
 from codegen.plan.contraction_blocks import Blocks, blocks_of, cached
+from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
 from codegen.plan.plan_check import runs_parallel
+from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, mod
 from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
@@ -52,14 +53,14 @@ class ContractionKernel(msgspec.Struct, frozen=True):
 
 
 def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.plan_contraction` made.
+    """The kernel `name` of a region whose plan `codegen.plan.contraction_candidates` made.
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
             AlignmentMismatch, MalformedGraph or UnsupportedOp where the plan does not fit it.
     """
     side = 0 if plan.layout_hints.get("vector") == "lhs" else 1
-    view = contraction_of(region, core, vector=side)
+    view = contraction_of(region, core, vector=side, ordered=plan.ordered)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
     blocks = blocks_of(view, plan)
@@ -85,7 +86,7 @@ class _Template:
         inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
         packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
         outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
-        evaluator = Evaluator(region, self.core, writer)
+        evaluator = Evaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(Frame(view, self.blocks, writer, evaluator, {})),)
         kernel = Kernel(
@@ -169,60 +170,46 @@ class _Template:
         into = Accumulator(
             frame.writer.buffer(self.sums), (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO
         )
-        self._tile(frame, tile, depth, number, row, column, m0, row_panel, into)
+        last = depth_blocks(view, blocks) - 1
+        again = Within(number, 1, last + 1) if last else None
+        done = Within(number, last, last + 1) if last else None
+        self._tile(frame, tile, Tile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
 
-    def _tile(
-        self,
-        frame: Frame,
-        block: Block,
-        depth: DepthBlock,
-        number: AxisExpr,
-        row: AxisExpr,
-        column: AxisExpr,
-        m0: AxisExpr,
-        rows: Side | None,
-        into: Accumulator,
-    ) -> None:
-        view, blocks = self.view, self.blocks
-        last = depth_blocks(view, blocks) - 1
+    def _tile(self, frame: Frame, block: Block, tile: Tile, rows: Side | None, done: Within | None) -> None:
+        """One register tile, and the epilogue where its sums are complete (always, when `done` is None)."""
+        blocks = self.blocks
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.dot:
-            self._dot(frame, block, depth, row, column, into)
+            self._dot(frame, block, tile)
         else:
-            columns = self._column_side(frame, column, depth)
-            again = Within(number, 1, last + 1) if last else None
-            tile_rows = self._at_row(rows, row, m0)
-            outer_tile(frame, block, depth, tile_rows, columns, row, column, into, again)
-        if not last:
-            epilogue(frame, block, self.plan.epilogue, row, column, into)
+            outer_tile(frame, block, tile, rows, self._column_side(frame, tile.column, tile.depth))
+        if done is None:
+            epilogue(frame, block, self.plan.epilogue, tile.row, tile.column, tile.into)
             return
-        done = Within(number, last, last + 1)
         finish = block.inner(barrier=True, facts=(done,))
-        epilogue(frame, finish, self.plan.epilogue, row, column, into)
+        epilogue(frame, finish, self.plan.epilogue, tile.row, tile.column, tile.into)
         block.guard(finish, (done,))
 
-    def _dot(
-        self, frame: Frame, block: Block, depth: DepthBlock, row: AxisExpr, column: AxisExpr, into: Accumulator
-    ) -> None:
+    def _dot(self, frame: Frame, block: Block, tile: Tile) -> None:
         """A whole tile of columns, or one column at a time where the last tile is cut."""
-        view, nr = self.view, self.blocks.nr
+        view, nr, column = self.view, self.blocks.nr, tile.column
         run, _ = view.run(view.vector, view.k)
         whole = view.n // nr * nr
         if whole == view.n:
-            dot_tile(frame, block, depth, run, row, column, nr, into)
+            dot_tile(frame, block, tile, run, nr)
             return
         full, cut = Within(column, 0, whole), block.inner(barrier=True)
         if whole:
             body = block.inner(barrier=True)
-            dot_tile(frame, body, depth, run, row, column, nr, into)
+            dot_tile(frame, body, tile, run, nr)
             block.guard(body, (full,))
         j = frame.writer.variable("j", whole, view.n - 1)
         single = cut.inner({j})
         at = frame.writer.axis(j)
-        one = Accumulator(into.buffer, into.base + at.shift(-whole))
-        dot_tile(frame, single, depth, run, row, at, 1, one)
+        one = Accumulator(tile.into.buffer, tile.into.base + at.shift(-whole))
+        dot_tile(frame, single, Tile(tile.depth, tile.row, at, one), run, 1)
         cut.loop(single, j, constant(whole), constant(view.n))
         block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)
 

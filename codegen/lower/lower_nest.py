@@ -22,8 +22,9 @@ from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.lane_values import converted
 from codegen.lower.lower_split import partial_phase
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.nest_axes import interiors
-from codegen.plan.nest_plan import Loop, check_nest_plan, is_split, nest_of
+from codegen.lower.squares import Square, read_from, turned_copy, turned_reads
+from codegen.plan.nest_choices import Loop, check_nest_plan, is_split, nest_of
+from codegen.plan.region_loops import RegionLoops
 from codegen.text.region_text import region_text
 from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.cpu import Bind, Fence, Kernel, Param, Phase
@@ -52,7 +53,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         Param(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
         for each in (*region.inputs, *region.outputs)
     )
-    ev = Evaluator(region, core, writer)
+    ev = Evaluator(RegionLoops(region, core, plan.ordered), writer)
     phases: list[Phase] = []
     if is_split(plan):
         phases.append(partial_phase(ev, plan))
@@ -66,6 +67,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         variables=tuple(writer.variables),
         phases=tuple(phases),
         shared=tuple(writer.shared),
+        private=tuple(writer.private),
         comment=_comment(region, plan),
     )
 
@@ -86,13 +88,21 @@ class _Place:
     at: AxisExpr
 
 
+Several = Sequence[Sequence[_Place]]
+"""Points under construction that share the loops around them."""
+
+
+def _placed(several: Several, loop: Loop, at: AxisExpr) -> Several:
+    return [[*places, _Place(loop, at)] for places in several]
+
+
 class _Outputs:
     """The phase that writes the outputs of one shape."""
 
     def __init__(self, ev: Evaluator, plan: Plan, shape: tuple[int, ...], yields: Sequence[Yield]) -> None:
         self.ev, self.plan, self.shape, self.yields = ev, plan, shape, yields
         self.writer = ev.writer
-        self.nest = nest_of(ev.region, ev.core, plan, shape)
+        self.nest = nest_of(ev.loops, plan, shape)
         self.scope = ev.region.outputs[0].name
         self.streams = bool(plan.layout_hints.get("stream"))
 
@@ -122,7 +132,7 @@ class _Outputs:
     def _blocks(self, blocked: Sequence[Loop], origins: dict[Loop, AxisExpr], block: Block) -> None:
         """Loops over the blocks that no thread is bound to, then the loops inside a block."""
         if not blocked:
-            self._loops(list(self.nest), [], origins, block)
+            self._loops(list(self.nest), [[]], origins, block)
             return
         loop, *rest = blocked
         variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
@@ -130,28 +140,59 @@ class _Outputs:
         self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(self, loops: list[Loop], places: list[_Place], origins: dict[Loop, AxisExpr], block: Block) -> None:
+    def _loops(self, loops: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block) -> None:
+        """The loops left, innermost the points of `several` places: the registers of one step of a vector loop."""
         if not loops:
-            self._points([places], block)
+            self._points(several, block)
             return
         loop, *rest = loops
         if loop.vector:
-            self._vectors(loop, rest, places, origins, block)
+            self._vectors(loop, rest, several, origins, block)
             return
         if loop.extent == 1:
-            self._loops(rest, [*places, _Place(loop, AxisExpr())], origins, block)
+            self._loops(rest, _placed(several, loop, AxisExpr()), origins, block)
             return
-        variable = self.writer.variable(loop.name, 0, loop.extent - 1)
+        start = 0
+        if loop.turned and block.lane_axis is not None and block.lane_axis.count is None:
+            start = self._squares(loop, several, origins, block)
+        if start == loop.extent:
+            return
+        variable = self.writer.variable(loop.name, start, loop.extent - 1)
         origin = origins.get(loop, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
-        self._loops(rest, [*places, _Place(loop, self.writer.axis(variable))], origins, body)
+        self._loops(rest, _placed(several, loop, self.writer.axis(variable)), origins, body)
+        begin = AxisExpr(start) if start else origin
         limit = None if loop.extent % loop.tile == 0 else loop.extent
-        block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
+        block.loop(body, variable, begin, origin.shift(loop.tile), 1, limit)
+
+    def _squares(self, loop: Loop, several: Several, origins: dict[Loop, AxisExpr], block: Block) -> int:
+        """The whole squares along the innermost loop; where they end."""
+        lanes, (places,) = self.writer.lanes, several
+        lane_loop = next(each for each in self.nest if each.vector)
+        whole = loop.extent - loop.extent % lanes
+        reads = self.ev.loops.turned(lane_loop.group.axes[-1], loop.group.axes[-1])
+        if not whole or not reads:
+            return 0
+        corner = self.writer.variable(loop.name, 0, whole - lanes)
+        body = block.inner({corner})
+        at = self.writer.axis(corner)
+        square = Square(self.ev, reads, at, lambda here: self._coordinates([*places, _Place(loop, here)]))
+        if not turned_copy(square, body):
+            scratch = turned_reads(square, body)
+            variable = self.writer.variable(loop.name, 0, whole - 1)
+            row = body.inner({variable})
+            here = self.writer.axis(variable)
+            read_from(square, scratch, row, here)
+            self._points(_placed(several, loop, here), row)
+            body.loop(row, variable, at, at.shift(lanes))
+        origin = origins.get(loop, AxisExpr())
+        block.loop(body, corner, origin, origin.shift(loop.tile), lanes, whole)
+        return whole
 
     # --- vectors ---
 
     def _vectors(
-        self, loop: Loop, rest: list[Loop], places: list[_Place], origins: dict[Loop, AxisExpr], block: Block
+        self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
     ) -> None:
         """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
         points where padding begins or ends. `used` lanes of each register are."""
@@ -172,12 +213,8 @@ class _Outputs:
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
-                several = [[*places, _Place(loop, at.shift(lanes * unit))] for unit in range(max(1, step // lanes))]
-                if rest:
-                    for each in several:
-                        self._loops(rest, each, origins, body)
-                else:
-                    self._points(several, body)
+                units = [_placed(several, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
+                self._loops(rest, [places for unit in units for places in unit], origins, body)
                 if loop in origins and loop.blocks > 1:
                     begin = origins[loop] if start == low else AxisExpr(start)
                     block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
@@ -187,13 +224,13 @@ class _Outputs:
     def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
-            cuts = interiors(self.ev.region, self.scope, self.shape, loop.group.axes[0])
+            cuts = self.ev.loops.interiors(self.shape, loop.group.axes[0])
         edges = [0, *cuts, loop.extent]
         return list(itertools.pairwise(edges))
 
     # --- points ---
 
-    def _points(self, several: Sequence[Sequence[_Place]], block: Block) -> None:
+    def _points(self, several: Several, block: Block) -> None:
         """All outputs at the given points; reductions that they share loops for are computed together."""
         points = [self._coordinates(places) for places in several]
         self._reductions(points, block)

@@ -1,4 +1,4 @@
-"""Reductions and scans at a point: loops over the reduced axes where their outer axes are bound.
+"""Reductions at a point: loops over the reduced axes where their outer axes are bound.
 
     R[i] = sum over r of x[i, r]                      R[j] = sum over r of x[r, j], lanes along j
       s0 = s1 = 0                                       s = 0
@@ -7,7 +7,8 @@
         s1 = add(s1, x[n*i + r + lanes : unit])
       R = hsum(add(s0, s1))
 
-Long floating-point sums are summed in parts, so that their error does not grow with their length.
+Long floating-point sums are summed in parts, so that their error does not grow with their length. Where the plan asks
+for index order, lanes only compute the terms: they are added one after another, to one accumulator.
 """
 
 from __future__ import annotations
@@ -15,22 +16,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
-from codegen.plan.nest_axes import Group
+from codegen.plan.region_loops import Group
 from ir.axis_expr import AxisExpr, coordinates
 from ir.cpu import Call, Const, Inside, Reg, Value
-from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES, dtype, promote
 from ir.region import Number, Op
 
 if TYPE_CHECKING:
     from codegen.lower.lower_value import Evaluator
 
-STAGE = "lower_reduce"
 _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 _CHAINS = 4
 """Accumulators per reduction along lanes: they hide the latency of an addition."""
@@ -91,6 +90,11 @@ def start(ev: Evaluator, name: str, block: Block) -> Reg:
     return _Sum.of(ev, Request(name, ()), ()).start(block)
 
 
+def joining(fn: str, kind: str) -> str:
+    """The elementwise function that joins two terms of `fn` in an accumulator of dtype `kind`."""
+    return {"sum": "max", "prod": "min"}.get(fn, fn) if kind == "bool" else _FUNCTION[fn]
+
+
 def function(ev: Evaluator, name: str) -> str:
     """The elementwise function that joins two partial results of the reduction `name`."""
     return _Sum.of(ev, Request(name, ()), ()).fn
@@ -136,8 +140,7 @@ class _Sum:
         op = ev.ops[request.name]
         source = source_dtype(ev, op)
         kind = accumulator(source, op.dtype)
-        fn = {"sum": "max", "prod": "min"}.get(op.fn, op.fn) if kind == "bool" else _FUNCTION[op.fn]
-        return _Sum(ev, request, op, where, source, kind, fn)
+        return _Sum(ev, request, op, where, source, kind, joining(op.fn, kind))
 
     @property
     def identity(self) -> Const:
@@ -146,9 +149,14 @@ class _Sum:
         return constant(number, self.dtype)
 
     @property
-    def drifts(self) -> bool:
-        """Whether the error grows with the number of terms."""
-        return self.op.fn == "sum" and DTYPES[self.dtype].is_float
+    def in_order(self) -> bool:
+        """Whether terms are added in index order."""
+        return self.ev.loops.in_order(self.request.name)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether long runs are summed in parts: their error grows with the number of terms."""
+        return self.op.fn == "sum" and DTYPES[self.dtype].is_float and not self.in_order
 
     def term(self, reduced: Point, block: Block) -> Value:
         point = (*self.request.point, *reduced)
@@ -164,6 +172,15 @@ Totals = Sequence[Sequence[Reg]]
 """Per reduction its accumulators."""
 Place = Mapping[Group, AxisExpr]
 """Where the loops over reduced axes are."""
+
+
+@dataclass(frozen=True)
+class _Innermost:
+    """The innermost loops over reduced axes: `add` makes them, they add `trips` times; `parted`: to a part's totals."""
+
+    add: Callable[[Place, Totals, Block], None]
+    trips: int
+    parted: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,42 +203,38 @@ class _Nest:
                 loop = _Loop(last.name, 0, last.extent, 1)
                 self._loop(loop, sums, inside, lambda at, into, body: self._add(into, {**place, last: at}, body))
 
-            self._nested(outer, {}, totals, block, innermost, last.extent)
+            self._nested(outer, {}, totals, block, _Innermost(innermost, last.extent))
         return [registers[0] for registers in totals]
 
     def along_lanes(self, outer: Sequence[Group], lane: Group, block: Block) -> list[Value]:
         """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
         width = self.ev.writer.lanes
-        chains = max(1, min(_CHAINS, lane.extent // width))
+        in_order = any(each.in_order for each in self.sums)
+        chains = 1 if in_order else max(1, min(_CHAINS, lane.extent // width))
         totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
 
         def innermost(place: Place, sums: Totals, inside: Block) -> None:
             self._lane_loops(lane, place, sums, inside)
 
-        self._nested(outer, {}, totals, block, innermost, -(-lane.extent // (width * chains)))
+        self._nested(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
         return [self._joined(each, registers, block) for each, registers in zip(self.sums, totals, strict=True)]
 
     def _nested(
-        self,
-        groups: Sequence[Group],
-        place: Place,
-        totals: Totals,
-        block: Block,
-        innermost: Callable[[Place, Totals, Block], None],
-        trips: int,
-        parted: bool = False,
+        self, groups: Sequence[Group], place: Place, totals: Totals, block: Block, innermost: _Innermost
     ) -> None:
-        """Loops over `groups`, around `innermost`, which adds `trips` times."""
+        """Loops over `groups`, around `innermost`."""
         if not groups:
-            innermost(place, totals, block)
+            innermost.add(place, totals, block)
             return
         group, *rest = groups
-        below = math.prod(each.extent for each in rest) * trips
-        part = not parted and self._drifts and below * group.extent > _PART and below >= _WRITTEN_OUT
+        below = math.prod(each.extent for each in rest) * innermost.trips
+        long = below * group.extent > _PART and below >= _WRITTEN_OUT
+        part = long and self._in_parts and not innermost.parted
 
         def emit(at: AxisExpr, sums: Totals, body: Block) -> None:
             parts = self._fresh(sums, body) if part else sums
-            self._nested(rest, {**place, group: at}, parts, body, innermost, trips, parted or part)
+            within = replace(innermost, parted=innermost.parted or part)
+            self._nested(rest, {**place, group: at}, parts, body, within)
             if part:
                 self._put_away(sums, parts, body)
 
@@ -259,7 +272,7 @@ class _Nest:
         writer = self.ev.writer
         variable = writer.variable(loop.name, loop.start, loop.last)
         lanes = loop.lane_axis(variable, writer.lanes)
-        if plain or not self._drifts or loop.trips <= 2 * _PART:
+        if plain or not self._in_parts or loop.trips <= 2 * _PART:
             body = block.inner({variable}, lane_axis=lanes)
             emit(writer.counter(variable), totals, body)
             block.loop(body, variable, AxisExpr(loop.start), AxisExpr(loop.stop), loop.step)
@@ -289,7 +302,11 @@ class _Nest:
             if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
                 term = Call("where", (mask, term, each.identity), each.dtype)
-            block.accumulate(registers[0], each.fn, term)
+            if along_lanes and each.in_order:
+                running = Call(f"run{each.fn}", (registers[0], term), each.dtype)
+                block.assign(registers[0], Call("last", (running,), each.dtype))
+            else:
+                block.accumulate(registers[0], each.fn, term)
 
     def _fresh(self, totals: Totals, block: Block) -> Totals:
         return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
@@ -301,14 +318,16 @@ class _Nest:
 
     def _joined(self, each: _Sum, registers: Sequence[Reg], block: Block) -> Value:
         total: Value = registers[0]
+        if each.in_order:
+            return total
         for other in registers[1:]:
             total = Call(each.fn, (total, other), each.dtype)
         horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.fn]
         return Call(horizontal, (total,), each.dtype)
 
     @property
-    def _drifts(self) -> bool:
-        return any(each.drifts for each in self.sums)
+    def _in_parts(self) -> bool:
+        return any(each.in_parts for each in self.sums)
 
 
 @dataclass(frozen=True)
@@ -334,57 +353,3 @@ class _Loop:
         if not self.lanes:
             return None
         return LaneAxis(variable, None if self.lanes == width else self.lanes)
-
-
-def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
-    """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
-    `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
-    to the next as well. Points must be evaluated in the scan's order."""
-    assert op.axis is not None
-    source = source_dtype(ev, op)
-    kind = accumulator(source, op.dtype)
-    term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
-    if op.domain[op.axis] == 1:
-        return converted(term, kind, op.dtype)
-    others = (*point[: op.axis], *point[op.axis + 1 :])
-    running = _carried(ev, name, op, point[op.axis], others, block, where)
-    fn = _FUNCTION[op.fn] if kind != "bool" else {"sum": "max", "prod": "min", "max": "max"}[op.fn]
-    if not block.moves_in_lanes(point[op.axis].axes):
-        block.accumulate(running, fn, term)
-        return converted(running, kind, op.dtype)
-    lane = block.lane_axis
-    if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
-        exists = Inside((), lane.variable, lane.count)
-        term = Call("where", (exists, term, _neutral(op.fn, kind)), kind)
-    along = block.let(name, Call(f"run{fn}", (running, term), kind))
-    block.assign(running, Call("last", (along,), kind))
-    return converted(along, kind, op.dtype)
-
-
-def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
-    """The register that a scan carries through the loop over `along`; it stands before the loop."""
-    runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
-    in_order = block.sequential and runs  # a constant is the place of one register among several of a step
-    if not in_order or block.parent is None or along.axes & axes_of(others, where):
-        fail(
-            Kind.UNSUPPORTED_OP,
-            STAGE,
-            "a scan is read elsewhere than at the step that its loop has reached",
-            at=name,
-            op=f"scan {op.fn}",
-            hint="the reader needs a kernel of its own",
-        )
-    key = ("carried", name, others, where)
-    found = block.find(key)
-    if found is None:
-        kind = accumulator(source_dtype(ev, op), op.dtype)
-        start = _neutral(op.fn, kind)
-        found = block.parent.memo[key] = block.parent.let(f"{name}_run", start, mutable=True)
-    assert isinstance(found, Reg)
-    return found
-
-
-def _neutral(fn: str, kind: str) -> Const:
-    """What changes no number: -0 for sums, since 0 + -0 is 0."""
-    number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[fn]
-    return constant(number, kind)

@@ -8,14 +8,15 @@ The parts are those of the plan, whatever the number of threads, and are joined 
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from codegen.lower import lower_reduce
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.lane_values import Point, Where, axes_of
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.nest_plan import TERMS, split_parts
+from codegen.plan.nest_choices import TERMS, split_parts
 from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
 from ir.cpu import Bind, If, Phase, Scratch, Value, Within
@@ -29,12 +30,15 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     combination of its parts.
 
     Raises:
-        EqsatError: UnsupportedOp, where the region has another number of reductions than one.
+        EqsatError: UnsupportedOp, where the region has another number of reductions than one, or the plan asks for
+            index order.
     """
     names = [let.name for let in ev.region.body if let.op.kind == "reduce"]
     if len(names) != 1 or 0 in ev.ops[names[0]].domain:
         fail(Kind.UNSUPPORTED_OP, "lower_split", f"{len(names)} reductions cannot be split as one", at=ev.region.name)
     (name,) = names
+    if ev.loops.in_order(name):
+        fail(Kind.UNSUPPORTED_OP, "lower_split", "the parts of a sum are not in index order", at=name, hint="no split")
     op, writer = ev.ops[name], ev.writer
     kept = op.domain[: len(op.domain) - op.reduced]
     groups = ev.groups(name)
@@ -49,15 +53,16 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     task = writer.variable("t", 0, tasks - 1)
     root = Block(writer, None, {task})
     lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
+    results = _Results(ev, name, parts, writer.axis(task), lanes_in_results)
 
     def part(body: Block, extent: int) -> None:
         """One part of `extent` terms."""
         origin = writer.variable("part", 0, long.extent - extent)
         body.add(Bind(origin, writer.axis(task) * size))
         body.variables.add(origin)
-        piece = dataclasses.replace(long, origin=writer.axis(origin), extent=extent)
+        piece = replace(long, origin=writer.axis(origin), extent=extent)
         ev.parts[name] = tuple(piece if each is long else each for each in groups)
-        _each_result(ev, name, parts, writer.axis(task), (), list(kept), body, lanes_in_results)
+        results.each((), kept, body)
 
     if left:
         full, short = root.inner(barrier=True), root.inner(barrier=True)
@@ -76,34 +81,36 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     return Phase(only, 1, tuple(in_turn.statements))
 
 
-def _each_result(
-    ev: Evaluator,
-    name: str,
-    parts: Buffer,
-    task: AxisExpr,
-    point: Point,
-    sizes: list[int],
-    block: Block,
-    lanes_in_results: bool,
-) -> None:
-    """Loops over the results of the reduction; lanes along the last of its axes, or along the terms."""
-    writer = ev.writer
-    if not sizes:
-        value = lower_reduce.unconverted(ev, name, point, block)
-        block.store(parts.name, ev.offset(parts.name, (task, *point)), value)
-        return
-    size, *rest = sizes
-    lanes = writer.lanes if lanes_in_results and not rest else 1
-    whole = size - size % lanes
-    for start, stop in ((0, whole), (whole, size)):
-        if start >= stop:
-            continue
-        variable = writer.variable(f"i{len(point)}", start, stop - 1)
-        count = min(lanes, stop - start)
-        axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
-        body = block.inner({variable}, lane_axis=axis)
-        _each_result(ev, name, parts, task, (*point, writer.counter(variable)), rest, body, lanes_in_results)
-        block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
+@dataclass(frozen=True)
+class _Results:
+    """The results of the reduction `name` that task `task` lays into `parts`; lanes along the last of their axes, or
+    along the terms."""
+
+    ev: Evaluator
+    name: str
+    parts: Buffer
+    task: AxisExpr
+    lanes_in_results: bool
+
+    def each(self, point: Point, sizes: Sequence[int], block: Block) -> None:
+        """Loops over the axes of `sizes`, inside those where `point` is."""
+        writer = self.ev.writer
+        if not sizes:
+            value = lower_reduce.unconverted(self.ev, self.name, point, block)
+            block.store(self.parts.name, self.ev.offset(self.parts.name, (self.task, *point)), value)
+            return
+        size, *rest = sizes
+        lanes = writer.lanes if self.lanes_in_results and not rest else 1
+        whole = size - size % lanes
+        for start, stop in ((0, whole), (whole, size)):
+            if start >= stop:
+                continue
+            variable = writer.variable(f"i{len(point)}", start, stop - 1)
+            count = min(lanes, stop - start)
+            axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
+            body = block.inner({variable}, lane_axis=axis)
+            self.each((*point, writer.counter(variable)), rest, body)
+            block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
 
 
 def _combined(ev: Evaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:

@@ -12,22 +12,25 @@ mask where it is not, and nothing where the ranges of the variables prove it ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from codegen.lower import lower_reduce
+from codegen.lower import lower_reduce, lower_scan
 from codegen.lower.blocks import Block, Writer
+from codegen.lower.evaluation import Evaluation, evaluated
 from codegen.lower.lane_values import Point, Where, axes_of, constant, converted, rounded
-from codegen.plan.nest_axes import Group, reduce_groups
+from codegen.plan.region_loops import Group, RegionLoops
 from ir.axis_expr import AxisExpr, Box, interval, substitute, weighted_sum
 from ir.axis_map import AxisMap, Guard
 from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
 from ir.diagnostics import Kind, fail
-from ir.poly_core import PolyCore
-from ir.region import Buffer, Number, Op, Operand, Region
+from ir.post_order import post_order
+from ir.region import Buffer, Number, Op, Operand
 
 Provider = Callable[[Point, Block, Where], Value]
+_Read = Callable[[Point, Block, Where], Evaluation]
 
 STAGE = "lower_value"
 _EXACT = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
@@ -42,14 +45,12 @@ class Evaluator:
     `parts` holds reductions to a part of their reduced axes.
     """
 
-    def __init__(
-        self, region: Region, core: PolyCore, writer: Writer, provided: Mapping[str, Provider] | None = None
-    ) -> None:
-        self.region, self.core, self.writer = region, core, writer
-        self.provided = dict(provided or {})
+    def __init__(self, loops: RegionLoops, writer: Writer) -> None:
+        self.loops, self.writer = loops, writer
+        self.region, self.core, self.ops = loops.region, loops.core, loops.ops
+        self.provided: dict[str, Provider] = {}
         self.parts: dict[str, tuple[Group, ...]] = {}
-        self.ops: dict[str, Op] = {let.name: let.op for let in region.body}
-        self.buffers: dict[str, Buffer] = {each.name: each for each in (*region.inputs, *region.outputs)}
+        self.buffers: dict[str, Buffer] = {each.name: each for each in (*self.region.inputs, *self.region.outputs)}
 
     def dtype(self, name: str) -> str:
         """The dtype of an SSA value or buffer."""
@@ -57,18 +58,31 @@ class Evaluator:
 
     def needs(self, value: str, other: str) -> bool:
         """Whether computing `value` takes the value `other`."""
-        if value not in self.ops:
-            return False
-        read = [each.value for each in self.ops[value].inputs if isinstance(each, Operand)]
-        return other in read or any(self.needs(each, other) for each in read)
+        below = post_order([value], self._operands)
+        return other in below and other != value
 
     def groups(self, name: str) -> tuple[Group, ...]:
-        """The loops over the reduced axes of the reduction `name`, lanes along the last."""
-        return self.parts.get(name) or reduce_groups(self.region, name)
+        """The loops over the reduced axes of the reduction `name`, the innermost, along which lanes may run, last."""
+        return self.parts.get(name) or self.loops.reduce_groups(name)
 
     def value(self, name: str, point: Point, block: Block, where: Where = ()) -> Value:
         """The SSA value or buffer `name` at the coordinates `point`, in the lanes of `where`: lanes of
         `register_type(dtype(name))`, the number in every lane where the lane axis does not move it."""
+        return evaluated(self._value(name, point, block, where))
+
+    def operand(self, operand: Operand | Number, point: Point, block: Block, where: Where = ()) -> Value:
+        """An operand of an op at the op's domain point `point`; padding included."""
+        return evaluated(self._operand(operand, point, block, where))
+
+    def mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: Provider) -> Value:
+        """`read` at view(point), or the fill of the first guard of `view` that fails."""
+        return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
+
+    def _operands(self, name: str) -> list[str]:
+        op = self.ops.get(name)
+        return [] if op is None else [each.value for each in op.inputs if isinstance(each, Operand)]
+
+    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
         if name in self.provided:
             return self.provided[name](point, block, where)
         if name not in self.ops:
@@ -78,31 +92,27 @@ class Evaluator:
         if found is None:
             home = block.home(axes_of(point, where))
             op = self.ops[name]
-            found = home.let(name, self._computed(name, op, point, home, where))
+            found = home.let(name, (yield self._computed(name, op, point, home, where)))
             home.memo.setdefault(key, found)
         return found
 
-    def operand(self, operand: Operand | Number, point: Point, block: Block, where: Where = ()) -> Value:
-        """An operand of an op at the op's domain point `point`; padding included."""
+    def _operand(self, operand: Operand | Number, point: Point, block: Block, where: Where) -> Evaluation:
         if isinstance(operand, Number):
             return constant(operand.number, operand.dtype)
-        dtype = self.dtype(operand.value)
-        return self.mapped(
-            operand.map, point, dtype, block, where, lambda at, b, w: self.value(operand.value, at, b, w)
-        )
+        read = partial(self._value, operand.value)
+        return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
 
-    def mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: Provider) -> Value:
-        """`read` at view(point), or the fill of the first guard of `view` that fails."""
+    def _mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: _Read) -> Evaluation:
         box = self.writer.box
         at = tuple(substitute(expr, point, box) for expr in view.exprs)
         guards = [(_conditions(guard, point, box), constant(guard.fill, dtype)) for guard in view.guards]
-        return self._guarded(guards, at, block, where, read)
+        return (yield self._guarded(guards, at, block, where, read))
 
     def _guarded(
-        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Provider
-    ) -> Value:
+        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: _Read
+    ) -> Evaluation:
         if not guards:
-            return read(at, block, where)
+            return (yield read(at, block, where))
         (conditions, fill), *rest = guards
         known = block.facts | set(where)
         open_ = tuple(each for each in conditions if each not in known and not self.writer.proves(each))
@@ -112,18 +122,18 @@ class Evaluator:
         outer = tuple(each for each in open_ if each not in lane)
         inner = (*where, *lane)
 
-        def inside(body: Block) -> Value:
-            value = self._guarded(rest, at, body, inner, read)
+        def inside(body: Block) -> Evaluation:
+            value = yield self._guarded(rest, at, body, inner, read)
             mask = self.mask(lane, body) if lane else None
             return value if mask is None else Call("where", (mask, value, fill), fill.dtype)
 
         if not outer:
-            return inside(block)
+            return (yield inside(block))
         axes = axes_of(at, (*inner, *outer, *(each for bounds, _ in rest for each in bounds)))
         home = block.home(axes)
         result = home.let("read", fill, mutable=True)
         body = home.inner(barrier=True, facts=outer)
-        body.assign(result, inside(body))  # type: ignore[arg-type]
+        body.assign(result, (yield inside(body)))  # type: ignore[arg-type]
         home.guard(body, outer)
         return result
 
@@ -148,6 +158,10 @@ class Evaluator:
         shape = self.buffers[buffer].memref.shape
         strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
         return weighted_sum(0, zip(point, strides, strict=True))
+
+    def hold(self, buffer: str, offset: AxisExpr, block: Block, value: Value) -> None:
+        """From here on, `block` takes `value` for the element of `buffer` at `offset`, and does not load it."""
+        block.memo[("load", buffer, offset, ())] = block.let(buffer, value)
 
     def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
         offset = self.offset(buffer, point)
@@ -178,28 +192,25 @@ class Evaluator:
 
     # --- ops ---
 
-    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
         match op.kind:
             case "reduce":
                 return lower_reduce.reduction(self, name, op, point, block, where)
             case "scan":
-                return lower_reduce.scan(self, name, op, point, block, where)
+                return lower_scan.scan(self, name, op, point, block, where)
             case "gather":
-                return self._gather(name, op, point, block, where)
+                return (yield self._gather(name, op, point, block, where))
             case "index":
                 return self._index(op, point, block, where)
             case "contraction":
                 fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
-        args = tuple(self.operand(each, point, block, where) for each in op.inputs)
-        source = self._input_dtype(op)
+        args: list[Value] = []
+        for each in op.inputs:
+            args.append((yield self._operand(each, point, block, where)))
         if op.kind in ("copy", "cast"):
-            return converted(args[0], source, op.dtype)
-        raw = Call(op.fn, args, register_type(op.dtype))
+            return converted(args[0], self._dtype_of(op.inputs[0]), op.dtype)
+        raw = Call(op.fn, tuple(args), register_type(op.dtype))
         return raw if op.fn in _EXACT else rounded(raw, op.dtype)
-
-    def _input_dtype(self, op: Op) -> str:
-        first = op.inputs[0]
-        return first.dtype if isinstance(first, Number) else self.dtype(first.value)
 
     def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
         assert op.index_map is not None
@@ -213,13 +224,13 @@ class Evaluator:
 
         return self.mapped(op.index_map, point, op.dtype, block, where, read)
 
-    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
         source, chosen = op.inputs
         axis = op.axis
         if not isinstance(source, Operand) or source.value in self.ops or axis is None:
             fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
         size = self.buffers[source.value].memref.shape[axis]
-        index = converted(self.operand(chosen, point, block, where), self._dtype_of(chosen), "i64")
+        index = converted((yield self._operand(chosen, point, block, where)), self._dtype_of(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)
 
         def read(at: Point, inner: Block, conditions: Where) -> Value:
@@ -256,6 +267,16 @@ class Evaluator:
 
     def _dtype_of(self, operand: Operand | Number) -> str:
         return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+
+
+def _at_once(read: Provider) -> _Read:
+    """A read that needs no other evaluation."""
+
+    def evaluation(point: Point, block: Block, where: Where) -> Evaluation:
+        return read(point, block, where)
+        yield  # what makes this a generator
+
+    return evaluation
 
 
 def index_axes(operand: Operand | Number, point: Point, writer: Writer) -> frozenset[int]:

@@ -11,13 +11,13 @@ no element is tested by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.contraction_frame import DepthBlock, Digits, Frame, greatest, lanes_along, least, tail_lanes
-from codegen.lower.depth_loops import depth_digits, over_digits, over_runs, over_terms, term_of
+from codegen.lower.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.lane_values import converted
-from codegen.plan.contraction import lanes_along_k
+from codegen.plan.contraction_view import lanes_along_k
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
 from ir.poly_core import OperandRead
@@ -270,10 +270,10 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
         do(body, writer.axis(x))
         inner.loop(body, x, first, first.shift(lanes), 1, panel.size)
 
-    def squares(f: Frame, inner: Block, start: AxisExpr, stop: AxisExpr, size: int, group: Sequence[int]) -> None:
-        k = writer.variable("k", 0, size - 1)
+    def squares(f: Frame, inner: Block, along: Run) -> None:
+        k = writer.variable("k", 0, along.size - 1)
         body = inner.inner({k}, lane_axis=LaneAxis(k))
-        placed = f.placed(f.along(group, writer.axis(k)))
+        placed = f.placed(f.along(along.group, writer.axis(k)))
 
         def row(b: Block, x: AxisExpr) -> None:
             value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
@@ -282,15 +282,11 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
         each_column(body, row)
         to = panel.base + term_of(placed, depth) * panel.term + (first - panel.start)
         body.add(Transpose(writer.buffer(panel.buffer), to, panel.term, square, ZERO, lanes))
-        inner.loop(body, k, start, stop.shift(1 - lanes), lanes)
-        rest = start + floordiv(stop - start, lanes, writer.box) * lanes
-        if rest != stop:
-            each_column(
-                inner,
-                lambda b, x: _run_in_lanes(
-                    f.placed(f.along(panel.group, x)), b, panel, depth, x, rest, stop, size, group
-                ),
-            )
+        inner.loop(body, k, along.start, along.stop.shift(1 - lanes), lanes)
+        whole = floordiv(along.stop - along.start, lanes, writer.box) * lanes
+        rest = replace(along, start=along.start + whole)
+        if rest.start != rest.stop:
+            each_column(inner, lambda b, x: _run_in_lanes(f.placed(f.along(panel.group, x)), b, panel, depth, x, rest))
 
     over_runs(frame, columns, depth, run, squares)
     block.loop(columns, corner, panel.start, panel.start.shift(panel.width), lanes, panel.size)
@@ -299,32 +295,16 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
 def _terms_in_lanes(
     frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int], x: AxisExpr
 ) -> None:
-    over_runs(
-        frame,
-        block,
-        depth,
-        run,
-        lambda f, b, start, stop, size, group: _run_in_lanes(f, b, panel, depth, x, start, stop, size, group),
-    )
+    over_runs(frame, block, depth, run, lambda f, b, along: _run_in_lanes(f, b, panel, depth, x, along))
 
 
-def _run_in_lanes(
-    frame: Frame,
-    block: Block,
-    panel: Panel,
-    depth: DepthBlock,
-    x: AxisExpr,
-    start: AxisExpr,
-    stop: AxisExpr,
-    size: int,
-    group: Sequence[int],
-) -> None:
-    """Terms [start, stop) of a run, for element x of the panel."""
-    k = frame.writer.variable("k", 0, size - 1)
+def _run_in_lanes(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, x: AxisExpr, run: Run) -> None:
+    """The terms of a run, for element x of the panel."""
+    k = frame.writer.variable("k", 0, run.size - 1)
     at = frame.writer.axis(k)
     body = block.inner({k})
-    length = stop - start
-    lanes_along(body, k, [stop - at], whole=not length.terms and length.const % frame.lanes == 0)
-    placed = frame.placed(frame.along(group, at))
+    length = run.stop - run.start
+    lanes_along(body, k, [run.stop - at], whole=not length.terms and length.const % frame.lanes == 0)
+    placed = frame.placed(frame.along(run.group, at))
     _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
-    block.loop(body, k, start, stop, frame.lanes)
+    block.loop(body, k, run.start, run.stop, frame.lanes)

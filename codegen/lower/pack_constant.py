@@ -10,8 +10,9 @@ from codegen.lower.blocks import Block, Writer
 from codegen.lower.contraction_frame import Frame, bound, depth_block
 from codegen.lower.lower_value import Evaluator
 from codegen.lower.pack import Panel, pack
-from codegen.plan.contraction import Contraction
 from codegen.plan.contraction_blocks import Blocks
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import AxisExpr, constant, floordiv, mod
 from ir.cpu import Kernel, Param, Phase
 from ir.poly_core import PolyCore
@@ -45,7 +46,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         Param(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
-    frame = Frame(view, whole, writer, Evaluator(view.region, core, writer), {})
+    frame = Frame(view, whole, writer, Evaluator(RegionLoops(view.region, core), writer), {})
     tasks = view.extent(repeats) * panels if elements else 0
     task = writer.variable("task", 0, max(tasks - 1, 0))
     body = Block(writer, variables={task})

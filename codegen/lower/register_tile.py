@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from codegen.lower.blocks import Block, LaneAxis
 from codegen.lower.contraction_frame import DepthBlock, Frame, lanes_along, least, tail_lanes
-from codegen.lower.depth_loops import over_runs, over_terms
+from codegen.lower.depth_loops import Run, over_runs, over_terms
 from codegen.lower.pack import operand_value
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
@@ -41,27 +41,27 @@ class Side:
     element: int
 
 
-def outer_tile(
-    frame: Frame,
-    block: Block,
-    depth: DepthBlock,
-    rows: Side | None,
-    columns: Side | None,
-    row: AxisExpr,
-    column: AxisExpr,
-    into: Accumulator,
-    again: Within | None,
-) -> None:
-    """Sums MR × NR from `row`, `column` over `depth` and lays them into the accumulator; adds to what is there where
-    `again` holds. An operand without a panel is evaluated in place."""
+@dataclass(frozen=True)
+class Tile:
+    """One register tile: the block of k that it sums, its first row and column, the accumulator, and when it adds to
+    what is there (never when None)."""
+
+    depth: DepthBlock
+    row: AxisExpr
+    column: AxisExpr
+    into: Accumulator
+    again: Within | None = None
+
+
+def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, columns: Side | None) -> None:
+    """Sums MR × NR and lays them into the accumulator. An operand without a panel is evaluated in place."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
     sums = _sums(frame, block, names)
-    if again is not None:
-        _resume(frame, block, sums, into, again, lanes)
-    fetch_rows = [_row(frame, block, rows, row, i) for i in range(blocks.mr)]
-    fetch_columns = [_column(frame, block, columns, column, j) for j in range(vectors)]
+    _resume(frame, block, sums, tile)
+    fetch_rows = [_row(frame, block, rows, tile.row, i) for i in range(blocks.mr)]
+    fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
     def term(f: Frame, body: Block, k: AxisExpr) -> None:
         vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
@@ -72,93 +72,79 @@ def outer_tile(
 
     if frame.view.depth:
         if rows is not None and columns is not None:
-            _over_panel(frame, block, depth, term)
+            _over_panel(frame, block, tile.depth, term)
         else:
-            over_terms(frame, block, depth, term)
+            over_terms(frame, block, tile.depth, term)
+    into = tile.into
     for (i, j), register in sums.items():
         block.add(Store(into.buffer, into.base.shift(i * blocks.nr + j * lanes), register))
 
 
-def dot_tile(
-    frame: Frame,
-    block: Block,
-    depth: DepthBlock,
-    run: Sequence[int],
-    row: AxisExpr,
-    column: AxisExpr,
-    width: int,
-    into: Accumulator,
-) -> None:
+def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: int) -> None:
     """The sums of MR rows and `width` columns with lanes along the terms of `run`."""
     blocks = frame.blocks
-    sums = _sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)])
-    rows = [_existing_row(frame, block, row, i) for i in range(blocks.mr)]
-
-    def terms(f: Frame, inner: Block, start: AxisExpr, stop: AxisExpr, size: int, group: Sequence[int]) -> None:
-        k = f.writer.variable("k", 0, size - 1)
-        at = f.writer.axis(k)
-        whole = size // f.lanes * f.lanes
-        placed = f.placed(f.along(group, at))
-        if whole:
-            body = inner.inner({k})
-            lanes_along(body, k, (), whole=True)
-            _step(placed, body, sums, rows, column, width, None)
-            inner.loop(body, k, start, start.shift(whole), f.lanes)
-        if whole < size:
-            _dot_tail(f, inner, group, whole, size, lambda g, b, m: _step(g, b, sums, rows, column, width, m))
-
+    rows = tuple(_existing_row(frame, block, tile.row, i) for i in range(blocks.mr))
+    columns = tuple(tile.column.shift(j) for j in range(width))
+    dots = _Dots(rows, columns, _sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
     if frame.view.depth:
-        over_runs(frame, block, depth, run, terms)
-    for (i, j), register in sums.items():
+        over_runs(frame, block, tile.depth, run, dots.over)
+    for (i, j), register in dots.sums.items():
         total = block.let("total", Call("hsum", (register,), register.dtype))
-        block.add(Store(into.buffer, into.base.shift(i * blocks.nr + j), total, 1))
+        block.add(Store(tile.into.buffer, tile.into.base.shift(i * blocks.nr + j), total, 1))
 
 
-def _dot_tail(
-    frame: Frame,
-    block: Block,
-    group: Sequence[int],
-    first: int,
-    size: int,
-    step: Callable[[Frame, Block, Value | None], None],
-) -> None:
-    """The last terms, fewer than lanes: what a lane without a term computes is put away."""
-    writer = frame.writer
-    k = writer.variable("k", 0, size - 1)
-    body = block.inner({k})
-    body.lane_axis = LaneAxis(k, size - first)
-    at = writer.axis(k)
-    exists = Inside((Within(at, 0, size),), k)
-    step(frame.placed(frame.along(group, at)), body, exists)
-    block.loop(body, k, constant(first), constant(size), frame.lanes)
+Sums = dict[tuple[int, int], Reg]
+"""The registers of a tile by row and column, or vector of columns."""
 
 
-def _step(
-    frame: Frame,
-    block: Block,
-    sums: dict[tuple[int, int], Reg],
-    rows: Sequence[AxisExpr],
-    column: AxisExpr,
-    width: int,
-    exists: Value | None,
-) -> None:
-    view = frame.view
-    columns = [
-        operand_value(frame.placed(frame.along(view.columns, column.shift(j))), view.vector, block)
-        for j in range(width)
-    ]
-    for i, row in enumerate(rows):
-        value = operand_value(frame.placed(frame.along(view.rows, row)), 1 - view.vector, block)
-        for j in range(width):
-            if exists is None:
-                _add(block, sums[i, j], value, columns[j])
-            else:
-                product = Call("mul", (value, columns[j]), view.accumulator)
-                kept = Call("where", (exists, product, Const(0, view.accumulator)), view.accumulator)
-                block.accumulate(sums[i, j], "add", kept)
+@dataclass(frozen=True)
+class _Dots:
+    """The dot products of some rows and columns."""
+
+    rows: Sequence[AxisExpr]
+    columns: Sequence[AxisExpr]
+    sums: Sums
+
+    def over(self, frame: Frame, block: Block, run: Run) -> None:
+        """Adds the terms of a run: whole vectors of them, then a tail."""
+        k = frame.writer.variable("k", 0, run.size - 1)
+        whole = run.size // frame.lanes * frame.lanes
+        if whole:
+            body = block.inner({k})
+            lanes_along(body, k, (), whole=True)
+            self._add(frame.placed(frame.along(run.group, frame.writer.axis(k))), body, None)
+            block.loop(body, k, run.start, run.start.shift(whole), frame.lanes)
+        if whole < run.size:
+            self._tail(frame, block, run, whole)
+
+    def _tail(self, frame: Frame, block: Block, run: Run, first: int) -> None:
+        """The last terms, fewer than lanes: what a lane without a term computes is put away."""
+        k = frame.writer.variable("k", 0, run.size - 1)
+        body = block.inner({k})
+        body.lane_axis = LaneAxis(k, run.size - first)
+        at = frame.writer.axis(k)
+        self._add(frame.placed(frame.along(run.group, at)), body, Inside((Within(at, 0, run.size),), k))
+        block.loop(body, k, constant(first), constant(run.size), frame.lanes)
+
+    def _add(self, frame: Frame, block: Block, exists: Value | None) -> None:
+        """One vector of terms, in the lanes that exist."""
+        view = frame.view
+        columns = [
+            operand_value(frame.placed(frame.along(view.columns, column)), view.vector, block)
+            for column in self.columns
+        ]
+        for i, row in enumerate(self.rows):
+            value = operand_value(frame.placed(frame.along(view.rows, row)), 1 - view.vector, block)
+            for j, column in enumerate(columns):
+                if exists is None:
+                    _add(block, self.sums[i, j], value, column)
+                else:
+                    product = Call("mul", (value, column), view.accumulator)
+                    kept = Call("where", (exists, product, Const(0, view.accumulator)), view.accumulator)
+                    block.accumulate(self.sums[i, j], "add", kept)
 
 
-def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Reg]:
+def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> Sums:
     zero = Const(0, frame.view.accumulator)
     found = {}
     for i, j in names:
@@ -168,20 +154,16 @@ def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> dict[
     return found
 
 
-def _resume(
-    frame: Frame,
-    block: Block,
-    sums: dict[tuple[int, int], Reg],
-    into: Accumulator,
-    again: Within,
-    lanes: int,
-) -> None:
+def _resume(frame: Frame, block: Block, sums: Sums, tile: Tile) -> None:
     """The sums of the blocks of k before this one."""
+    if tile.again is None:
+        return
+    into, nr, lanes = tile.into, frame.blocks.nr, frame.lanes
     loads = tuple(
-        Assign(register.name, Load(into.buffer, into.base.shift(i * frame.blocks.nr + j * lanes), register.dtype))
+        Assign(register.name, Load(into.buffer, into.base.shift(i * nr + j * lanes), register.dtype))
         for (i, j), register in sums.items()
     )
-    block.add(If((again,), loads))
+    block.add(If((tile.again,), loads))
 
 
 def _add(block: Block, total: Reg, row: Value, column: Value) -> None:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction import STAGE, Contraction
+from codegen.plan.contraction_view import STAGE, Contraction
 from codegen.plan.plan_check import Choices, check_choices
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -21,7 +21,7 @@ from ir.region import Operand
 from ir.target import LANES
 
 CHOICES = Choices(
-    algo_choice={"matmul": ("outer", "dot")},
+    algo_choice={"matmul": ("outer", "dot"), "conv": ("outer", "dot")},
     layout_hints={"vector": ("lhs", "rhs")},
     bind=("batch", "m.o", "n.o"),
 )
@@ -56,9 +56,14 @@ def blocks_of(view: Contraction, plan: Plan) -> Blocks:
     shape = re.fullmatch(r"(\d+)x(\d+)", plan.warp_tile)
     if shape is None or len(plan.tile) != 3 or min(plan.tile) < 1 or "0" in shape.groups():
         _malformed(view, f"tile {plan.tile} and warp_tile {plan.warp_tile!r} are not [BM, BN, BK] and MRxNR")
-    dot = plan.algo_choice.get("matmul") == "dot"
+    if list(plan.algo_choice) != [view.pattern]:
+        chosen = ", ".join(plan.algo_choice) or "nothing"
+        _malformed(view, f"the region is a {view.pattern}, the plan's algo_choice is of {chosen}")
+    dot = plan.algo_choice[view.pattern] == "dot"
     bm, bn, bk = plan.tile
     blocks = Blocks(int(shape[1]), int(shape[2]), bm, bn, min(bk, max(view.depth, 1)), LANES[plan.arch], dot)
+    if dot and view.ordered:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "dot products do not sum in index order", at=view.region.name, hint="outer")
     _check_lanes(view, plan, blocks)
     _check_multiples(view, blocks)
     _check_cache(view, plan)
@@ -115,7 +120,7 @@ def _check_lanes(view: Contraction, plan: Plan, blocks: Blocks) -> None:
     along, lanes = ("k" if blocks.dot else "n"), blocks.lanes
     found = plan.vectorize
     if found is None or found.axis != along:
-        _malformed(view, f"lanes of a matmul by {blocks.algorithm} products lie along {along}")
+        _malformed(view, f"lanes of a {view.pattern} by {blocks.algorithm} products lie along {along}")
     if found.width != lanes:
         _misaligned(view, f"{found.width} elements are no register of {lanes} lanes, which {plan.arch} has")
 
@@ -141,13 +146,13 @@ def _check_cache(view: Contraction, plan: Plan) -> None:
             _malformed(view, f"the plan caches {entry.tensor!r}, which is no operand of `{view.name}`")
         packed = entry.where == "packed" and any(entry.at == cache_step(view, side) for side in sides)
         constant = entry.where == "const_pool" and entry.at == "build" and all(map(view.is_constant, sides))
-        if not (packed or constant) or entry.pingpong or plan.algo_choice.get("matmul") == "dot":
+        if not (packed or constant) or entry.pingpong or plan.algo_choice[view.pattern] == "dot":
             fail(
                 Kind.UNSUPPORTED_OP,
                 STAGE,
                 f"{entry.tensor!r} can not be kept in {entry.where} at {entry.at}"
                 + ", twice" * entry.pingpong
-                + f" by {plan.algo_choice.get('matmul', 'outer')} products",
+                + f" by {plan.algo_choice[view.pattern]} products",
                 at=view.region.name,
                 hint="packed at "
                 + " or ".join(cache_step(view, side) for side in sides)

@@ -19,6 +19,8 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
 PAGE = 4096
 """Bytes: threads' workspaces share no page."""
+MOST_ARENAS = 8
+"""Arenas that are kept between calls; more calls at one time make their own, and the oldest are freed."""
 
 
 class Arena(NamedTuple):
@@ -30,8 +32,8 @@ class Arena(NamedTuple):
 
 
 class Executable:
-    """Runs a module. Calls may come from many threads: each has an arena of its own while it lasts, and the arenas
-    are kept for the calls that follow."""
+    """Runs a module. Calls may come from many threads: each has an arena of its own while it lasts, and as many as
+    `MOST_ARENAS` are kept for the calls that follow."""
 
     def __init__(
         self, module: Module, table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
@@ -42,7 +44,7 @@ class Executable:
         self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
         self._launches = len(table.launches)
         self._workspace = table.workspace
-        self._arenas: deque[Arena] = deque()
+        self._arenas: deque[Arena] = deque(maxlen=MOST_ARENAS)
         self._plan_addresses(table, {**constants, **_pack(table, library, constants, threads)})
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:

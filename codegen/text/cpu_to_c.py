@@ -9,7 +9,7 @@ pool's declarations above it, and `SUPPORT` once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_term import sum_text
@@ -53,44 +53,20 @@ EQ_FN eq_mask eq_within(int64_t start, int64_t step, int64_t low, int64_t high) 
 }
 EQ_FN int64_t eq_less(int64_t a, int64_t b) { return a < b ? a : b; }
 EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
-/* Running results: lane i is f of the carry and lanes 0 .. i, in that order; the last lane, in all lanes. */
-#define EQ_RUN_ADD(a, b) ((a) + (b))
-#define EQ_RUN_MUL(a, b) ((a) * (b))
-#define EQ_RUN_MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
-#define EQ_RUN_OR(a, b) ((a) | (b))
-#define EQ_RUN_AND(a, b) ((a) & (b))
-#define EQ_RUN(T, C, op, f)                                                         \\
-  EQ_FN eq_##T eq_run##op##_##T(eq_##T carry, eq_##T v) {                           \\
-    C lane[EQ_VL], now[EQ_VL];                                                      \\
-    memcpy(lane, &v, sizeof lane), memcpy(now, &carry, sizeof now);                 \\
-    for (int i = 0; i < EQ_VL; i++) lane[i] = now[0] = (C)f(now[0], lane[i]);       \\
-    memcpy(&v, lane, sizeof lane);                                                  \\
-    return v;                                                                       \\
-  }
-#define EQ_RUNS(T, C)                                                               \\
-  EQ_RUN(T, C, add, EQ_RUN_ADD) EQ_RUN(T, C, mul, EQ_RUN_MUL)                       \\
-  EQ_RUN(T, C, max, EQ_RUN_MAX)                                                     \\
-  EQ_FN eq_##T eq_last_##T(eq_##T v) {                                              \\
-    C lane[EQ_VL];                                                                  \\
-    memcpy(lane, &v, sizeof lane);                                                  \\
-    return eq_imm_##T(lane[EQ_VL - 1]);                                             \\
-  }
-EQ_RUNS(f32, float)
-EQ_RUNS(f64, double)
-EQ_RUNS(i8, int8_t)
-EQ_RUNS(u8, uint8_t)
-EQ_RUNS(i16, int16_t)
-EQ_RUNS(i32, int32_t)
-EQ_RUNS(i64, int64_t)
-EQ_RUN(bool, int32_t, max, EQ_RUN_OR)
-EQ_RUN(bool, int32_t, min, EQ_RUN_AND)
-EQ_FN eq_mask eq_last_bool(eq_mask v) { return eq_last_i32(v); }
 /* An index from data: the first lane, held within [low, high]. */
 EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
   int64_t at = v.lo[0];
   return at < low ? low : at > high ? high : at;
 }
 """
+
+INLINED = 32
+"""How many functions of dozens of instructions a kernel holds inline: beyond it a call costs nothing that can be
+measured, and saves the compiler 13 ms each."""
+_LONG = {
+    "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
+    "i32": frozenset(["idiv", "mod"]),
+}
 
 SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
 """The prelude's names of dtypes that differ from ours."""
@@ -129,6 +105,7 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.buffers = {each.name: each.dtype for each in kernel.buffers}
+        self.far = sum(map(_is_long, _values(kernel))) > INLINED
 
     def text(self) -> str:
         kernel = self.kernel
@@ -278,7 +255,8 @@ class _Emitter:
             return f"eq_{call.fn}({args})"
         if call.fn in ("hsum", "hprod", "hmax", "hmin"):
             return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"
-        return f"eq_{call.fn}_{source}({args})"
+        far = "far_" if self.far and _is_long(call) else ""
+        return f"eq_{far}{call.fn}_{source}({args})"
 
     def _load(self, load: Load) -> str:
         kind, at = suffix(self.buffers[load.buffer]), self._address(load.buffer, load.offset)
@@ -353,6 +331,15 @@ class _Emitter:
 
     def _variable(self, number: int) -> str:
         return _name(self.kernel.variables[number].name)
+
+
+def _values(kernel: Kernel) -> Iterator[Value]:
+    return (value for phase in kernel.phases for stmt in walk(phase.body) for value in values_of(stmt))
+
+
+def _is_long(value: Value) -> bool:
+    """Whether the value is a function of dozens of instructions."""
+    return isinstance(value, Call) and value.fn in _LONG.get(value.dtype, ())
 
 
 def _buffers_of(body: Sequence[Stmt]) -> set[str]:

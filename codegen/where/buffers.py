@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.where.legality import finished_at
-from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
+from codegen.where.sites import ACCUMULATORS
 from ir.dtype import dtype
-from ir.poly_core import BankConflict, Barrier, ComputeAt, MemoryAccess, MinBuffer
+from ir.poly_core import PolyCore
+from ir.poly_report import BankConflict, Barrier, ComputeAt, MinBuffer
 from ir.region import Let, Operand, Region
 
 STACK_BYTES = 4096
@@ -14,13 +14,13 @@ SETS_BYTES = 4096
 _MANY = 8
 
 
-def min_buffers(region: Region, found: Sites, at: ComputeAt) -> tuple[MinBuffer, ...]:
+def min_buffers(region: Region, core: PolyCore, at: ComputeAt) -> tuple[MinBuffer, ...]:
     """Accumulators first, then the operands of contractions, the other values and the outputs.
 
     A contraction's accumulators stay in registers while the next stage of its operands loads: depth 2 both.
     """
     accumulators = [let for let in region.body if let.op.kind in ACCUMULATORS]
-    kept = [_accumulator(region, found, at, let) for let in accumulators]
+    kept = [_accumulator(core, at, let) for let in accumulators]
     staged = dict.fromkeys(
         each.value
         for let in accumulators
@@ -50,25 +50,25 @@ def barriers(region: Region) -> tuple[Barrier, ...]:
     return tuple(hints)
 
 
-def bank_conflicts(region: Region, accesses: tuple[MemoryAccess, ...]) -> tuple[BankConflict, ...]:
+def bank_conflicts(region: Region, core: PolyCore) -> tuple[BankConflict, ...]:
     """Accesses whose neighbours along an axis fall into the same 32 banks of 4 bytes, or into the same cache set
     (steps of 4096 bytes: 64 sets of 64-byte lines)."""
     dtypes = {buffer.name: buffer.memref.dtype for buffer in (*region.inputs, *region.outputs)}
     contractions = {let.name for let in region.body if let.op.kind == "contraction"}
     found: dict[BankConflict, None] = {}
-    for access in accesses:
-        for stride in access.strides:
+    for access in core.accesses:
+        for (axis, _), stride in zip(core.scopes[access.scope], access.strides, strict=True):
             step = abs(stride.step or 0) * dtype(dtypes[access.buffer]).bytes
             if stride.size < _MANY or step == 0:
                 continue
             if access.scope in contractions and step % BANKS_BYTES == 0:
-                found[BankConflict(access.buffer, stride.axis, "smem_banks", "swizzle")] = None
+                found[BankConflict(access.buffer, axis, "smem_banks", "swizzle")] = None
             if step % SETS_BYTES == 0:
-                found[BankConflict(access.buffer, stride.axis, "cache_sets", "pack")] = None
+                found[BankConflict(access.buffer, axis, "cache_sets", "pack")] = None
     return tuple(found)
 
 
-def _accumulator(region: Region, found: Sites, at: ComputeAt, let: Let) -> MinBuffer:
+def _accumulator(core: PolyCore, at: ComputeAt, let: Let) -> MinBuffer:
     nested = [each for each in at.slices if each.value == let.name]
     if nested:
         largest = max(each.bytes for each in nested)
@@ -76,8 +76,7 @@ def _accumulator(region: Region, found: Sites, at: ComputeAt, let: Let) -> MinBu
         return MinBuffer(let.name, "stack" if fits else "smem_ring" if at.ok else "gmem")
     if let.op.kind == "contraction":
         return MinBuffer(let.name, "reg", 2)
-    sites = [site for site in found.of(let.name) if site.scope == outer_scope(region)]
-    axes = finished_at(sites[0].map, let.op.shape) if sites else None
-    outer = [axis for axis, size in enumerate(region.outputs[0].memref.shape) if size != 1]
-    leads = axes is not None and axes == set(outer[: len(axes)])
+    axes = core.finished.get(let.name)
+    outer = tuple(axis for axis, size in core.outer if size != 1)
+    leads = axes is not None and axes == outer[: len(axes)]
     return MinBuffer(let.name, "reg" if leads else "stack")

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 
-from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
+from codegen.where.sites import ACCUMULATORS, outer_scope
 from ir.axis_expr import box_of, interval
 from ir.dtype import dtype
-from ir.poly_core import ComputeAt, Halo, Site, Slice
+from ir.poly_core import PolyCore, Site
+from ir.poly_report import ComputeAt, Halo, Slice
 from ir.region import Op, Region
 
 WORKING_SET = 32 * 1024
 """Bytes of the fast memory that a slice may fill: an L1 data cache, or a modest share of shared memory."""
 
 
-def compute_at(region: Region, found: Sites, halo: Halo) -> ComputeAt:
+def compute_at(region: Region, core: PolyCore, halo: Halo) -> ComputeAt:
     """The verdict on every accumulator that is read inside another, and the region's halo."""
     ops = {let.name: let.op for let in region.body}
     slices: list[Slice] = []
-    for site in found.sites:
+    for site in core.sites:
         if site.scope == outer_scope(region) or ops[site.value].kind not in ACCUMULATORS:
             continue
         extent = slice_extent(site, ops[site.scope])

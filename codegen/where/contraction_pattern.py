@@ -11,20 +11,18 @@ import math
 from collections.abc import Sequence
 
 from codegen.where.roles import op_groups
-from codegen.where.sites import scope_axes
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.indexbook import named
 from ir.poly_view import Pattern
 from ir.region import Op, Operand
 
 
-def pattern_of(op: Op) -> Pattern:
-    """The pattern of a contraction op.
+def pattern_of(op: Op, names: tuple[str, ...]) -> Pattern:
+    """The pattern of a contraction op over axes of these names.
 
     Every coordinate of an operand is in its `_idx`: an axis, "0" for a constant 0, or a key of `affine_offsets`.
     The key is the first output axis in the coordinate, or `lhs.2` where there is none or the name is taken.
     """
-    names = scope_axes(op.domain, op.reduced)
     kept = len(op.domain) - op.reduced
     plain = {named(expr, names) for each in op.inputs for expr in _coordinates(each)} & set(names)
     offsets: dict[str, str] = {}
@@ -32,7 +30,7 @@ def pattern_of(op: Op) -> Pattern:
         _indices(side, _coordinates(each), names, kept, plain, offsets)
         for side, each in zip(("lhs", "rhs"), op.inputs, strict=True)
     )
-    batch = tuple(names[axis] for axis in op_groups(op).batch)
+    batch, m, n = (tuple(names[axis] for axis in group) for group in op_groups(op))
     windowed = any(_is_window(expr, kept) for each in op.inputs for expr in _coordinates(each))
     return Pattern(
         pattern="conv" if windowed else "matmul",
@@ -42,6 +40,8 @@ def pattern_of(op: Op) -> Pattern:
         reduce_idx=names[kept:],
         affine_offsets=offsets,
         batch_idx=batch,
+        m_idx=m,
+        n_idx=n,
         groups=_groups(op, batch, names) if windowed else 1,
     )
 

@@ -6,16 +6,16 @@ dependences can only come through memory, where a buffer is written that somethi
 
 from __future__ import annotations
 
-from codegen.where.isl_text import points, relation
-from codegen.where.sites import Sites
 from ir.axis_map import AxisMap
-from ir.poly_core import Dependence
+from ir.isl_text import points, relation
+from ir.poly_core import PolyCore
+from ir.poly_report import Dependence
 from ir.region import Operand, Region
 
 
-def dependences(region: Region, found: Sites) -> tuple[Dependence, ...]:
+def dependences(region: Region, core: PolyCore) -> tuple[Dependence, ...]:
     """Every dependence between two values, or between a value and an output, in body order."""
-    used = {site.value for site in found.sites}
+    used = {site.value for site in core.sites}
     reads = [
         (let.name, operand.value, operand.map)
         for let in region.body

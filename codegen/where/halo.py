@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
+from codegen.where.sites import outer_scope
 from ir.axis_expr import AxisExpr, box_of, interval
 from ir.dtype import dtype
-from ir.poly_core import Halo, MemoryAccess
+from ir.poly_core import MemoryAccess, PolyCore
+from ir.poly_report import Halo
 from ir.region import Region
 
 
-def halo(
-    region: Region, found: Sites, accesses: tuple[MemoryAccess, ...], tile: Mapping[str, int] | None = None
-) -> Halo:
+def halo(region: Region, core: PolyCore, tile: Mapping[str, int] | None = None) -> Halo:
     """The halo of the region's windowed reads, for a tile of `tile[axis]` outputs per outer axis (missing: all).
 
     A coordinate s·x + w(r) with an outer axis x moves s elements per output, and its window spans w's range over
     the reduced axes: what exceeds s is the halo, as much of it before as w goes below 0.
     """
-    outer = outer_scope(region)
-    sizes = {f"i{axis}": size for axis, size in enumerate(found.scopes[outer])}
+    sizes = dict(core.outer)
     tile = {name: min(size, (tile or {}).get(name, size)) for name, size in sizes.items()}
     dtypes = {buffer.name: buffer.memref.dtype for buffer in region.inputs}
-    per_axis, total = dict.fromkeys(sizes, (0, 0)), 0
-    for access in accesses:
+    per_axis, total = dict.fromkeys((*sizes, *core.reduce_axes), (0, 0)), 0
+    for access in core.accesses:
         if access.input < 0 or access.map.is_empty:
             continue
-        places = outer_axes(region, found, access.scope)
+        places = _outer_axes(core, access.scope, outer_scope(region))
         own, whole = [], []
         for coordinate in access.map.exprs:
             axis, elements, before, after = _window(coordinate, access, places, tile)
@@ -41,22 +39,15 @@ def halo(
     return Halo(total, per_axis)
 
 
-def outer_axes(region: Region, found: Sites, scope: str) -> dict[int, str]:
+def _outer_axes(core: PolyCore, scope: str, outer: str) -> dict[int, str]:
     """Axis of `scope` → the outer axis that it is, for the axes that a scope shares with the outer one."""
-    outer = outer_scope(region)
     if scope == outer:
-        return {axis: f"i{axis}" for axis in range(len(found.scopes[outer]))}
-    op = next(let.op for let in region.body if let.name == scope)
-    assert op.kind in ACCUMULATORS
-    place = next((site.map for site in found.of(scope) if site.scope == outer), None)
+        return {axis: name for axis, (name, _) in enumerate(core.outer)}
+    place = next((site.map for site in core.sites if (site.value, site.scope) == (scope, outer)), None)
     if place is None:
         return {}
-    return {
-        position: f"i{term}"
-        for position, expr in enumerate(place.exprs)
-        for term, coefficient in expr.terms[:1]
-        if isinstance(term, int) and coefficient == 1 and len(expr.terms) == 1
-    }
+    picked = {position: expr.lone_axis for position, expr in enumerate(place.exprs)}
+    return {position: f"i{axis}" for position, axis in picked.items() if axis is not None}
 
 
 def _window(

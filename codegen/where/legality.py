@@ -1,4 +1,4 @@
-"""May a region be one kernel? The verdict, from the sites of its values.
+"""May a region be one kernel? The verdict, from the sites of its values and the patterns of its contractions.
 
 Elementwise values can be computed at any point, so they are never in the way. An accumulator is finished in the
 outer scope, at the axes it depends on, before the axes it does not: what follows from that is checked here.
@@ -6,31 +6,63 @@ outer scope, at the axes it depends on, before the axes it does not: what follow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
-from codegen.where.roles import op_groups
 from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
 from ir.axis_expr import axis as axis_expr
 from ir.axis_expr import box_of
 from ir.axis_facts import is_injective
 from ir.axis_map import AxisMap
+from ir.diagnostics import Kind
 from ir.indexbook import MOST_PIECES
 from ir.poly_core import Site
+from ir.poly_view import PolyView
 from ir.region import Let, Operand, Region
 
 
-def reason_against(region: Region, found: Sites) -> str:
-    """Why the region can not be one kernel; empty when it can."""
-    rules: tuple[Callable[[Region, Sites], Iterator[str]], ...] = (
-        _outputs,
-        _pieces,
-        _gathers,
-        _accumulators,
-        _contractions,
-        _scans,
+@dataclass(frozen=True)
+class Candidate:
+    """A region that may become a kernel, and where its values are."""
+
+    region: Region
+    view: PolyView
+    found: Sites
+
+    @cached_property
+    def accumulators(self) -> list[tuple[Let, list[Site]]]:
+        """Those that are used, with their sites."""
+        lets = [let for let in self.region.body if let.op.kind in ACCUMULATORS]
+        return [(let, sites) for let in lets if (sites := self.found.of(let.name))]
+
+    @cached_property
+    def finished(self) -> Mapping[str, frozenset[int] | None]:
+        """`finished_at` of every accumulator in the outer scope, at its first site."""
+        outer = outer_scope(self.region)
+        return {
+            let.name: finished_at(sites[0].map, let.op.shape) if sites[0].scope == outer else None
+            for let, sites in self.accumulators
+        }
+
+    @cached_property
+    def carried(self) -> Mapping[str, int | None]:
+        """Scan → the outer axis along which it carries its value; None where that axis has one point."""
+        return {let.name: _scanned_axis(let, sites[0]) for let, sites in self.accumulators if let.op.kind == "scan"}
+
+
+def reason_against(each: Candidate) -> tuple[Kind | None, str]:
+    """Why the region can not be one kernel, with the kind of diagnostic that says so; (None, "") when it can."""
+    rules: tuple[tuple[Kind, Callable[[Candidate], Iterator[str]]], ...] = (
+        (Kind.UNSUPPORTED_OP, _outputs),
+        (Kind.EXCESSIVE_PIECEWISE, _pieces),
+        (Kind.NON_SCOP, _gathers),
+        (Kind.UNSUPPORTED_OP, _accumulators),
+        (Kind.UNSUPPORTED_OP, _contractions),
+        (Kind.UNSUPPORTED_OP, _scans),
     )
-    return next((reason for rule in rules for reason in rule(region, found)), "")
+    return next(((kind, reason) for kind, rule in rules for reason in rule(each)), (None, ""))
 
 
 def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -75,92 +107,91 @@ def _picked_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, 
     return tuple(picked)
 
 
-def _outputs(region: Region, found: Sites) -> Iterator[str]:
+def _outputs(each: Candidate) -> Iterator[str]:
     """Each output is written once per point, none over an input, all over one domain."""
-    names = [each.buffer for each in region.yields]
-    inputs = {buffer.name for buffer in region.inputs}
-    for buffer in region.outputs:
+    first, *_ = each.region.outputs
+    names = [written.buffer for written in each.region.yields]
+    inputs = {buffer.name for buffer in each.region.inputs}
+    for buffer in each.region.outputs:
         if names.count(buffer.name) != 1:
             yield f"output `{buffer.name}` is written {names.count(buffer.name)} times"
         if buffer.name in inputs:
             yield f"output `{buffer.name}` overwrites an input"
-        if buffer.memref.shape != region.outputs[0].memref.shape:
-            yield f"outputs `{region.outputs[0].name}` and `{buffer.name}` have different domains"
+        if buffer.memref.shape != first.memref.shape:
+            yield f"outputs `{first.name}` and `{buffer.name}` have different domains"
 
 
-def _pieces(region: Region, found: Sites) -> Iterator[str]:
+def _pieces(each: Candidate) -> Iterator[str]:
     """Padding of padding of padding is cheaper through memory."""
-    for read in found.reads:
+    for read in each.found.reads:
         if len(read.map.guards) >= MOST_PIECES:
             yield f"`{read.value}` reads `{read.source}` in {len(read.map.guards) + 1} pieces"
 
 
-def _gathers(region: Region, found: Sites) -> Iterator[str]:
+def _gathers(each: Candidate) -> Iterator[str]:
     """Data may pick a coordinate of a buffer, not of a value computed here."""
-    inputs = {buffer.name for buffer in region.inputs}
-    for let in region.body:
-        source = let.op.inputs[0] if let.op.kind == "gather" else None
+    inputs = {buffer.name for buffer in each.region.inputs}
+    for let in each.region.body:
+        source = let.op.inputs[0] if let.name in each.view.non_scop else None
         if isinstance(source, Operand) and source.value not in inputs:
             yield f"`{let.name}` gathers from `{source.value}`, which is not in memory"
 
 
-def _accumulators(region: Region, found: Sites) -> Iterator[str]:
+def _accumulators(each: Candidate) -> Iterator[str]:
     """Accumulators live in the outer scope, each at one place, on nested sets of its axes."""
     placed: list[tuple[str, frozenset[int]]] = []
-    for let, sites in _placed(region, found):
-        nested = next((site.scope for site in sites if site.scope != outer_scope(region)), None)
+    for let, sites in each.accumulators:
+        nested = next((site.scope for site in sites if site.scope != outer_scope(each.region)), None)
         if nested is not None:
             yield f"`{let.name}` is accumulated inside `{nested}`"
             return
         if len(sites) > 1:
             yield f"`{let.name}` is read at {len(sites)} different maps of the output"
             return
-        axes = finished_at(sites[0].map, let.op.shape)
+        axes = each.finished[let.name]
         if axes is None:
             yield f"`{let.name}` is read at {sites[0].map}: its points would be padded or computed repeatedly"
             return
         placed.append((let.name, axes))
-    placed.sort(key=lambda each: len(each[1]))
+    placed.sort(key=lambda value: len(value[1]))
     for (inner, fewer), (name, more) in pairwise(placed):
         if not fewer <= more:
             yield f"no order of the output's axes finishes both `{inner}` and `{name}` before their readers"
 
 
-def _contractions(region: Region, found: Sites) -> Iterator[str]:
+def _contractions(each: Candidate) -> Iterator[str]:
     """One tile of accumulators: contractions share domain, roles and place, and no other accumulator is there."""
-    several = [(let, sites) for let, sites in _placed(region, found) if let.op.kind == "contraction"]
+    several = [(let, sites) for let, sites in each.accumulators if let.op.kind == "contraction"]
     if not several:
         return
     first, place = several[0]
-    for let, sites in _placed(region, found):
+    for let, sites in each.accumulators:
         if let.op.kind != "contraction":
             yield f"`{let.name}` ({let.op.kind}) shares the kernel with the contraction `{first.name}`"
         elif (let.op.domain, let.op.reduced) != (first.op.domain, first.op.reduced) or sites[0].map != place[0].map:
             yield f"contractions `{first.name}` and `{let.name}` have different domains"
-        elif op_groups(let.op) != op_groups(first.op):
+        elif each.view.pattern(let.name).roles != each.view.pattern(first.name).roles:
             yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
-    if not _covers(region, first, place[0]):
+    if not _covers(each, first):
         yield f"`{first.name}` would be repeated over output axes that it does not have"
 
 
-def _scans(region: Region, found: Sites) -> Iterator[str]:
+def _scans(each: Candidate) -> Iterator[str]:
     """A scan runs over the whole output; several run along one axis."""
     along = None
-    for let, sites in _placed(region, found):
+    for let, sites in each.accumulators:
         if let.op.kind != "scan":
             continue
-        if not _covers(region, let, sites[0]):
+        if not _covers(each, let):
             yield f"`{let.name}` would be repeated over output axes that it does not have"
         if picked_axes(sites[0].map, let.op.shape) is None:
             yield f"`{let.name}` is a scan read at {sites[0].map}, which does not just pick axes of the output"
-        axis_of = scanned_axis(let, sites[0])
-        if along not in (None, axis_of):
+        if along not in (None, each.carried[let.name]):
             yield f"`{let.name}` scans along another axis than the scan before it"
-        along = axis_of
+        along = each.carried[let.name]
 
 
-def scanned_axis(let: Let, site: Site) -> int | None:
-    """The outer axis along which a scan carries its value; None when that axis has one point."""
+def _scanned_axis(let: Let, site: Site) -> int | None:
     own = let.op.shape
     picked = picked_axes(site.map, own)
     along = let.op.axis or 0
@@ -169,16 +200,8 @@ def scanned_axis(let: Let, site: Site) -> int | None:
     return picked[sum(size != 1 for size in own[:along])]
 
 
-def _placed(region: Region, found: Sites) -> Iterator[tuple[Let, list[Site]]]:
-    """The accumulators that are used, with their sites."""
-    for let in region.body:
-        sites = found.of(let.name) if let.op.kind in ACCUMULATORS else []
-        if sites:
-            yield let, sites
-
-
-def _covers(region: Region, let: Let, site: Site) -> bool:
+def _covers(each: Candidate, let: Let) -> bool:
     """Whether the value has every output axis of more than one point."""
-    outer = region.outputs[0].memref.shape
-    axes = finished_at(site.map, let.op.shape)
+    outer = each.region.outputs[0].memref.shape
+    axes = each.finished[let.name]
     return axes is not None and len(axes) == sum(size != 1 for size in outer)

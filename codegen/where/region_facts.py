@@ -1,41 +1,53 @@
-"""All that the lowerings and the pricer know of a region beyond the region itself."""
+"""All that is known of a region beyond the region itself: IndexBook, Poly-View, Poly Core, and on demand the report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from codegen.where.halo import halo
+from codegen.where.contraction_check import check_contractions
 from codegen.where.indexbook_to_poly_view import poly_view
+from codegen.where.poly_core_to_report import poly_report
 from codegen.where.poly_view_to_poly_core import poly_core
 from codegen.where.region_to_indexbook import index_book
-from codegen.where.sites import find_sites
 from ir.indexbook import IndexBook
-from ir.poly_core import Halo, PolyCore
+from ir.indexbook_verify import verify
+from ir.poly_core import PolyCore
+from ir.poly_report import PolyReport
 from ir.poly_view import PolyView
 from ir.region import Region
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The analyses of one region. `book` says where values live, `core` what follows from it; `view`, their isl
-    form, is made when it is asked for."""
+    """The analyses of one region. `book` says where values live, `view` what its blocks are, `core` what follows for
+    plans and code."""
 
     region: Region
     book: IndexBook
+    view: PolyView
     core: PolyCore
 
-    @property
-    def view(self) -> PolyView:
-        return poly_view(self.region)
+    @cached_property
+    def checked(self) -> PolyCore:
+        """`core`, after what code generation takes for granted has been verified, which no price needs to wait for.
 
-    def halo(self, tile: Mapping[str, int]) -> Halo:
-        """What a tile of `tile[axis]` outputs per outer axis (missing: all) reads beyond its own points."""
-        return halo(self.region, find_sites(self.region), self.core.accesses, tile)
+        Raises:
+            EqsatError: what `ir.indexbook_verify` and `codegen.where.contraction_check` find.
+        """
+        verify(self.book)
+        check_contractions(self.view, self.core)
+        return self.core
+
+    @cached_property
+    def report(self) -> PolyReport:
+        """What follows for people, and for pipelined plans."""
+        return poly_report(self.region, self.core)
 
 
 @lru_cache(maxsize=4096)
 def region_facts(region: Region) -> Facts:
     """The facts of a region; equal regions share them."""
-    return Facts(region, index_book(region), poly_core(region))
+    book = index_book(region)
+    view = poly_view(region, book)
+    return Facts(region, book, view, poly_core(region, book, view))

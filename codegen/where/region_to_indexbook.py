@@ -8,19 +8,16 @@ Through a permutation, an expansion, a slice and so on, exactly the axes that su
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import count
 
-from ir.axis_expr import AxisExpr
 from ir.axis_map import AxisMap, identity
-from ir.diagnostics import Kind, fail, jsonable
-from ir.indexbook import Access, Axis, IndexBook, IndexInfo, Piece, product
+from ir.diagnostics import Kind, fail
+from ir.indexbook import Access, Axis, IndexBook, IndexInfo, product
 from ir.region import Let, Operand, Region
 
 STAGE = "indexbook"
 
 
-@lru_cache(maxsize=4096)
 def index_book(region: Region) -> IndexBook:
     """The IndexBook of a region.
 
@@ -41,20 +38,6 @@ def index_book(region: Region) -> IndexBook:
     return IndexBook(region.name, values)
 
 
-def pieces(view: AxisMap) -> tuple[Piece, ...]:
-    """The parts of a map's domain: where the operand is read, then one per guard from the innermost out, each
-    where the guards outside it hold."""
-    if not view.guards:
-        return ()
-    guards = view.guards
-    inside = [bound for guard in guards if not guard.is_never for bound in guard.bounds]
-    found = [] if view.guards[-1].is_never else [Piece(tuple(inside))]
-    for position in reversed(range(len(guards))):
-        outer = tuple(bound for guard in guards[:position] for bound in guard.bounds)
-        found.append(Piece(outer, jsonable(guards[position].fill)))
-    return tuple(found)
-
-
 def _add(values: dict[str, IndexInfo], let: Let, ids: Iterator[int]) -> None:
     op = let.op
     accesses = tuple(
@@ -72,18 +55,18 @@ def _add(values: dict[str, IndexInfo], let: Let, ids: Iterator[int]) -> None:
 def _access(values: dict[str, IndexInfo], reader: str, value: str, view: AxisMap, domain: Sequence[int]) -> Access:
     if value not in values:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"`{reader}` reads `{value}` before it is defined", at=reader)
-    operand = values[value].sizes
-    if view.sizes != tuple(domain) or len(view.exprs) != len(operand):
+    operand = values[value]
+    if view.sizes != tuple(domain) or len(view.exprs) != len(operand.axes):
         fail(
             Kind.AXIS_ALIGNMENT_MISMATCH,
             STAGE,
             f"`{reader}` reads `{value}` through a map that does not fit",
             at=reader,
             domain=tuple(domain),
-            operand_shape=operand,
+            operand_shape=operand.sizes,
             map=str(view),
         )
-    return Access(value, view, pieces(view))
+    return Access(value, view)
 
 
 def _axes(sizes: Sequence[int], survivors: Mapping[int, int], ids: Iterator[int]) -> tuple[Axis, ...]:
@@ -105,7 +88,7 @@ def _survivors(values: dict[str, IndexInfo], accesses: Sequence[Access]) -> dict
     found: dict[int, int] = {}
     for access in accesses:
         for coordinate, operand in zip(access.map.exprs, values[access.value_id].axes, strict=True):
-            position = _axis_of(coordinate)
+            position = coordinate.lone_axis if coordinate.const == 0 else None
             if position is None and operand.size == 1:
                 position = _unit_position(access, operand)
             if position is None or position in found or operand.id in found.values():
@@ -120,12 +103,3 @@ def _unit_position(access: Access, operand: Axis) -> int | None:
     position = int(operand.name[1:])
     sizes = access.map.sizes
     return position if position < len(sizes) and sizes[position] == 1 else None
-
-
-def _axis_of(expr: AxisExpr) -> int | None:
-    """The axis that an expression is, if it is one."""
-    if expr.const == 0 and len(expr.terms) == 1:
-        (term, coefficient) = expr.terms[0]
-        if isinstance(term, int) and coefficient == 1:
-            return term
-    return None

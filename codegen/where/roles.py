@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ir.axis_expr import AxisExpr, FloorDiv, axis, box_of, weighted_sum
 from ir.axis_map import AxisMap, axis_map, compose, lift, support
 from ir.poly_core import OperandRead, Roles
+from ir.post_order import post_order
 from ir.region import Let, Op, Operand, Region
 
 
@@ -74,15 +75,17 @@ def _reads(region: Region, op: Op, at: AxisMap) -> tuple[tuple[OperandRead, ...]
 
 
 def _buffers(region: Region, operand: Operand, at: AxisMap) -> Iterator[OperandRead]:
-    """The buffers that an operand is computed from, at `at` of its op's domain."""
-    place = compose(operand.map, at)
-    op = next((let.op for let in region.body if let.name == operand.value), None)
-    if op is None:
-        yield OperandRead(operand.value, place)
-        return
-    for each in op.inputs:
-        if isinstance(each, Operand):
-            yield from _buffers(region, each, place)
+    """The buffers that an operand is computed from, at `at` of its op's domain, each place once."""
+    ops = {let.name: let.op for let in region.body}
+
+    def below(read: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
+        value, place = read
+        inputs = ops[value].inputs if value in ops else ()
+        return [(each.value, compose(each.map, place)) for each in inputs if isinstance(each, Operand)]
+
+    for value, place in post_order([(operand.value, compose(operand.map, at))], below):
+        if value not in ops:
+            yield OperandRead(value, place)
 
 
 # --- digits ---

@@ -10,16 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ir.axis_map import AxisMap, compose
+from ir.indexbook import IndexBook
 from ir.poly_core import Site
-from ir.region import Let, Operand, Region
+from ir.region import Let, Region
 
 ACCUMULATORS = frozenset({"contraction", "reduce", "scan"})
 
 
 @dataclass(frozen=True)
 class Read:
-    """Input number `input` of value `value` reads `source` at `map`, in the axes of `scope`; -1 is a yield, where
-    `value` is the output and `source` the value yielded."""
+    """Access number `input` of value `value` in the IndexBook reads `source` at `map`, in the axes of `scope`; -1 is
+    a yield, where `value` is the output and `source` the value yielded."""
 
     value: str
     input: int
@@ -46,13 +47,7 @@ def outer_scope(region: Region) -> str:
     return region.outputs[0].name
 
 
-def scope_axes(sizes: tuple[int, ...], reduced: int) -> tuple[str, ...]:
-    """i0, i1, … and, for the last `reduced` axes, r0, r1, …"""
-    kept = len(sizes) - reduced
-    return tuple(f"i{axis}" if axis < kept else f"r{axis - kept}" for axis in range(len(sizes)))
-
-
-def find_sites(region: Region) -> Sites:
+def find_sites(region: Region, book: IndexBook) -> Sites:
     """Every scope, site and read of the region, in body order, the yields first."""
     outer = outer_scope(region)
     pending: dict[str, dict[tuple[str, AxisMap], None]] = {}
@@ -62,26 +57,26 @@ def find_sites(region: Region) -> Sites:
     met: list[tuple[Let, list[Read]]] = []
     for let in reversed(region.body):  # in SSA order all readers come later
         if let.name in pending:
-            reads = _reads(let, pending[let.name])
+            reads = _reads(let, book, pending[let.name])
             met.append((let, reads))
             for read in reads:
                 pending.setdefault(read.source, {})[read.scope, read.map] = None
     met.reverse()
-    scopes = {let.name: let.op.domain for let, _ in met if let.op.kind in ACCUMULATORS}
+    scopes = [outer, *(let.name for let, _ in met if let.op.kind in ACCUMULATORS)]
     return Sites(
-        scopes={outer: region.outputs[0].memref.shape, **scopes},
+        scopes={name: book.values[name].domain for name in scopes},
         sites=tuple(Site(let.name, scope, at) for let, _ in met for scope, at in pending[let.name]),
         reads=(*yields, *(read for _, reads in met for read in reads)),
     )
 
 
-def _reads(let: Let, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
+def _reads(let: Let, book: IndexBook, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
     """What a value reads: once in its own scope if it accumulates, else at each of its places."""
-    operands = [(position, each) for position, each in enumerate(let.op.inputs) if isinstance(each, Operand)]
+    accesses = list(enumerate(book.reads(let.name)))
     if let.op.kind in ACCUMULATORS:
-        return [Read(let.name, position, each.value, let.name, each.map) for position, each in operands]
+        return [Read(let.name, position, each.value_id, let.name, each.map) for position, each in accesses]
     return [
-        Read(let.name, position, each.value, scope, compose(each.map, at))
+        Read(let.name, position, each.value_id, scope, compose(each.map, at))
         for scope, at in places
-        for position, each in operands
+        for position, each in accesses
     ]

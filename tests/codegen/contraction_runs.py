@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
-from codegen.plan.plan_contraction import contraction_plans
+from codegen.plan.contraction_candidates import contraction_candidates
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
-from codegen.where.poly_view_to_poly_core import poly_core
+from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
 from ir.dtype import DTYPES
 from ir.plan import Plan
@@ -48,7 +48,7 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
 
 def plans_of(region: Region, target: Target | None = None) -> list[tuple[Plan, Work]]:
     """The candidates for a region, best first."""
-    return contraction_plans(region, poly_core(region), target or target_of())
+    return contraction_candidates(region, region_facts(region).core, target or target_of())
 
 
 class Built:
@@ -56,7 +56,8 @@ class Built:
 
     def __init__(self, cases: Sequence[tuple[Region, Plan]], machine: Machine | None = None, threads: int = 2) -> None:
         self.lowered = [
-            lower_contraction(region, poly_core(region), plan, f"k{i}") for i, (region, plan) in enumerate(cases)
+            lower_contraction(region, region_facts(region).core, plan, f"k{i}")
+            for i, (region, plan) in enumerate(cases)
         ]
         self.regions = [region for region, _ in cases]
         self.threads = threads
@@ -69,26 +70,31 @@ class Built:
     def kernels(self) -> list[Kernel]:
         return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
 
-    def prepared(self, i: int, inputs: Mapping[str, Array]) -> tuple[Any, ctypes.Array[Any], dict[str, Array]]:
-        """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish."""
+    def prepared(
+        self, i: int, inputs: Mapping[str, Array], place: Callable[[Array], Array] | None = None
+    ) -> tuple[Any, ctypes.Array[Any], dict[str, Array]]:
+        """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish. `place`
+        copies inputs and outputs to where the kernel meets them."""
+        place = place or aligned
         lowered: ContractionKernel = self.lowered[i]
         region = self.regions[i]
-        known = {name: aligned(array) for name, array in inputs.items()}
+        known = {name: place(array) for name, array in inputs.items()}
         for each in lowered.packed:
             known[each.name] = aligned(np.zeros(each.elements, DTYPES[each.dtype].numpy))
             self._run(each.kernel, self._table(each.kernel, (*each.sources, each.name), known))
         outputs = {
-            each.name: aligned(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy))
-            for each in region.outputs
+            each.name: place(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy)) for each in region.outputs
         }
         known |= outputs
         table = self._table(lowered.kernel, lowered.args, known)
         self._keep = known
-        return self.library.entry(f"run_{lowered.kernel.name}"), table, outputs
+        return self._entry(lowered.kernel), table, outputs
 
-    def call(self, i: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def call(
+        self, i: int, inputs: Mapping[str, Array], place: Callable[[Array], Array] | None = None
+    ) -> dict[str, Array]:
         """The outputs by name."""
-        function, table, outputs = self.prepared(i, inputs)
+        function, table, outputs = self.prepared(i, inputs, place)
         function(ctypes.addressof(table))
         return outputs
 
@@ -98,7 +104,10 @@ class Built:
         return (ctypes.c_size_t * len(addresses))(*addresses)
 
     def _run(self, kernel: Kernel, table: ctypes.Array[Any]) -> None:
-        self.library.entry(f"run_{kernel.name}")(ctypes.addressof(table))
+        self._entry(kernel)(ctypes.addressof(table))
+
+    def _entry(self, kernel: Kernel) -> Callable[..., Any]:
+        return self.library.function(f"run_{kernel.name}", (ctypes.c_void_p,))
 
 
 def aligned(array: Array) -> Array:

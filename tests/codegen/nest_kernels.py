@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from codegen.compile.library import Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.lower_nest import lower_nest
-from codegen.plan.plan_nest import nest_plans
+from codegen.plan.nest_candidates import nest_candidates
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
@@ -27,11 +26,10 @@ from ir.poly_core import PolyCore
 from ir.region import Region
 from ir.region_playback import play_region
 from ir.target import LANES, Target
+from tests.support.guard_pages import beside_guard
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 EXPORT = '__attribute__((visibility("default"))) '
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 @dataclass(frozen=True)
@@ -62,14 +60,15 @@ def target(arch: str) -> Target:
     )
 
 
-def cases(regions: Sequence[Region], arch: str, *, legal: bool = False) -> list[Case]:
-    """Every candidate plan of every region, lowered and verified; `legal` overrules Poly Core's verdict."""
+def cases(regions: Sequence[Region], arch: str, *, legal: bool = False, ordered: bool = False) -> list[Case]:
+    """Every candidate plan of every region, lowered and verified; `legal` overrules Poly Core's verdict, `ordered`
+    asks for sums in index order."""
     found = []
     for number, region in enumerate(regions):
         core = region_facts(region).core
         if legal:
             core = msgspec.structs.replace(core, legal=True, reason="")
-        plans = nest_plans(region, core, target(arch))
+        plans = nest_candidates(region, core, target(arch), ordered=ordered)
         assert plans, f"{region.name} has no plan: {core.reason}"
         found += [case(region, core, plan, f"eq_k{number}_{n}") for n, (plan, _) in enumerate(plans)]
     return found
@@ -89,36 +88,14 @@ def library(tried: Sequence[Case], where: Machine) -> Library:
     return build({"kernels": unit, "pool": pool_source()}, where)
 
 
-class Guarded:
-    """Memory of `nbytes` that ends (or starts) at a page which cannot be touched."""
-
-    def __init__(self, nbytes: int, *, at_end: bool) -> None:
-        page = mmap.PAGESIZE
-        inner = -(-max(nbytes, 1) // page) * page
-        self._map = mmap.mmap(-1, inner + 2 * page)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
-        for at in (start, start + page + inner):
-            assert _LIBC.mprotect(at, page, 0) == 0
-        self.address = start + page + (inner - nbytes if at_end else 0)
-
-    def array(self, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """A view of this memory that holds `like`."""
-        raw = (ctypes.c_char * max(like.nbytes, 1)).from_address(self.address)
-        view = np.frombuffer(raw, np.uint8)[: like.nbytes].view(like.dtype).reshape(like.shape)
-        view[...] = like
-        return view
-
-
 def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Any]:
     """The outputs of one kernel; a touch beyond a buffer kills the process."""
-    held, arrays = [], []
     outputs = {each.name: np.full(each.memref.shape, 77).astype(dtype(each.memref.dtype).numpy)
                for each in tried.region.outputs}  # fmt: skip
-    for array in (*(inputs[each.name] for each in tried.region.inputs), *outputs.values()):
-        held.append(Guarded(array.nbytes, at_end=at_end))
-        arrays.append(held[-1].array(array))
+    known = (*(inputs[each.name] for each in tried.region.inputs), *outputs.values())
+    arrays = [beside_guard(array, at_end=at_end) for array in known]
     space = WorkspaceMemory(tried.kernel.workspace, threads)
-    table = (ctypes.c_void_p * (len(held) + 1))(*(each.address for each in held), space.address)
+    table = (ctypes.c_void_p * (len(arrays) + 1))(*(each.ctypes.data for each in arrays), space.address)
     lib.function(tried.kernel.name, (ctypes.c_void_p, ctypes.c_int32))(ctypes.addressof(table), threads)
     first = len(tried.region.inputs)
     return {each.name: arrays[first + n].copy() for n, each in enumerate(tried.region.outputs)}

@@ -29,7 +29,7 @@ from ir.cpu_text import kernel_text
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize
-from tests import regions as r
+from tests.support import regions as r
 
 I = AxisExpr(0, ((1, 1),))  # noqa: E741
 PLAN = Plan("avx512", {"nest": "i0 i1"}, (3, 20), {}, Vectorize("i1", 16), predicate_tail=("i1",))

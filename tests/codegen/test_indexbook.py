@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.where.region_to_indexbook import index_book, pieces
+from codegen.where.region_to_indexbook import index_book
 from ir import axis_moves as moves
 from ir.axis_expr import parse_expr
 from ir.axis_map import AxisMap, apply, compose
 from ir.diagnostics import EqsatError, Kind
-from ir.indexbook import IndexBook, IndexInfo, coordinates
+from ir.indexbook import IndexBook, IndexInfo, coordinates, pieces
 from ir.indexbook_verify import verify
 from ir.region import Number, Operand, Region
 from ir.serde import from_json, to_json
-from tests import regions
-from tests.regions import buffer, ewise, region, same
+from tests.support import regions
+from tests.support.regions import buffer, ewise, region, same
 
 
 def moved(source: tuple[int, ...], view: AxisMap) -> IndexInfo:

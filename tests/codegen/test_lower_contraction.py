@@ -16,17 +16,17 @@ from codegen.compile.library import pool_source, vector_prelude
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.lower_contraction import lower_contraction
-from codegen.plan.contraction import contraction_of
+from codegen.plan.contraction_view import contraction_of
 from codegen.text.cpu_to_c import SUPPORT, c_text
-from codegen.where.poly_view_to_poly_core import poly_core
+from codegen.where.region_facts import region_facts
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.plan import Plan
 from ir.region import Let, Op, Region
 from ir.region_playback import play_region
-from tests import regions
 from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
+from tests.support import regions
 
 _TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
 
@@ -122,7 +122,7 @@ def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Pl
     plans = [plan for plan, _ in plans_of(region, target)]
     assert plans, f"no plan for {region.name}"
     for plan in plans:
-        kinds.setdefault((plan.algo_choice["matmul"], plan.layout_hints["vector"], len(plan.warp_tile)), plan)
+        kinds.setdefault((*plan.algo_choice.values(), plan.layout_hints["vector"], len(plan.warp_tile)), plan)
     return list(kinds.values())
 
 
@@ -175,7 +175,7 @@ def test_a_tail_that_is_not_predicated_is_refused() -> None:
     region = regions.gemm_bias_relu(100, 70, 50)
     plan = msgspec.structs.replace(plans_of(region)[0][0], predicate_tail=())
     with pytest.raises(EqsatError) as caught:
-        lower_contraction(region, poly_core(region), plan)
+        lower_contraction(region, region_facts(region).core, plan)
     assert caught.value.kind is Kind.ALIGNMENT_MISMATCH
     exact = regions.gemm_bias_relu(104, 64, 64)
     plan = next(plan for plan, _ in plans_of(exact) if not plan.predicate_tail)
@@ -186,7 +186,7 @@ def test_a_tail_that_is_not_predicated_is_refused() -> None:
 
 def test_constants_are_packed_once_and_leave_the_kernel() -> None:
     region = regions.conv(1, 8, 16, (9, 9), 3, 1, 1)
-    lowered = lower_contraction(region, poly_core(region), plans_of(region)[0][0])
+    lowered = lower_contraction(region, region_facts(region).core, plans_of(region)[0][0])
     (packed,) = lowered.packed
     assert packed.sources == ("W",)
     assert lowered.args == ("X", packed.name, "Y")
@@ -200,7 +200,7 @@ def test_a_channels_last_convolution_sums_channel_runs() -> None:
     body = [regions.contraction("C", over, 3, image, regions.read("W", over, "i3", "i4", "i5", "i6"))]
     inputs = [regions.buffer("X", (n, h, w, c)), regions.buffer("W", (o, c, 3, 3), constant=True)]
     region = regions.region("nhwc", inputs, body, out)
-    view = contraction_of(region, poly_core(region))
+    view = contraction_of(region, region_facts(region).core)
     assert view is not None
     assert view.roles.named(view.k) == ("r1", "r2", "r0")
     cases = [(region, plan) for plan in various(region)]
@@ -291,7 +291,7 @@ def _sanitized_program(cases: Sequence[tuple[Region, Plan]]) -> str:
     text = [vector_prelude(), pool_source(), SUPPORT, "#include <stdlib.h>\n"]
     calls = []
     for i, (region, plan) in enumerate(cases):
-        lowered = lower_contraction(region, poly_core(region), plan, f"k{i}")
+        lowered = lower_contraction(region, region_facts(region).core, plan, f"k{i}")
         for kernel in (*(each.kernel for each in lowered.packed), lowered.kernel):
             text.append(c_text(kernel))
             sizes = [max(each.elements, 1) * DTYPES[each.dtype].bytes for each in kernel.params]

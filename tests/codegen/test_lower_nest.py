@@ -10,7 +10,7 @@ import pytest
 
 from codegen.compile.library import Library
 from codegen.lower.lower_nest import lower_nest
-from codegen.plan.plan_nest import nest_plans
+from codegen.plan.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
@@ -18,8 +18,8 @@ from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize
 from ir.region import Let, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
-from tests import regions as r
 from tests.codegen.nest_kernels import Case, available, case, cases, check, library, random_inputs, run, target
+from tests.support import regions as r
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 INTEGERS = ("i8", "u8", "i16", "i32", "i64")
@@ -141,12 +141,14 @@ EXACT = [
       for fn in ("max", "min") for kind in DTYPES for n in (3, 70) for rows in (True, False)),
     *(reduced(fn, kind, 5, n, rows=rows)
       for fn in ("sum", "prod") for kind in (*INTEGERS, "bool") for n in (3, 70) for rows in (True, False)),
-    *(scanned(fn, kind, 5, 35, axis) for fn in ("sum", "max") for kind in ("fp32", "i16") for axis in (0, 1)),
+    *(scanned(fn, kind, 5, 35, axis) for fn in ("sum", "max") for kind in INTEGERS for axis in (0, 1)),
+    *(scanned("max", kind, 5, 35, axis) for kind in FLOATS for axis in (0, 1)),
 ]  # fmt: skip
 CLOSE = [
     *(ewise(fn, kind, 35, 1) for fn in ("rsqrt", "exp", "log", "sin", "tanh", "erf", "sigmoid") for kind in FLOATS),
     *(reduced("sum", kind, 5, n, rows=rows) for kind in FLOATS for n in (3, 70) for rows in (True, False)),
     *(reduced("prod", kind, 5, 4, rows=rows) for kind in FLOATS for rows in (True, False)),
+    *(scanned(fn, kind, 5, n, axis) for fn, n in (("sum", 70), ("prod", 5)) for kind in FLOATS for axis in (0, 1)),
 ]
 
 
@@ -229,7 +231,7 @@ def test_long_sums_keep_their_precision() -> None:
 
 
 def plan_of(region: Region, **changes: object) -> Plan:
-    best = nest_plans(region, region_facts(region).core, target("avx512"))[0][0]
+    best = nest_candidates(region, region_facts(region).core, target("avx512"))[0][0]
     return msgspec.structs.replace(best, **changes)
 
 
@@ -315,14 +317,14 @@ def test_a_value_of_outer_axes_is_computed_outside() -> None:
 
 def test_small_regions_run_on_one_thread() -> None:
     small = r.pointwise((8, 8))
-    assert all(not plan.bind for plan, _ in nest_plans(small, region_facts(small).core, target("avx512")))
+    assert all(not plan.bind for plan, _ in nest_candidates(small, region_facts(small).core, target("avx512")))
     large = r.pointwise((512, 512))
-    assert nest_plans(large, region_facts(large).core, target("avx512"))[0][0].bind
+    assert nest_candidates(large, region_facts(large).core, target("avx512"))[0][0].bind
 
 
 def test_a_contraction_has_no_nest() -> None:
     region = r.matmul()
-    assert nest_plans(region, region_facts(region).core, target("avx512")) == []
+    assert nest_candidates(region, region_facts(region).core, target("avx512")) == []
 
 
 def test_kernels_round_trip_through_json() -> None:

@@ -8,18 +8,18 @@ import pytest
 from codegen.compile.machine import machine
 from codegen.lower.lower_contraction import lower_contraction
 from codegen.lower.lower_nest import lower_nest
-from codegen.plan.plan_contraction import contraction_plans
-from codegen.plan.plan_nest import nest_plans
+from codegen.plan.contraction_candidates import contraction_candidates
+from codegen.plan.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Cached, LocalEdge, Plan, Vectorize
 from ir.region import Region
-from tests import regions
 from tests.codegen import nest_kernels
 from tests.codegen.contraction_runs import Built, target_of
 from tests.codegen.test_lower_contraction import assert_plays, values_of
+from tests.support import regions
 
 LANES = machine().lanes
 PACKED = (Cached("A", "packed", "k.o"), Cached("B", "packed", "n.i"))
@@ -168,7 +168,7 @@ def test_a_dot_product_takes_all_terms_and_packs_none() -> None:
 
 def test_blocks_of_k_are_whole_steps_of_a_digit() -> None:
     region = regions.conv(1, 8, 2 * LANES, (9, 11), 3, 1, 1)
-    plan = contraction_plans(region, region_facts(region).core, target_of())[0][0]
+    plan = contraction_candidates(region, region_facts(region).core, target_of())[0][0]
     plan = msgspec.structs.replace(plan, predicate_tail=TAILS)
     cut = [msgspec.structs.replace(plan, tile=(*plan.tile[:2], bk)) for bk in (72, 27, 18, 6, 2)]
     assert_all_play(region, cut, proved=False)
@@ -231,7 +231,7 @@ def test_a_nest_s_plan_that_makes_no_sense_is_refused(changes: dict[str, object]
 def test_a_split_reduction_s_parts_and_binding_are_the_plan_s() -> None:
     region = regions.total((300, 1000))
     core = region_facts(region).core
-    split = next(plan for plan, _ in nest_plans(region, core, target_of()) if "reduce" in plan.algo_choice)
+    split = next(plan for plan, _ in nest_candidates(region, core, target_of()) if "reduce" in plan.algo_choice)
     plans = [
         split,
         msgspec.structs.replace(split, bind={}),
@@ -249,7 +249,7 @@ def test_what_planners_make_is_accepted() -> None:
     """Every candidate of every region is one that the lowering takes."""
     for region in regions.corpus():
         core = region_facts(region).core
-        for plan, _ in contraction_plans(region, core, target_of()):
+        for plan, _ in contraction_candidates(region, core, target_of()):
             lower_contraction(region, core, plan)
-        for plan, _ in nest_plans(region, core, target_of()):
+        for plan, _ in nest_candidates(region, core, target_of()):
             lower_nest(region, core, plan)

@@ -10,17 +10,30 @@ import islpy
 import msgspec
 import pytest
 
-from codegen.where.indexbook_to_poly_view import poly_view
-from codegen.where.isl_check import flow, pattern_holds, written_once
+from codegen.where.contraction_check import check_contractions, pattern_holds
+from codegen.where.region_facts import region_facts
 from codegen.where.region_to_indexbook import index_book
+from ir.axis_expr import ZERO
+from ir.axis_map import axis_map
 from ir.diagnostics import EqsatError, Kind
-from ir.poly_view import Pattern, PolyView
+from ir.poly_view import Block, Pattern, PolyView
+from ir.poly_view_isl import access_texts, domain, domain_text, relation
 from ir.region import Region
 from ir.serde import from_json, to_json
-from tests import regions
+from tests.support import regions
+from tests.support.isl_flow import flow, written_once
+from tests.support.regions import index_map
 
 AFFINE = [each for each in regions.corpus() if each.body[0].op.kind != "gather"]
 by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda each: each.name)
+
+
+def poly_view(given: Region) -> PolyView:
+    return region_facts(given).view
+
+
+def holds(block: Block) -> bool:
+    return pattern_holds(block, [relation(block, each) for each in block.reads])
 
 
 def pattern(given: Region) -> Pattern:
@@ -76,8 +89,8 @@ def test_masked_scores_are_a_batched_product() -> None:
     found = pattern(regions.attention_scores())
     assert (found.pattern, found.batch_idx) == ("matmul", ("i0", "i1"))
     assert (found.lhs_idx, found.rhs_idx) == (("i0", "i1", "i2", "r0"), ("i0", "i1", "i3", "r0"))
-    mask = view.block("S2").accesses[1]
-    assert mask.map == "{ [i0, i1, i2, i3] -> mask[i2, i3] }"
+    texts = dict(access_texts(view.block("S2")))
+    assert texts["mask"] == "{ [i0, i1, i2, i3] -> mask[i2, i3] }"
 
 
 @pytest.mark.parametrize("flags", list(itertools.product((False, True), repeat=3)))
@@ -89,8 +102,8 @@ def test_every_transposition_is_a_matmul(flags: tuple[bool, bool, bool]) -> None
     assert found.batch_idx == ("i0",)
     assert found.lhs_idx == (("i0", "r0", "i1") if lhs_t else ("i0", "i1", "r0"))
     assert found.rhs_idx == (("i0", "i2", "r0") if rhs_t else ("i0", "r0", "i2"))
-    write = poly_view(given).blocks[0].accesses[-1]
-    assert write.map.endswith("-> Y[i0, i2, i1] }" if out_t else "-> Y[i0, i1, i2] }")
+    _, write = access_texts(poly_view(given).blocks[0])[-1]
+    assert write.endswith("-> Y[i0, i2, i1] }" if out_t else "-> Y[i0, i1, i2] }")
 
 
 @pytest.mark.parametrize(("stride", "pad", "dilation"), [(1, 0, 1), (1, 1, 1), (2, 1, 1), (3, 2, 2)])
@@ -118,7 +131,7 @@ def test_groups_are_counted() -> None:
 def test_patterns_hold(given: Region) -> None:
     for block in poly_view(given).blocks:
         assert (block.attrs is not None) == (block.kind == "contraction_pattern")
-        assert block.attrs is None or pattern_holds(block)
+        assert block.attrs is None or holds(block)
 
 
 def test_a_wrong_pattern_is_caught() -> None:
@@ -129,8 +142,8 @@ def test_a_wrong_pattern_is_caught() -> None:
         msgspec.structs.replace(block.attrs, affine_offsets={"i0": "i0 + 1"}),
         msgspec.structs.replace(block.attrs, out_idx=("i1", "i0")),
     ):
-        assert not pattern_holds(msgspec.structs.replace(block, attrs=wrong))
-    assert not pattern_holds(poly_view(regions.row_reduce()).blocks[0])
+        assert not holds(msgspec.structs.replace(block, attrs=wrong))
+    assert not holds(poly_view(regions.row_reduce()).blocks[0])
 
 
 @by_name
@@ -138,14 +151,15 @@ def test_texts_are_simplified_and_mean_the_book(given: Region) -> None:
     """Within its domain every access is the IndexBook's map with its guards; simplifying again changes nothing."""
     book = index_book(given)
     for block in poly_view(given).blocks:
-        domain = islpy.Set(block.domain)
-        assert domain.count_val().to_python() == math.prod(book.values[block.name].domain)
+        points_of = islpy.Set(domain_text(block))
+        assert points_of.is_equal(domain(block))
+        assert points_of.count_val().to_python() == math.prod(book.values[block.name].domain)
         source = f"{block.name}.mul" if block.kind == "contraction_pattern" else block.name
-        for access, read in zip(block.accesses, book.values[source].inputs, strict=False):
-            text = islpy.Map(access.map)
-            assert str(text.coalesce().gist_domain(domain).remove_redundancies()) == access.map
+        for (_, written), read in zip(access_texts(block), book.values[source].inputs, strict=False):
+            text = islpy.Map(written)
+            assert str(text.coalesce().gist_domain(points_of).remove_redundancies()) == written
             points = []
-            text.intersect_domain(domain).domain().foreach_point(points.append)
+            text.intersect_domain(points_of).domain().foreach_point(points.append)
             bounds = [bound for guard in read.map.guards for bound in guard.bounds]
             if math.prod(read.map.sizes) < 3000:
                 assert len(points) == sum(
@@ -190,9 +204,30 @@ def test_json_and_text(given: Region) -> None:
     assert all(block.name in str(view) for block in view.blocks)
 
 
-def test_no_view_of_a_wrong_book() -> None:
-    """A re-split that leaves its operand without a guard is stopped before Poly-View."""
+def test_no_code_of_a_wrong_book() -> None:
+    """A re-split that leaves its operand without a guard is stopped before it is lowered."""
     with pytest.raises(EqsatError) as caught:
-        poly_view(regions.move((2, 4), (12,), "i0 // 4", "i0 - 4*(i0 // 4)"))
+        _ = region_facts(regions.move((2, 4), (12,), "i0 // 4", "i0 - 4*(i0 // 4)")).checked
     assert caught.value.kind is Kind.MISSING_DIV_GUARD
     assert caught.value.diagnostics[0].at == "M"
+
+
+def test_wrong_loops_of_a_contraction_are_caught() -> None:
+    """Two digits of one name, a digit forgotten, an operand loaded without its padding: none becomes a kernel."""
+    given = regions.conv(c_in=4, c_out=6, groups=2)
+    facts = region_facts(given)
+    check_contractions(facts.view, facts.core)
+    roles = facts.core.roles
+    assert roles is not None
+    still = axis_map(roles.out.sizes, (*roles.out.exprs[:-1], ZERO))
+    short = tuple(size - 1 if name == "r0" else size for name, size in zip(roles.names, roles.sizes, strict=True))
+    ((read,), rhs) = roles.reads
+    aside = msgspec.structs.replace(read, map=index_map(roles.sizes, *(str(each) for each in read.map.exprs)))
+    for wrong, word in (
+        (msgspec.structs.replace(roles, out=still), "once"),
+        (msgspec.structs.replace(roles, sizes=short, point=axis_map(short, roles.point.exprs)), "once"),
+        (msgspec.structs.replace(roles, reads=((aside,), rhs)), "load"),
+    ):
+        with pytest.raises(EqsatError, match=word) as caught:
+            check_contractions(facts.view, msgspec.structs.replace(facts.core, roles=wrong))
+        assert caught.value.kind is Kind.UNSOUND_RULE

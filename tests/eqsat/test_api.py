@@ -172,13 +172,13 @@ def test_unknown_choices_say_what_there_is() -> None:
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="tpu"))
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target=None))
     refused(Kind.NO_DEVICE, linear(), target=A100)
-    assert "reassociate" in str(refused(Kind.UNSOUND_RULE, linear(), exactness="roughly"))
-    assert "fusion" in str(refused(Kind.UNSOUND_RULE, linear(), rules=["fushion"]))
-    assert "greedy" in str(refused(Kind.UNSUPPORTED_OP, linear(), extractor="magic"))
-    assert "roofline" in str(refused(Kind.UNSUPPORTED_OP, linear(), cost_model="guess"))
-    refused(Kind.UNSUPPORTED_OP, linear(), budget=Budget(nodes=-1))
-    refused(Kind.INPUT_MISMATCH, linear(), threads=0)
-    refused(Kind.INPUT_MISMATCH, linear(), threads="two")
+    assert "reassociate" in str(refused(Kind.INVALID_OPTION, linear(), exactness="roughly"))
+    assert "fusion" in str(refused(Kind.INVALID_OPTION, linear(), rules=["fushion"]))
+    assert "greedy" in str(refused(Kind.INVALID_OPTION, linear(), extractor="magic"))
+    assert "roofline" in str(refused(Kind.INVALID_OPTION, linear(), cost_model="guess"))
+    refused(Kind.INVALID_OPTION, linear(), budget=Budget(nodes=-1))
+    refused(Kind.INVALID_OPTION, linear(), threads=0)
+    refused(Kind.INVALID_OPTION, linear(), threads="two")
 
 
 @pytest.mark.parametrize(

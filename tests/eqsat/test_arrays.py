@@ -139,6 +139,8 @@ def test_python_numbers_take_the_dtype(value: Any, wanted: Any, shape: tuple[int
         (np.float64(1), fp32),
         (np.ones(2, np.complex64), fp32),
         (np.ones(2, ">f4"), fp32),
+        (np.ma.array(np.ones(2, np.float32), mask=[True, False]), fp32),
+        (np.ma.array(np.ones(2, np.float32)), fp32),
     ],
 )
 def test_what_is_no_array_of_the_dtype_is_refused(value: Any, wanted: Any) -> None:

@@ -13,10 +13,10 @@ from ir.diagnostics import EqsatError
 from ir.module import Module, verify
 from ir.serde import from_json, to_json
 from ir.tiny import Graph
-from tests import graphs
-from tests.approximate import ApproximatePricer, check, saturated
-from tests.graphs import Tiny
-from tests.strategies import random_inputs
+from tests.support import graphs
+from tests.support.approximate import ApproximatePricer, check, saturated
+from tests.support.graphs import Tiny
+from tests.support.strategies import random_inputs
 
 
 def assembled(graph: Graph, constants: tuple[str, ...] = ()) -> Assembly:
@@ -63,7 +63,7 @@ def test_calls_know_their_uops_and_rules() -> None:
     graph = graphs.gemm_bias_relu()
     (call,) = assembled(graph).module.calls
     assert set(call.uops) == {node.id for node in graph.nodes if node.uop != "INPUT"}
-    assert {"sum_of_products", "compose_load"} <= set(call.rules)
+    assert {"sum_of_products", "compose_movements"} <= set(call.rules)
 
 
 def test_compile_time_calls_come_first_and_write_constants() -> None:

@@ -12,10 +12,10 @@ from eqsat.term_to_region import region_of
 from ir.region import Buffer, MemRef, Region, verify
 from ir.term import CTORS
 from ir.tiny import Graph
-from tests import graphs
-from tests.approximate import ApproximatePricer, saturated
-from tests.graphs import Tiny
-from tests.strategies import random_graph
+from tests.support import graphs
+from tests.support.approximate import ApproximatePricer, saturated
+from tests.support.graphs import Tiny
+from tests.support.strategies import random_graph
 
 BOUND = ApproximatePricer().lower_bound
 
@@ -60,7 +60,7 @@ def test_as_written_is_one_uop() -> None:
             tree = as_written(found.forest, view.tiny[node.id])
             assert tree is not None
             assert not rules_of(view, tree)
-            assert len(tree.work) <= 1
+            assert tree.ops <= 1
 
 
 def test_every_candidate_is_a_valid_region_within_the_limits() -> None:

@@ -63,7 +63,10 @@ def test_compile_prints_a_table_and_saves(folder: Path, tmp_path: Path) -> None:
 
 def test_sizes_are_given_by_dim(folder: Path) -> None:
     assert "y: float32[4, 3]" in good("run", folder / "free.json", "--dim", "M=4")
-    assert "UnboundDim" in bad("run", folder / "free.json")
+    advice = bad("run", folder / "free.json")
+    assert "UnboundDim" in advice
+    assert "try: -d M=SIZE" in advice
+    assert "M is given twice" in bad("run", folder / "free.json", "-d", "M=4", "-d", "M=5", status=2)
     for wrong in ("M", "M=", "=3", "M=x", "M=-1"):
         assert "NAME=SIZE" in bad("run", folder / "free.json", "-d", wrong, status=2)
 
@@ -119,7 +122,12 @@ def test_random_inputs_are_seeded(folder: Path) -> None:
 
 
 def test_explain_bench_and_check(folder: Path) -> None:
-    assert "bound by" in good("explain", folder / "bound.saved")
+    said = good("explain", folder / "bound.saved")
+    assert "bound by" in said
+    assert "rejected" in said
+    for name in ("bound.json", "bound.saved"):
+        data = json.loads(good("explain", folder / name, "--json"))
+        assert all(kernel["candidates"] > len(kernel["rejected"]) for kernel in data["kernels"])
     printed = good("bench", folder / "bound.saved", "--repeats", 2, "--threads", 1)
     assert "measured" in printed
     assert "medians of 2 runs" in printed

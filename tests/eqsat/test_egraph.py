@@ -18,8 +18,8 @@ from ir.term import App, Input, Load, Pure, Sort, Store
 from ir.term_playback import evaluate
 from ir.tiny_playback import values
 from rules import RULES
-from tests import graphs
-from tests.strategies import random_graph, random_inputs
+from tests.support import graphs
+from tests.support.strategies import random_graph, random_inputs
 
 
 @pytest.mark.parametrize("seed", range(60))

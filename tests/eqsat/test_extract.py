@@ -15,10 +15,10 @@ from eqsat.extract import Cover, extract, random_cover
 from ir.diagnostics import EqsatError, Kind
 from ir.region import Region
 from ir.tiny import Graph
-from tests import graphs
-from tests.approximate import ApproximatePricer, check, saturated
-from tests.graphs import Tiny
-from tests.strategies import random_graph, random_inputs
+from tests.support import graphs
+from tests.support.approximate import ApproximatePricer, check, saturated
+from tests.support.graphs import Tiny
+from tests.support.strategies import random_graph, random_inputs
 
 
 def covered(graph: Graph, constants: tuple[str, ...] = (), extractor: str = "pareto") -> Cover:
@@ -129,8 +129,8 @@ def test_what_the_pricer_refuses_is_done_another_way() -> None:
     cover = extract(view, graph.outputs, ApproximatePricer(refuse=no_epilogue))
     assert all(len(kernel.region.body) == 1 for kernel in cover.kernels)
     assert len(cover.kernels) > 1
-    assert cover.refusals
-    assert {each.reason for each in cover.refusals} == {"one op only"}
+    refused = {rival.reason for kernel in cover.kernels for rival in kernel.selection.rivals if rival.refusal}
+    assert refused == {"one op only"}
     check(cover, view, graph, random_inputs(graph, np.random.default_rng(0)))
 
 
@@ -166,7 +166,7 @@ def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: 
     running = [kernel for kernel in cover.kernels if kernel.price]
     assert len(running) <= kernels
     assert len({id(kernel.region) for kernel in running}) <= regions
-    assert cover.priced <= 100
+    assert cover.priced <= 150, "what is compared is priced too, once per distinct region"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -197,7 +197,7 @@ def test_random_graphs(seed: int, size: int) -> None:
 
 def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     program = (
-        "from tests.approximate import *; from tests import graphs; from eqsat.extract import extract\n"
+        "from tests.support.approximate import *; from tests.support import graphs; from eqsat.extract import extract\n"
         "graph, view = saturated(graphs.attention(8, 8, 2))\n"
         "print(assemble(extract(view, graph.outputs, ApproximatePricer()), view, graph).module)"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
+from eqsat.variants import Variants
 from ir.diagnostics import EqsatError, Kind
 
 RNG = np.random.default_rng(0)
@@ -172,6 +175,35 @@ def test_an_input_that_nothing_reads_is_still_an_argument() -> None:
     mismatch(program, np.zeros(4, np.int32), np.ones(2, np.float32))
 
 
+def test_names_that_a_call_uses_itself() -> None:
+    """Inputs called like a keyword are given in a mapping; calls that would need it say so."""
+    out, repeats, seed = (t.input(name, (2,)) for name in ("out", "repeats", "seed"))
+    program = optimize_and_compile(out * 2 + repeats - seed, threads=1)
+    arrays = {name: np.full(2, value, np.float32) for name, value in (("out", 3), ("repeats", 4), ("seed", 5))}
+    np.testing.assert_array_equal(program(arrays), [5, 5])
+    target = np.empty(2, np.float32)
+    assert program(arrays, out=target) is target
+    np.testing.assert_array_equal(target, [5, 5])
+    np.testing.assert_array_equal(program({"out": arrays["out"], "repeats": arrays["repeats"]}, seed=arrays["seed"]), 5)
+    assert program.profile(arrays, repeats=2)[0].measured_ns is not None
+    assert program.verify(arrays).keys() == program.verify(seed=1).keys()
+    assert "program({'out': …})" in mismatch(program, **arrays)
+    with pytest.raises(EqsatError, match=r"repeats.*mapping"):
+        program.profile(arrays["out"], repeats=arrays["repeats"], seed=arrays["seed"])
+    with pytest.raises(EqsatError, match="seed"):
+        program.verify(seed=arrays["seed"])
+
+
+def test_a_mapping_that_does_not_fit_is_refused(affine: Program) -> None:
+    assert "unknown = [c]" in mismatch(affine, {"a": A, "b": B, "c": A})
+    assert "missing = [b]" in mismatch(affine, {"a": A})
+    assert "twice = [b]" in mismatch(affine, {"a": A, "b": B}, b=B)
+    assert "unknown = [1]" in mismatch(affine, {"a": A, "b": B, 1: A})
+    said = mismatch(affine, A)
+    assert "twice" not in said
+    assert "unknown" not in said
+
+
 def test_names_that_python_uses_itself() -> None:
     program = optimize_and_compile(t.input("self", (2,)) + t.input("args", (2,)), threads=1)
     np.testing.assert_array_equal(program(self=np.ones(2, np.float32), args=np.ones(2, np.float32)), [2, 2])
@@ -182,8 +214,7 @@ def test_free_dims_specialise_per_shape(free: Program) -> None:
     for m, k, n in [(4, 5, 6), (3, 1, 2), (4, 5, 6), (1, 1, 1)]:
         x, w = RNG.standard_normal((m, k), dtype=np.float32), RNG.standard_normal((k, n), dtype=np.float32)
         np.testing.assert_allclose(free(x, w), x @ w, rtol=1e-5, atol=1e-6)
-    assert free.variants[0] == {"M": 4, "K": 5, "N": 6}
-    assert len(free.variants) == 3
+    assert free.variants == [{"M": 3, "K": 1, "N": 2}, {"M": 4, "K": 5, "N": 6}, {"M": 1, "K": 1, "N": 1}]
 
 
 def test_shapes_that_contradict_each_other(free: Program) -> None:
@@ -212,6 +243,40 @@ def test_many_threads_call_one_program(free: Program) -> None:
         found = list(pool.map(call, jobs))
     for (x, w), y in zip(jobs, found, strict=True):
         np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_variants_are_bounded_and_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eqsat.variants.MOST_VARIANTS", 2)
+    made: list[int] = []
+
+    def specialise(dims: Mapping[str, int]) -> Any:
+        made.append(dims["M"])
+        return object()
+
+    variants = Variants(specialise, {})
+    first = variants({"M": 1})
+    variants({"M": 2})
+    assert variants({"M": 1}) is first
+    assert variants.latest is first
+    variants({"M": 3})
+    assert [dict(key) for key in variants.held] == [{"M": 1}, {"M": 3}]
+    variants({"M": 2})
+    assert made == [1, 2, 3, 2]
+
+
+def test_variants_of_many_threads_are_made_once() -> None:
+    made: list[int] = []
+
+    def specialise(dims: Mapping[str, int]) -> Any:
+        time.sleep(0.001)
+        made.append(dims["M"])
+        return dims["M"]
+
+    variants = Variants(specialise, {})
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda size: variants({"M": size}), [each % 10 for each in range(200)]))
+    assert found == [each % 10 for each in range(200)]
+    assert sorted(made) == list(range(10))
 
 
 def test_thread_counts_give_the_same_bits() -> None:

@@ -98,19 +98,62 @@ def test_the_notes_survive(tmp_path: Path) -> None:
     ]
 
 
-def test_the_variant_of_the_latest_call_is_saved(tmp_path: Path) -> None:
+def free_program() -> Program:
+    """−x·w where x has M rows, w is a constant, and K is told by `dims`."""
     uops = [
-        {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M"]}},
-        {"id": "y", "uop": "NEG", "src": ["x"]},
+        {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", "K"]}},
+        {"id": "w", "uop": "INPUT", "arg": {"tensor_id": "w", "dtype": "fp32", "shape": ["K"]}},
+        {"id": "y", "uop": "MUL", "src": ["x", "w"]},
+        {"id": "z", "uop": "NEG", "src": ["y"]},
     ]
-    program = optimize_and_compile({"uops": uops}, threads=1)
-    program(np.ones(2, np.float32))
-    program(np.ones(3, np.float32))
+    return optimize_and_compile({"uops": uops}, constants={"w": np.arange(3, dtype=np.float32)}, threads=1)
+
+
+def test_every_variant_is_saved(tmp_path: Path) -> None:
+    program = free_program()
+    for rows in (2, 5, 1, 5):
+        program(np.ones((rows, 3), np.float32))
+    program.save(tmp_path / "v")
+    loaded = eqsat.load(tmp_path / "v", threads=1)
+    assert loaded.variants == program.variants == [{"K": 3, "M": 2}, {"K": 3, "M": 1}, {"K": 3, "M": 5}]
+    assert loaded.arguments == program.arguments == ("x",)
+    assert loaded.explain() == program.explain()
+    for rows in (1, 2, 5):
+        x = RNG.standard_normal((rows, 3), dtype=np.float32)
+        assert loaded(x).tobytes() == program(x).tobytes()
+        np.testing.assert_allclose(loaded(x), -x * np.arange(3, dtype=np.float32), rtol=1e-6)
+        loaded.verify(x)
+    loaded.save(tmp_path / "again")
+    assert eqsat.load(tmp_path / "again").variants == loaded.variants
+    with zipfile.ZipFile(tmp_path / "v") as archive:
+        stored = [archive.read(name) for name in archive.namelist()]
+    assert stored.count(np.arange(3, dtype=np.float32).tobytes()) == 1, "what variants share is stored once"
+
+
+def test_a_size_that_was_not_saved_says_what_to_do(tmp_path: Path) -> None:
+    program = free_program()
+    program(np.ones((2, 3), np.float32))
     program.save(tmp_path / "v")
     loaded = eqsat.load(tmp_path / "v")
-    np.testing.assert_array_equal(loaded(np.ones(3, np.float32)), [-1, -1, -1])
-    with pytest.raises(EqsatError):
-        loaded(np.ones(2, np.float32))
+    with pytest.raises(EqsatError) as caught:
+        loaded(np.ones((7, 3), np.float32))
+    assert caught.value.kind is Kind.UNBOUND_DIM
+    assert "M=7" in str(caught.value)
+    assert "M=2" in str(caught.value)
+    with pytest.raises(EqsatError) as caught:
+        loaded(np.ones((2, 4), np.float32))
+    assert caught.value.kind is Kind.AXIS_SIZE_MISMATCH
+    program(np.ones((7, 3), np.float32))  # what the hint says
+    program.save(tmp_path / "v")
+    assert eqsat.load(tmp_path / "v")(np.ones((7, 3), np.float32)).shape == (7, 3)
+
+
+def test_a_program_of_no_variant_has_nothing_to_save(tmp_path: Path) -> None:
+    with pytest.raises(EqsatError) as caught:
+        free_program().save(tmp_path / "v")
+    assert caught.value.kind is Kind.UNBOUND_DIM
+    assert "call the program once" in str(caught.value)
+    assert not (tmp_path / "v").exists()
 
 
 def test_loading_needs_no_compiler(saved: Path, tmp_path: Path) -> None:
@@ -139,7 +182,7 @@ def test_a_file_that_cannot_be_written(program: Program, tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(EqsatError) as caught:
         program.save(tmp_path / "file" / "program")
-    assert caught.value.kind is Kind.INPUT_MISMATCH
+    assert caught.value.kind is Kind.INVALID_OPTION
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"PK\x03\x04", b"{}", b"\0" * 1000])

@@ -36,7 +36,14 @@ def test_a_torch_bf16_view_and_one_that_needs_grad() -> None:
     tensor = torch.arange(12, dtype=torch.float32).reshape(3, 4).to(torch.bfloat16)
     np.testing.assert_array_equal(adopt("x", tensor.T, bf16, (4, 3)).astype(np.float32), tensor.T.float().numpy())
     grown = torch.ones(3, requires_grad=True)
-    np.testing.assert_array_equal(adopt("x", grown, fp32, (3,)), np.ones(3))
+    with pytest.raises(EqsatError, match="detach") as caught:
+        adopt("x", grown, fp32, (3,))
+    assert caught.value.kind is Kind.INPUT_MISMATCH
+    with pytest.raises(EqsatError, match="no_grad"):
+        t.constant(grown)
+    for without in (torch.no_grad, torch.inference_mode):
+        with without():
+            np.testing.assert_array_equal(adopt("x", grown, fp32, (3,)), np.ones(3))
 
 
 def test_memory_is_shared() -> None:

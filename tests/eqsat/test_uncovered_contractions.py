@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from codegen.plan.plans import plans
+from codegen.plan.candidates import candidates
 from codegen.where.region_facts import region_facts
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.nn import softmax
 from eqsat.pipeline import find_target
 from eqsat.tensor import Tensor
-from tests import regions
+from tests.support import regions
 
 M, N, K = 20, 20, 33
 
@@ -57,4 +57,4 @@ def test_a_program_that_holds_one_is_right(make: Any) -> None:
 def test_the_planner_declines_what_the_template_does_not_cover() -> None:
     region = regions.matmul((), 3, 4, 5, dtype="bool")
     assert region_facts(region).core.legal
-    assert plans(region, region_facts(region).core, find_target("cpu")) == []
+    assert candidates(region, region_facts(region).core, find_target("cpu")) == []

@@ -200,7 +200,7 @@ def test_reshape_round_trips_are_the_identity(shapes: list[Shape]) -> None:
     total = identity(shapes[0])
     for before, after in itertools.pairwise(shapes):
         total = compose(total, axis_moves.reshape(before, after))
-    assert axis_facts.is_identity(total, shapes[0])
+    assert total == identity(shapes[0])
 
 
 def test_splits_have_one_form() -> None:
@@ -228,7 +228,7 @@ def test_the_text_of_a_padded_window() -> None:
 
 def test_cutting_the_padding_off_leaves_the_identity() -> None:
     padded = axis_moves.pad((5, 6), [(1, 2), (3, 0)], -math.inf)
-    assert axis_facts.is_identity(compose(padded, axis_moves.shrink((8, 9), (1, 3), (6, 9))), (5, 6))
+    assert compose(padded, axis_moves.shrink((8, 9), (1, 3), (6, 9))) == identity((5, 6))
 
 
 def test_a_read_of_padding_alone_is_constant() -> None:
@@ -412,67 +412,21 @@ def test_a_large_view_is_checked_by_isl() -> None:
         view_of((most,), (size,), folded)
 
 
-def test_identity_needs_the_operand_shape() -> None:
-    assert axis_facts.is_identity(identity((2, 1, 3)), (2, 1, 3))
-    cut = axis_moves.shrink((5,), (0,), (1,))
-    assert not axis_facts.is_identity(cut, (5,))
-    assert not axis_facts.is_identity(axis_moves.flip((4,), [0]), (4,))
-    assert axis_facts.is_identity(axis_moves.flip((1, 4), [0]), (1, 4))
-
-
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32))
-def test_injective_and_bijective_are_exact(seed: int) -> None:
-    source, total, result = random_chain(random.Random(seed), MOVES, range(1, 6))
+def test_injective_is_exact(seed: int) -> None:
+    _, total, result = random_chain(random.Random(seed), MOVES, range(1, 6))
     read = result[result >= 10] if total.fill is None else np.zeros(0)
     assert axis_facts.is_injective(total) == (len(np.unique(read)) == read.size)
-    bijective = sorted(result.ravel().tolist()) == source.ravel().tolist()
-    assert axis_facts.is_bijection_onto(total, source.shape) == bijective
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32))
-def test_inverses_undo(seed: int) -> None:
-    source, total, _ = random_chain(random.Random(seed), ("reshape", "permute", "flip"), (0, 1, 2, 3, 4))
-    back = axis_facts.inverse(total, source.shape)
-    if back is not None:
-        assert axis_facts.is_identity(compose(total, back), source.shape)
-        assert (apply(back, apply(total, source)) == source).all()
-
-
-@pytest.mark.parametrize(
-    "total",
-    [
-        axis_moves.permute((2, 3, 4), (2, 0, 1)),
-        axis_moves.reshape((4, 6), (24,)),
-        axis_moves.reshape((24,), (4, 6)),
-        axis_moves.flip((3, 4), [0, 1]),
-        compose(axis_moves.reshape((2, 5, 12), (2, 5, 3, 4)), axis_moves.permute((2, 5, 3, 4), (0, 2, 1, 3))),
-        compose(axis_moves.permute((4, 6), (1, 0)), axis_moves.reshape((6, 4), (24,))),
-        axis_moves.reshape((3, 0), (0, 7)),
-    ],
-    ids=str,
-)
-def test_common_bijections_have_inverses(total: AxisMap) -> None:
-    # every one of these keeps the number of elements: the operand's shape follows from its coordinates
-    shape = tuple(interval(expr, total.interior)[1] + 1 for expr in total.exprs) if not total.is_empty else (3, 0)
-    assert axis_facts.inverse(total, shape) is not None
-
-
-def test_no_inverse_of_what_loses_or_adds() -> None:
-    assert axis_facts.inverse(axis_moves.pad((3,), [(1, 0)]), (3,)) is None
-    assert axis_facts.inverse(axis_moves.expand((1,), (3,)), (1,)) is None
-    assert axis_facts.inverse(axis_moves.shrink((3,), (1,), (3,)), (3,)) is None
-
-
-def test_offsets_and_strides() -> None:
+def test_offsets() -> None:
     heads = compose(axis_moves.reshape((2, 5, 12), (2, 5, 3, 4)), axis_moves.permute((2, 5, 3, 4), (0, 2, 1, 3)))
     assert str(axis_facts.offset(heads, (2, 5, 12))) == "60*i0 + 4*i1 + 12*i2 + i3"
-    assert axis_facts.strides(heads, (2, 5, 12)) == (60, 4, 12, 1)
-    assert axis_facts.strides(axis_moves.reshape((4, 6), (24,)), (4, 6)) == (1,)
-    assert axis_facts.strides(axis_moves.expand((1, 3), (2, 3)), (1, 3)) == (0, 1)
+    assert str(axis_facts.offset(axis_moves.reshape((4, 6), (24,)), (4, 6))) == "i0"
+    assert str(axis_facts.offset(axis_moves.expand((1, 3), (2, 3)), (1, 3))) == "i1"
     swapped = compose(axis_moves.permute((4, 6), (1, 0)), axis_moves.reshape((6, 4), (24,)))
-    assert axis_facts.strides(swapped, (4, 6)) == (None,)
+    assert axis_facts.offset(swapped, (4, 6)).coeff(0) is None
     assert axis_moves.row_major(()) == ()
 
 

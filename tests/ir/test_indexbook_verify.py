@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from codegen.where.region_to_indexbook import pieces
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
 from ir.axis_moves import pad
 from ir.diagnostics import EqsatError, Kind
-from ir.indexbook import MOST_PIECES, Access, Axis, IndexBook, IndexInfo, Piece
+from ir.indexbook import MOST_PIECES, Access, Axis, IndexBook, IndexInfo, pieces
 from ir.indexbook_verify import verify
 
 replace = msgspec.structs.replace
@@ -28,8 +27,8 @@ def book(info: IndexInfo, *source: int) -> IndexBook:
     return IndexBook("by_hand", {"X": IndexInfo(axes(*source)), "V": info})
 
 
-def copy_of(view: AxisMap, *source: int, pieces: tuple[Piece, ...] = ()) -> IndexBook:
-    return book(IndexInfo(axes(*view.sizes, first=10), inputs=(Access("X", view, pieces),)), *source)
+def copy_of(view: AxisMap, *source: int) -> IndexBook:
+    return book(IndexInfo(axes(*view.sizes, first=10), inputs=(Access("X", view),)), *source)
 
 
 def refused(wrong: IndexBook, kind: Kind, *words: str) -> None:
@@ -54,7 +53,7 @@ def test_a_remainder_in_text_becomes_a_floor() -> None:
 def test_a_re_split_out_of_range_lacks_its_guard() -> None:
     refused(copy_of(parse_map("[12] -> [i0//4, i0 - 4*(i0//4)]"), 2, 4), Kind.MISSING_DIV_GUARD, "no guard")
     guarded = parse_map("[12] -> [i0//4, i0 - 4*(i0//4)] if 0<=i0<8 else 0")
-    verify(copy_of(guarded, 2, 4, pieces=(Piece(guarded.guards[0].bounds), Piece((), 0))))
+    verify(copy_of(guarded, 2, 4))
 
 
 @pytest.mark.parametrize(
@@ -83,9 +82,8 @@ def test_a_broadcast_is_the_constant_0() -> None:
 
 def test_bounds_over_several_axes_are_decided_exactly() -> None:
     view = parse_map("[4,4] -> [i0 + i1] if 0<=i0 + i1<4 else 0")
-    pieces = (Piece(view.guards[0].bounds), Piece((), 0))
-    verify(copy_of(view, 4, pieces=pieces))
-    refused(copy_of(view, 3, pieces=pieces), Kind.AXIS_SIZE_MISMATCH)
+    verify(copy_of(view, 4))
+    refused(copy_of(view, 3), Kind.AXIS_SIZE_MISMATCH)
 
 
 def test_axes_are_named_by_position() -> None:
@@ -142,20 +140,12 @@ def test_data_dependent_reads_are_of_memory() -> None:
     verify(book(replace(good.values["V"], non_scop=True), 3))
 
 
-def test_pieces_are_the_guards() -> None:
-    view = parse_map("[6] -> [i0 - 1] if 1<=i0<5 else 0")
-    refused(copy_of(view, 4), Kind.MALFORMED_GRAPH, "guards")
-    refused(copy_of(identity((4,)), 4, pieces=(Piece((), 0),)), Kind.MALFORMED_GRAPH, "guards")
-    open_ended = (Piece(view.guards[0].bounds), Piece(view.guards[0].bounds, 0))
-    refused(copy_of(view, 4, pieces=open_ended), Kind.MALFORMED_GRAPH, "cover")
-
-
 def test_too_many_pieces() -> None:
     view = identity((2,))
     for count in range(MOST_PIECES):
         view = compose(view, pad(view.sizes, [(1, 1)], float(count)))
     assert len(pieces(view)) == MOST_PIECES + 1
-    refused(copy_of(view, 2, pieces=pieces(view)), Kind.EXCESSIVE_PIECEWISE, "17 pieces")
+    refused(copy_of(view, 2), Kind.EXCESSIVE_PIECEWISE, "17 pieces")
 
 
 def test_empty_domains_say_nothing() -> None:

@@ -13,7 +13,7 @@ from ir import tiny_playback
 from ir.tiny import Graph, Imm, Node
 from ir.tiny_playback import playback, values
 from ir.uop import Arg
-from tests.strategies import random_graph, random_inputs, tiny_graphs
+from tests.support.strategies import random_graph, random_inputs, tiny_graphs
 
 
 def product_sum(shape: tuple[int, ...], axes: tuple[int, ...], op: str = "SUM", dtype: str = "fp32") -> Graph:

@@ -11,7 +11,7 @@ from ir.region import Let, Number, Op, Operand, Region, Yield, canonical, rename
 from ir.region_dump import dump_region, load_region
 from ir.region_work import read_bytes, region_bytes, region_flops
 from ir.serde import from_json, to_builtins, to_json
-from tests import regions
+from tests.support import regions
 
 CORPUS = regions.corpus()
 

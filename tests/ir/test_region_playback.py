@@ -10,7 +10,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.dtype import dtype
 from ir.region import Number, Region
 from ir.region_playback import play_region
-from tests import regions
+from tests.support import regions
 
 
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:

@@ -17,7 +17,7 @@ from ir.tiny_bind import infer_dims, load
 from ir.tiny_parse import document_of, parse
 from ir.tiny_playback import playback
 from ir.uop import Arg
-from tests.strategies import random_graph
+from tests.support.strategies import random_graph
 
 
 def x(dtype: str = "fp32", shape: tuple[Any, ...] = (4, 6), name: str = "x") -> dict[str, Any]:
@@ -49,6 +49,10 @@ CASES: Mapping[str, tuple[Kind, Any]] = {
     "uop no object": (M, program(7)),
     "no id": (M, program({"uop": "NEG", "src": []})),
     "reserved id": (M, program({**x(), "id": "inf"})),
+    "id half a character": (M, program({**x(), "id": "\ud800"})),
+    "tag half a character": (M, program(x(), {**u("NEG", "x"), "tag": "\ud800"})),
+    "tensor without a name": (M, program({**x(name=""), "id": "x"}, u("NEG", "x"))),
+    "tensor half a character": (M, program({**x(name="\ud800"), "id": "x"}, u("NEG", "x"))),
     "id no string": (M, program({**x(), "id": ["x"]})),
     "uop no name": (M, program({"id": "a", "uop": 3})),
     "unknown uop": (Kind.UNKNOWN_UOP, program(x(), u("REDUCES", "x"))),
@@ -144,6 +148,22 @@ CASES: Mapping[str, tuple[Kind, Any]] = {
         Kind.AXIS_SIZE_MISMATCH,
         program(x(), u("VIEW", "x", result_shape=[4, 6], index_map=["i0 + 1", "i1"])),
     ),
+    "view of an empty axis": (
+        Kind.AXIS_SIZE_MISMATCH,
+        program(x(shape=(0,)), u("VIEW", "x", result_shape=[2], index_map=["i0"])),
+    ),
+    "view by products beyond 64 bits": (
+        Kind.RESOURCE_EXCEEDED,
+        program(x(shape=(16,)), u("VIEW", "x", result_shape=[16], index_map=[f"({2**61 + 1}*i0)//{2**62}"])),
+    ),
+    "view by sums beyond 64 bits": (
+        Kind.RESOURCE_EXCEEDED,
+        program(x(shape=(2,)), u("VIEW", "x", result_shape=[2, 2], index_map=[f"{2**62}*i0 - {2**62}*(i1//2)"])),
+    ),
+    "view by a huge divisor": (
+        Kind.RESOURCE_EXCEEDED,
+        program(x(shape=(1,)), u("VIEW", "x", result_shape=[2], index_map=[f"(5*i0)//{2**63}"])),
+    ),
     "view of two axes by one": (M, program(x(), u("VIEW", "x", result_shape=[4], index_map=["i0"]))),
     "view not affine": (M, program(x(), u("VIEW", "x", result_shape=[2, 2], index_map=["i0*i1", "i1"]))),
     "view by a gap": (M, program(x(), u("VIEW", "x", result_shape=[4], index_map={"x0": "i0", "x2": "0"}))),
@@ -225,6 +245,29 @@ def test_hints_name_what_was_meant() -> None:
         load(program(x(shape=("M", "K", 2)), u("NEG", "x")))
     with pytest.raises(EqsatError, match=r"cycle = \[y, z\]"):
         load(CASES["cycle"][1])
+
+
+def test_messages_name_the_operation_and_what_is_wrong_only() -> None:
+    wrong = CASES["float sum in integers"][1], CASES["view of an empty axis"][1], program(x(), u("CAST", "x", to="fp8"))
+    for source, words in zip(wrong, ("Reduce(sum) `y`", "reads an empty axis", "Cast `y`"), strict=True):
+        with pytest.raises(EqsatError) as caught:
+            load(source)
+        assert words in str(caught.value)
+    with pytest.raises(EqsatError, match="inputs are unknown") as caught:
+        infer_dims(parse(program(x(), u("NEG", "x"))), {"x": (4, 6), "z": ()})
+    assert "missing" not in str(caught.value)
+    with pytest.raises(EqsatError) as caught:
+        load(CASES["tensor half a character"][1])
+    str(caught.value).encode()
+
+
+def test_the_greatest_bool_so_far_is_a_bool() -> None:
+    graph, _ = load(program(x("bool"), u("CUMMAX", "x", axis=1, dtype="bool")))
+    array = np.random.default_rng(0).integers(0, 2, (4, 6)).astype(bool)
+    np.testing.assert_array_equal(playback(graph, {"x": array})[0], np.maximum.accumulate(array, 1))
+    for uop in ("CUMSUM", "CUMPROD"):
+        with pytest.raises(EqsatError, match="integers and bool in integers"):
+            load(program(x("bool"), u(uop, "x", axis=1, dtype="bool")))
 
 
 def test_inputs_at_a_call() -> None:
@@ -323,3 +366,14 @@ def _collect(value: Any, places: list[Callable[[Any], None]]) -> None:
         if isinstance(value, dict):
             places.append(lambda junk, at=key: value.pop(at, None))
         _collect(value[key], places)
+
+
+def test_a_value_has_at_most_64_axes() -> None:
+    def of_rank(rank: int) -> dict[str, object]:
+        x = {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": [1] * rank}}
+        return {"uops": [x, {"id": "y", "uop": "NEG", "src": ["x"]}]}
+
+    load(of_rank(64))
+    with pytest.raises(EqsatError, match="65 axes") as caught:
+        load(of_rank(65))
+    assert caught.value.kind is Kind.MALFORMED_GRAPH

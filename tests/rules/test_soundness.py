@@ -19,7 +19,7 @@ from rules import RULES
 from rules.instances import Instance, Unfit
 from rules.primitives import domain, moves, reads_all
 from rules.soundness import check, rewritten
-from tests.egraph_values import describe, node_values
+from tests.support.egraph_values import describe, node_values
 
 p, q, b, m, n, o, t, d, c, k, v = pattern_variables("p:P q:P b:B m:S n:S o:S t:S d:S c:S k:S v:S")
 by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

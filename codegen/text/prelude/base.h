@@ -73,6 +73,13 @@ typedef struct { eq_i64h lo, hi; } eq_i64;
 #define EQ_LANE_ID(i) i
 #define EQ_LANE_TWICE(i) 2 * i
 
+/* Where a named instruction reads: a register or memory. Clang, if it may, goes through memory always. */
+#if defined(__clang__)
+#define EQ_SOURCE "v"
+#else
+#define EQ_SOURCE "vm"
+#endif
+
 /* Lanes of both operands picked by constant indices 0 .. 2*lanes-1. */
 #if defined(__clang__)
 #define EQ_SHUFFLE(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -88,7 +95,9 @@ EQ_FN eq_i32h eq_lo_i32(eq_i32 v) { return ((eq_i32h *)&v)[0]; }
 EQ_FN eq_i32h eq_hi_i32(eq_i32 v) { return ((eq_i32h *)&v)[1]; }
 
 EQ_FN eq_i32 eq_join_i32(eq_i32h lo, eq_i32h hi) {
-#if EQ_X86 == 512 /* compilers before gcc 12 go through memory otherwise */
+#if defined(__clang__)
+  return EQ_SHUFFLE(eq_i32, lo, hi, EQ_LANES(EQ_LANE_ID));
+#elif EQ_X86 == 512 /* gcc 11 goes through memory otherwise */
   eq_i32 r;
   __asm__("vinserti32x8 $1, %t2, %g1, %g0" : "=v"(r) : "v"(lo), "v"(hi));
   return r;

@@ -204,7 +204,7 @@ EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return EQ_TO(eq_i16, eq_bf16_bits(x) >> 
 #if EQ_X86
 EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
   eq_f32 r;
-  __asm__("vcvtph2ps %1, %0" : "=v"(r) : "vm"(h));
+  __asm__("vcvtph2ps %1, %0" : "=v"(r) : EQ_SOURCE(h));
   return r;
 }
 EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {

@@ -18,12 +18,12 @@
 
 /* Where the machine's instruction is named: one of its registers in, one out. */
 #define EQ_ASM1(T, op, insn) \
-  EQ_FN eq_##T eq_##op##_##T(eq_##T a) { eq_##T r; __asm__(insn " %1, %0" : "=v"(r) : "vm"(a)); return r; }
-#define EQ_ASM2(T, op, insn)                                     \
-  EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b) {               \
-    eq_##T r;                                                    \
-    __asm__(insn " %2, %1, %0" : "=v"(r) : "v"(a), "vm"(b));     \
-    return r;                                                    \
+  EQ_FN eq_##T eq_##op##_##T(eq_##T a) { eq_##T r; __asm__(insn " %1, %0" : "=v"(r) : EQ_SOURCE(a)); return r; }
+#define EQ_ASM2(T, op, insn)                                      \
+  EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b) {                \
+    eq_##T r;                                                     \
+    __asm__(insn " %2, %1, %0" : "=v"(r) : "v"(a), EQ_SOURCE(b)); \
+    return r;                                                     \
   }
 
 /* least and most are the machine's: b where either is NaN. */
@@ -68,7 +68,7 @@ EQ_MACHINE_FLOAT(f32, i32, "ps", 0x1p23f, sqrtf)
 EQ_MACHINE_FLOAT(f64h, i64h, "pd", 0x1p52, sqrt)
 
 /* fma is a*b + c, in one rounding where the machine fuses. */
-#if EQ_X86 && defined(__clang__)
+#if EQ_X86 && __has_builtin(__builtin_elementwise_fma)
 EQ_OP3(f32, fma, __builtin_elementwise_fma(a, b, c))
 EQ_OP3(f64h, fma, __builtin_elementwise_fma(a, b, c))
 #elif EQ_X86 == 512

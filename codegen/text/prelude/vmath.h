@@ -33,7 +33,7 @@ EQ_FN int eq_any(eq_mask m) {
 EQ_FN eq_f32 eq_scale_f32(eq_f32 x, eq_f32 n) {
 #if EQ_X86 == 512
   eq_f32 r;
-  __asm__("vscalefps %2, %1, %0" : "=v"(r) : "v"(x), "vm"(n));
+  __asm__("vscalefps %2, %1, %0" : "=v"(r) : "v"(x), EQ_SOURCE(n));
   return r;
 #else
   eq_i32 whole = EQ_TO(eq_i32, n), half = whole >> 1;
@@ -184,3 +184,9 @@ EQ_LIBM1(f64, double, eq_cos_f64, cos)
 EQ_LIBM1(f64, double, eq_tanh_f64, tanh)
 EQ_LIBM1(f64, double, eq_erf_f64, erf)
 EQ_LIBM1(f64, double, eq_sigmoid_f64, eq_logistic)
+
+/* Calls, for kernels that hold so many of these that inlining them all takes the compiler minutes. */
+#define EQ_FAR1(T, op) EQ_CALL eq_##T eq_far_##op##_##T(eq_##T a) { return eq_##op##_##T(a); }
+#define EQ_FAR2(T, op) EQ_CALL eq_##T eq_far_##op##_##T(eq_##T a, eq_##T b) { return eq_##op##_##T(a, b); }
+EQ_FAR1(f32, exp) EQ_FAR1(f32, exp2) EQ_FAR1(f32, log) EQ_FAR1(f32, log2) EQ_FAR1(f32, sin) EQ_FAR1(f32, cos)
+EQ_FAR1(f32, tanh) EQ_FAR1(f32, erf) EQ_FAR1(f32, sigmoid) EQ_FAR2(i32, idiv) EQ_FAR2(i32, mod)

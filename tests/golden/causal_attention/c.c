@@ -14,18 +14,18 @@ static void eq_dot_cast_mul_where_cast_0(void *ctx, int32_t task, int32_t thread
   const int64_t task_ = task;
   for (int64_t b = 0; b < 2; b++) {
     const int64_t b_2 = b;
-    for (int64_t n = 0; n < 16 && n < 12; n += 16) {
+    for (int64_t n = 0; n < 12; n += 16) {
       /* pack a panel of K */
-      for (int64_t x = 0; x < 16 && x < 12; x += 16) {
+      for (int64_t x = 0; x < 12; x += 16) {
         for (int64_t k = 0; k < 1; k += 16) {
-          for (int64_t x_2 = x; x_2 < x + 16 && x_2 < 12; x_2++) {
+          for (int64_t x_2 = x; x_2 < 12; x_2++) {
             const eq_f32 K_2 = eq_load_f16(K + 192 * b_2 + k + 16 * x_2);
             eq_store_f32(square + -16 * x + 16 * x_2, K_2);
           }
           eq_transpose_32(columns + x + 16 * k, 16, square, 16);
         }
       }
-      for (int64_t m = 0; m < 12 && m < 12; m += 12) {
+      for (int64_t m = 0; m < 12; m += 12) {
         /* 12 x 16 sums in registers */
         eq_f32 c0_0 = eq_imm_f32(0.0f);
         eq_f32 c1_0 = eq_imm_f32(0.0f);
@@ -39,7 +39,7 @@ static void eq_dot_cast_mul_where_cast_0(void *ctx, int32_t task, int32_t thread
         eq_f32 c9_0 = eq_imm_f32(0.0f);
         eq_f32 c10_0 = eq_imm_f32(0.0f);
         eq_f32 c11_0 = eq_imm_f32(0.0f);
-        for (int64_t k_2 = 0; k_2 < 16 && k_2 < 16; k_2++) {
+        for (int64_t k_2 = 0; k_2 < 16; k_2++) {
           const eq_f32 b0 = eq_load_f32(columns + 16 * k_2);
           const eq_f32 Q_2 = eq_splat_f16(Q + 192 * b_2 + k_2);
           c0_0 = eq_fma_f32(Q_2, b0, c0_0);
@@ -79,8 +79,8 @@ static void eq_dot_cast_mul_where_cast_0(void *ctx, int32_t task, int32_t thread
         eq_store_f32(sums + 160, c10_0);
         eq_store_f32(sums + 176, c11_0);
         /* epilogue: cast, mul, where, cast */
-        for (int64_t r = 0; r < 12 && r < 12; r++) {
-          for (int64_t c = 0; c < 16 && c < 12; c += 16) {
+        for (int64_t r = 0; r < 12; r++) {
+          for (int64_t c = 0; c < 12; c += 16) {
             const int64_t n_2 = eq_less(-c + 12, 16);
             const eq_f32 sum = eq_load_n_f32(sums + 16 * r + c, n_2);
             const eq_bool n5_2 = eq_load_n_bool(n5 + 12 * r + c, n_2);
@@ -332,8 +332,8 @@ static void eq_dot_cast_0(void *ctx, int32_t task, int32_t thread) {
     const eq_f32 n25_12 = eq_splat_f32(n25 + 12 * b_2 + 10);
     const eq_f32 n20_13 = eq_splat_f32(n20 + 12 * b_2 + 11);
     const eq_f32 n25_13 = eq_splat_f32(n25 + 12 * b_2 + 11);
-    for (int64_t n = 0; n < 16 && n < 16; n += 16) {
-      for (int64_t m = 0; m < 12 && m < 12; m += 12) {
+    for (int64_t n = 0; n < 16; n += 16) {
+      for (int64_t m = 0; m < 12; m += 12) {
         /* 12 x 16 sums in registers */
         eq_f32 c0_0 = eq_imm_f32(0.0f);
         eq_f32 c1_0 = eq_imm_f32(0.0f);
@@ -348,7 +348,7 @@ static void eq_dot_cast_0(void *ctx, int32_t task, int32_t thread) {
         eq_f32 c10_0 = eq_imm_f32(0.0f);
         eq_f32 c11_0 = eq_imm_f32(0.0f);
         const int64_t column = eq_less(0, 15);
-        for (int64_t k = 0; k < 12 && k < 12; k++) {
+        for (int64_t k = 0; k < 12; k++) {
           const eq_f32 V_2 = eq_load_f16(V + 192 * b_2 + column + 16 * k);
           const eq_f32 n19_2 = eq_splat_f32(n19 + 144 * b_2 + k);
           const eq_f32 sub_0 = eq_sub_f32(n19_2, n20_2);
@@ -436,8 +436,8 @@ static void eq_dot_cast_0(void *ctx, int32_t task, int32_t thread) {
         eq_store_f32(sums + 160, c10_0);
         eq_store_f32(sums + 176, c11_0);
         /* epilogue: cast */
-        for (int64_t r = 0; r < 12 && r < 12; r++) {
-          for (int64_t c = 0; c < 16 && c < 16; c += 16) {
+        for (int64_t r = 0; r < 12; r++) {
+          for (int64_t c = 0; c < 16; c += 16) {
             const eq_f32 sum = eq_load_f32(sums + 16 * r + c);
             const eq_f32 cast_5 = eq_round_f16(sum);
             eq_store_f16(n37 + 192 * b_2 + 16 * r + c, cast_5);

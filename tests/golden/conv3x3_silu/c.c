@@ -13,7 +13,7 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
   const int64_t task_ = task;
   const int64_t n0 = 32 * task_;
   /* pack the rows of W */
-  for (int64_t x = 0; x < 16 && x < 16; x++) {
+  for (int64_t x = 0; x < 16; x++) {
     for (int64_t k = 0; k < 72; k += 16) {
       const int64_t n = eq_less(-k + 72, 16);
       const eq_f32 W_2 = eq_load_n_f16(W + 72 * x + k, n);
@@ -35,7 +35,7 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
             const int64_t to = eq_less(eq_less(last, -k_3 + 11), 10);
             for (int64_t x_2 = from; x_2 < to; x_2 += 16) {
               const int64_t n_3 = eq_more(eq_less(-x_2 + to, 16), 0);
-              for (int64_t k_4 = 0; k_4 < 8 && k_4 < 8; k_4++) {
+              for (int64_t k_4 = 0; k_4 < 8; k_4++) {
                 const eq_f32 X_2 = eq_load_n_f16(X + 10 * row + 10 * k_2 + k_3 + x_2 + 120 * k_4 - 11, n_3);
                 eq_store_n_f32(columns + -n_2 + 10 * row + 96 * k_2 + 32 * k_3 + x_2 + 288 * k_4, X_2, n_3);
               }
@@ -44,7 +44,7 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
         }
       }
     }
-    for (int64_t m = 0; m < 16 && m < 16; m += 8) {
+    for (int64_t m = 0; m < 16; m += 8) {
       /* 8 x 32 sums in registers */
       eq_f32 c0_0 = eq_imm_f32(0.0f);
       eq_f32 c0_1 = eq_imm_f32(0.0f);
@@ -107,7 +107,7 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
       eq_store_f32(sums + 224, c7_0);
       eq_store_f32(sums + 240, c7_1);
       /* epilogue: cast, sigmoid, mul */
-      for (int64_t r = m; r < m + 8 && r < 16; r++) {
+      for (int64_t r = m; r < m + 8; r++) {
         for (int64_t c = n_2; c < n_2 + 32 && c < 120; c += 16) {
           const int64_t n_4 = eq_less(-c + 120, 16);
           const eq_f32 sum = eq_load_n_f32(sums + -n_2 - 32 * m + 32 * r + c, n_4);

@@ -11,16 +11,16 @@ static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
   float *restrict sums = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread], 64);
   float *restrict columns = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread] + 1536, 64);
   const int64_t task_ = task;
-  for (int64_t n = 0; n < 48 && n < 40; n += 48) {
+  for (int64_t n = 0; n < 40; n += 48) {
     /* pack a panel of B */
-    for (int64_t x = 0; x < 48 && x < 40; x += 16) {
+    for (int64_t x = 0; x < 40; x += 16) {
       const int64_t n_2 = eq_less(-x + 40, 16);
-      for (int64_t k = 0; k < 48 && k < 48; k++) {
+      for (int64_t k = 0; k < 48; k++) {
         const eq_f32 B_2 = eq_load_n_f16(B + x + 40 * k, n_2);
         eq_store_n_f32(columns + x + 48 * k, B_2, n_2);
       }
     }
-    for (int64_t m = 0; m < 32 && m < 32; m += 8) {
+    for (int64_t m = 0; m < 32; m += 8) {
       /* 8 x 48 sums in registers */
       eq_f32 c0_0 = eq_imm_f32(0.0f);
       eq_f32 c0_1 = eq_imm_f32(0.0f);
@@ -46,7 +46,7 @@ static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
       eq_f32 c7_0 = eq_imm_f32(0.0f);
       eq_f32 c7_1 = eq_imm_f32(0.0f);
       eq_f32 c7_2 = eq_imm_f32(0.0f);
-      for (int64_t k_2 = 0; k_2 < 48 && k_2 < 48; k_2++) {
+      for (int64_t k_2 = 0; k_2 < 48; k_2++) {
         const eq_f32 b0 = eq_load_f32(columns + 48 * k_2);
         const eq_f32 b1 = eq_load_f32(columns + 48 * k_2 + 16);
         const eq_f32 b2 = eq_load_f32(columns + 48 * k_2 + 32);
@@ -108,8 +108,8 @@ static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
       eq_store_f32(sums + 352, c7_1);
       eq_store_f32(sums + 368, c7_2);
       /* epilogue: cast, add, relu */
-      for (int64_t r = m; r < m + 8 && r < 32; r++) {
-        for (int64_t c = 0; c < 48 && c < 40; c += 16) {
+      for (int64_t r = m; r < m + 8; r++) {
+        for (int64_t c = 0; c < 40; c += 16) {
           const int64_t n_3 = eq_less(-c + 40, 16);
           const eq_f32 sum = eq_load_n_f32(sums + -48 * m + 48 * r + c, n_3);
           const eq_f32 cast_1 = eq_round_f16(sum);

@@ -19,14 +19,14 @@ from ir.diagnostics import EqsatError, Kind
 from ir.tiny import Graph, verify
 from ir.tiny_bind import load
 from ir.tiny_playback import playback
-from tests import graphs as models
-from tests.agree import disagreement
-from tests.batch import Arrays, compile_batch, merged_inputs, run_batch
-from tests.mutate import Mutator
-from tests.odd_values import bad_arguments, damaged_text, odd_inputs
-from tests.path import complaint
-from tests.reproduce import Finding, limited, load_finding, reduced_finding, told
-from tests.strategies import random_graph
+from tests.support import graphs as models
+from tests.support.agree import disagreement
+from tests.support.batch import Arrays, compile_batch, merged_inputs, run_batch
+from tests.support.mutate import Mutator
+from tests.support.odd_values import bad_arguments, damaged_text, odd_inputs
+from tests.support.path import complaint
+from tests.support.reproduce import Finding, limited, load_finding, reduced_finding, told
+from tests.support.strategies import random_graph
 
 RUNS = (0, 1)
 COMPILED_SHARE = 0.25

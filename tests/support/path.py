@@ -10,7 +10,7 @@ import numpy as np
 
 from codegen.compile.library import build
 from codegen.compile.machine import machine
-from codegen.plan.plans import plans
+from codegen.plan.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
@@ -24,11 +24,11 @@ from eqsat.saturate import saturate
 from ir.dtype import dtype
 from ir.module import Module
 from ir.pricer import Price, Pricer
-from ir.region_playback import play_module
 from ir.rule import Exactness
 from ir.tiny import Graph
 from rules import select
-from tests.agree import disagreement
+from tests.support.agree import disagreement
+from tests.support.module_playback import play_module
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -36,7 +36,7 @@ Arrays = Mapping[str, np.ndarray]
 @cache
 def pricer() -> PlanPricer:
     """Prices for this machine's CPU."""
-    return PlanPricer(find_target("cpu"), region_facts, plans)
+    return PlanPricer(find_target("cpu"), region_facts, candidates)
 
 
 def saturated(graph: Graph, exactness: Exactness = Exactness.ROUNDING) -> EGraphView:

@@ -19,7 +19,6 @@ from ir.module import verify as verify_module
 from ir.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
-from ir.region_playback import play_module
 from ir.region_work import region_bytes, region_flops
 from ir.rule import Rule
 from ir.target import Target
@@ -29,6 +28,7 @@ from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from ir.uop_numpy import Array
 from rules import RULES
+from tests.support.module_playback import play_module
 
 CPU = cpu_target(arch="avx512", cores=2, lanes=16, clock_hz=3e9, bandwidth=30e9, l3_bytes=32 * 2**20)
 

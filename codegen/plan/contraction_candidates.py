@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from codegen.plan.contraction import Contraction, contraction_of, lanes_along_k
 from codegen.plan.contraction_blocks import Blocks, block_axis, cache_step, epilogue_of, steps_of
+from codegen.plan.contraction_view import Contraction, contraction_of, lanes_along_k
 from codegen.where.tails import tail_axes
 from ir.dtype import DTYPES
 from ir.plan import Cached, Plan, Vectorize
@@ -38,14 +38,17 @@ _UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
 _CANDIDATES = 20
 
 
-def contraction_plans(region: Region, core: PolyCore, target: Target) -> list[tuple[Plan, Work]]:
-    """The candidates, none if the region is no contraction that the template covers."""
-    default = contraction_of(region, core)
+def contraction_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, none if the region is no contraction that the template covers. `ordered`: they take the terms of
+    floating-point sums in index order."""
+    default = contraction_of(region, core, ordered=ordered)
     if default is None:
         return []
     found: list[tuple[Contraction, Blocks, Work]] = []
     for side in (default.vector, 1 - default.vector):
-        view = default if side == default.vector else contraction_of(region, core, vector=side)
+        view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _worth_turning(default)):
             cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
             found += [(view, blocks, _work(view, blocks, target)) for blocks in cuts]
@@ -130,7 +133,7 @@ def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
 def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     """Few rows or columns, and both operands neighbours along k: nothing is reused, so nothing is packed."""
     few = min(view.m, view.n)
-    if not view.k or view.m * view.n == 0 or few > 8 or not _dot_possible(view):
+    if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not _dot_possible(view):
         return
     budget = _REGISTERS.get(target.arch, 16) // _registers_per_vector(view) - 4
     for mr in sorted({1, _even(max(view.m, 1), 4)}):
@@ -161,7 +164,7 @@ def block_k(view: Contraction, most: int) -> int:
 def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
     return Plan(
         arch=target.arch,
-        algo_choice={"matmul": blocks.algorithm},
+        algo_choice={view.pattern: blocks.algorithm},
         tile=(blocks.bm, blocks.bn, blocks.bk),
         bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if _is_parallel(view, blocks, target) else {},
         vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
@@ -169,6 +172,7 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
         cache=_caches(view, blocks),
         predicate_tail=tail_axes(steps_of(view, blocks)),
         epilogue=epilogue_of(view),
+        ordered=view.ordered,
         layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from tests.fuzz_tries import CHUNK_SECONDS, Report, run_chunk, source_of
-from tests.reproduce import load_finding
+from tests.support.fuzz_tries import CHUNK_SECONDS, Report, run_chunk, source_of
+from tests.support.reproduce import load_finding
 
 CHUNK = 500
 

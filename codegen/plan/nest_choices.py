@@ -7,37 +7,37 @@ bind         {"i0.o": "thread"}    the blocks of this loop are tasks
 vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
              "r0" means that lanes run along the reduced axes and outputs are written one by one
 layout_hints {"stream": true}      stores bypass the caches
+             {"turn": "i1"}        what lies along this loop, the innermost, is read along it in squares of lanes ×
+                                   lanes, and turned to the lanes of the loop around it
 """
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
-from codegen.plan.nest_axes import Group, groups, lane_score
 from codegen.plan.plan_check import Choices, check_choices, runs_parallel
+from codegen.plan.region_loops import Group, RegionLoops
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
-from ir.plan import Plan
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.plan import Plan, Vectorize
 from ir.target import LANES
 
-STAGE = "plan_nest"
+STAGE = "nest_choices"
 TERMS = "r0"
 """`Vectorize.axis` where lanes run along the terms of reductions."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the nest. `width` elements are one step where `vector`."""
+    """One loop of the nest. `width` elements are one step where `vector`, and the side of a square where `turned`."""
 
     group: Group
     tile: int
     bound: bool = False
     vector: bool = False
     width: int = 1
+    turned: bool = False
 
     @property
     def name(self) -> str:
@@ -61,7 +61,11 @@ def check_nest_plan(plan: Plan) -> None:
     """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest cannot do."""
     loops = loop_names(plan)
     pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
-    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces), STAGE)
+    hints = {"stream": (True, False), "turn": loops[-1:]}
+    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, hints, pieces), STAGE)
+    if "turn" in plan.layout_hints and plan.vectorize != Vectorize(" ".join(loops[-2:-1]), LANES[plan.arch]):
+        message = "squares are turned to the lanes of one register along the loop around the innermost one"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=str(plan.layout_hints["turn"]), nest=loops)
     if plan.warp_tile or plan.cache or plan.epilogue:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no warp_tile, cache or epilogue", hint="leave them empty")
     if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
@@ -89,10 +93,10 @@ def is_split(plan: Plan) -> bool:
     return plan.algo_choice.get("reduce") == "split"
 
 
-def nest_of(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
+def nest_of(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
     """The loops over outputs of `shape`: the plan's for the first output's shape, else plain ones."""
-    if shape != region.outputs[0].memref.shape:
-        return _plain_nest(region, core, plan, shape)
+    if shape != loops.shape:
+        return _plain_nest(loops, plan, shape)
     names = loop_names(plan)
     found = []
     for name, tile in zip(names, plan.tile, strict=False):
@@ -101,11 +105,16 @@ def nest_of(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) 
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")
         vector = plan.vectorize is not None and plan.vectorize.axis == name
-        width = plan.vectorize.width if vector and plan.vectorize else 1
-        loop = Loop(group, max(1, min(tile, group.extent)), runs_parallel(plan, f"{name}.o"), vector, width)
+        turned = plan.layout_hints.get("turn") == name
+        width = plan.vectorize.width if vector and plan.vectorize else LANES[plan.arch] if turned else 1
+        bound = runs_parallel(plan, f"{name}.o")
+        if bound and not {f"i{axis}" for axis in axes} <= set(loops.core.parallel_axes):
+            message = f"a scan carries its value along {name}: threads can not share it"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
+        loop = Loop(group, max(1, min(tile, group.extent)), bound, vector, width, turned)
         _check_width(loop, LANES[plan.arch])
         found.append(loop)
-    check_tails([loop.steps for loop in found], plan.predicate_tail, STAGE, region.name)
+    check_tails([loop.steps for loop in found], plan.predicate_tail, STAGE, loops.region.name)
     covered = sorted(axis for loop in found for axis in loop.group.axes)
     if covered != list(range(len(shape))):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's nest does not cover the output", nest=names, shape=shape)
@@ -120,7 +129,7 @@ def _check_width(loop: Loop, lanes: int) -> None:
             f"{loop.width} elements are neither whole registers of {lanes} lanes nor fewer lanes than one has",
             at=loop.name,
         )
-    if loop.vector and loop.blocks > 1 and loop.tile % loop.width:
+    if loop.blocks > 1 and loop.tile % loop.width:
         fail(
             Kind.ALIGNMENT_MISMATCH,
             STAGE,
@@ -135,54 +144,18 @@ def split_parts(plan: Plan, extent: int) -> tuple[int, int]:
     return size, extent // size
 
 
-def scan_axes(core: PolyCore, shape: tuple[int, ...]) -> list[int]:
-    """The output axes along which a scan carries its value."""
-    return [int(name[1:]) for name in core.sequential_axes if int(name[1:]) < len(shape)]
-
-
-def output_groups(region: Region, core: PolyCore, shape: tuple[int, ...]) -> list[list[int]]:
-    """The output axes in row-major order, merged where possible, those of scans last."""
-    scope = region.outputs[0].name
-    carried = scan_axes(core, shape)
-    free = [axis for axis in range(len(shape)) if axis not in carried]
-    found: list[list[int]] = []
-    runs: list[list[int]] = []
-    for axis in free:
-        if runs and runs[-1][-1] == axis - 1:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    for run in runs:
-        found += groups(region, scope, shape, run)
-    return [*found, *([axis] for axis in carried)]
-
-
-def best_lane(region: Region, core: PolyCore, shape: tuple[int, ...], found: list[list[int]]) -> int | None:
-    """The position among `found` of the loop along which lanes run best; None when there is none."""
-    scope = region.outputs[0].name
-    carried = scan_axes(core, shape)
-    usable = [
-        number
-        for number, group in enumerate(found)
-        if group[0] not in carried and math.prod(shape[axis] for axis in group) > 1
-    ]
-    if not usable:
-        return None
-    return max(usable, key=lambda number: (lane_score(region, scope, shape, found[number][-1]), number))
-
-
-def _plain_nest(region: Region, core: PolyCore, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
+def _plain_nest(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
     """Merged axes, lanes along the best of them, tasks along the first; for outputs the plan does not speak of."""
-    found = output_groups(region, core, shape)
-    lane = best_lane(region, core, shape, found)
+    groups = loops.output_groups(shape)
+    lane = loops.best_lane(shape, groups)
     lanes = LANES[plan.arch]
     threads = "thread" in plan.bind.values()
-    loops = []
-    for number, axes in enumerate(found):
+    found = []
+    for number, axes in enumerate(groups):
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")
         vector = number == lane
         whole = group.extent if not vector else -(-group.extent // lanes) * lanes
         tile = max(1, group.extent // 32) if not vector else max(lanes, whole // 32 // lanes * lanes)
-        bound = threads and number == 0 and axes[0] not in scan_axes(core, shape)
-        loops.append(Loop(group, min(tile, group.extent) if bound else group.extent, bound, vector, lanes))
-    return tuple(loops)
+        bound = threads and number == 0 and axes[0] not in loops.scan_axes(shape)
+        found.append(Loop(group, min(tile, group.extent) if bound else group.extent, bound, vector, lanes))
+    return tuple(found)

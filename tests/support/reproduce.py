@@ -18,9 +18,9 @@ from ir.dtype import dtype
 from ir.tiny import Graph
 from ir.tiny_bind import load
 from ir.tiny_playback import playback
-from tests.batch import Arrays
-from tests.path import first_guilty_stage
-from tests.shrink import shrunk
+from tests.support.batch import Arrays
+from tests.support.path import first_guilty_stage
+from tests.support.shrink import shrunk
 
 REDUCE_SECONDS = 80
 HERE = Path(tempfile.gettempdir()) / "eqsat-fuzz"
@@ -108,7 +108,7 @@ _REPRODUCER = '''"""Seed {seed}, try {index}. First guilty stage: {stage}.
 {message}
 """
 
-from tests.reproduce import reproduce
+from tests.support.reproduce import reproduce
 
 PROGRAM = {program}
 INPUTS = {inputs}

@@ -1,6 +1,6 @@
 """The three walkthroughs of seed 000 §15 as golden files: their models, their target, and every stage as text.
 
-`python -m tests.golden_programs [NAME…]` writes the stages of these, or of all, to stdout.
+`python -m tests.support.golden_programs [NAME…]` writes the stages of these, or of all, to stdout.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from codegen.plan.region_loops import is_order_bound
 from ir.axis_expr import AxisExpr
 from ir.axis_facts import offset
 from ir.axis_map import compose, support
@@ -31,10 +32,13 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
     batch, rows, outer, columns
              positions of digits, in the output's memory order; `columns` are the last of the vector side's along
              which the output is one affine run, `outer` those before them
-    k        the reduced digits in the order in which terms are summed: that of an operand in memory
+    k        the reduced digits in the order in which terms are summed: that of an operand in memory unless `ordered`
     m, n     points of rows and of columns
     depth    terms of each sum
     repeats  matrix products in all: batch and outer columns; 0 when the output is empty
+    pattern, constants
+             "matmul" or "conv"; whether each operand is known when the program is built
+    ordered  whether the terms of each sum are taken in index order
     """
 
     region: Region
@@ -50,6 +54,9 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
     n: int
     depth: int
     repeats: int
+    pattern: str
+    constants: tuple[bool, bool]
+    ordered: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -91,7 +98,7 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
 
     def is_constant(self, side: int) -> bool:
         """Whether the operand is known when the program is built."""
-        return all(self.buffer(read).constant for read in self.roles.reads[side])
+        return self.constants[side]
 
     def out_step(self, group: Sequence[int]) -> int | None:
         """Elements of the outputs per step of one counter over `group`; None where it varies or there are none."""
@@ -119,10 +126,13 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
         return fused_step(self.offset(read), suffix, self.sizes)
 
 
-def contraction_of(region: Region, core: PolyCore, *, vector: int | None = None) -> Contraction | None:
+def contraction_of(
+    region: Region, core: PolyCore, *, vector: int | None = None, ordered: bool = False
+) -> Contraction | None:
     """The region's contraction as the template sees it, or None where it has none, or one that the template does
     not cover (beside another accumulator, of bool, of a number). `vector` chooses the vector side; by default it is
-    the operand that moves along the output's innermost axis."""
+    the operand that moves along the output's innermost axis. `ordered`: floating-point terms are summed in index
+    order."""
     if core.roles is None:
         return None
     accumulators = [let for let in region.body if let.op.kind in ("contraction", "reduce", "scan")]
@@ -136,6 +146,7 @@ def contraction_of(region: Region, core: PolyCore, *, vector: int | None = None)
     rows, own = (roles.m, roles.n) if side else (roles.n, roles.m)
     outer, columns = _run_of_columns(region, roles, own)
     empty = 0 in roles.sizes[: roles.rank]
+    ordered = ordered and is_order_bound(op)
     return Contraction(
         region=region,
         name=name,
@@ -145,12 +156,20 @@ def contraction_of(region: Region, core: PolyCore, *, vector: int | None = None)
         rows=rows,
         outer=outer,
         columns=columns,
-        k=_summed(region, roles),
+        k=roles.k if ordered else _summed(region, roles),
         m=roles.extent(rows),
         n=roles.extent(columns),
         depth=math.prod(roles.sizes[roles.rank :]),
         repeats=0 if empty else roles.extent(roles.batch) * roles.extent(outer),
+        pattern=core.pattern or "matmul",
+        constants=(_all_constant(region, roles.reads[0]), _all_constant(region, roles.reads[1])),
+        ordered=ordered,
     )
+
+
+def _all_constant(region: Region, reads: Sequence[OperandRead]) -> bool:
+    constants = {each.name for each in region.inputs if each.constant}
+    return all(read.buffer in constants for read in reads)
 
 
 def _vector_side(roles: Roles) -> int:

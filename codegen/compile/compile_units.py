@@ -1,0 +1,115 @@
+"""C text → the bytes of a shared object: translation units compiled side by side, then linked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from codegen.compile.toolchain import Compiler, link_flags, link_libraries, plain_environment
+from ir.diagnostics import Kind, fail
+
+_STAGE = "compile"
+_CRASH = "internal compiler error"
+_LESS = ("-O1",)
+"""What a compiler that crashed over a unit is asked for instead (gcc 12 fails in partial redundancy elimination)."""
+_SHOWN_ERRORS = 5
+_SHOWN_LOG = 4000
+"""Characters."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """`sources` by name; `rejected` is the folder where the text of what the compiler rejects is kept."""
+
+    sources: Mapping[str, str]
+    compiler: Compiler
+    flags: Sequence[str]
+    rejected: Path
+
+    def shared_object(self, jobs: int) -> bytes:
+        """The linked library; at most `jobs` compilers run at a time.
+
+        Raises:
+            EqsatError: CompileFailed where the compiler rejects a unit or cannot link them: the diagnostic names the
+                unit, shows the lines and says where the text lies. NoCompiler where it does not start.
+        """
+        try:
+            with tempfile.TemporaryDirectory(prefix="eqsat-") as name:
+                return self._linked(Path(name), jobs)
+        except OSError as error:
+            fail(Kind.COMPILE_FAILED, _STAGE, f"no place to compile in: {error}", hint="point TMPDIR at a folder")
+
+    def _linked(self, folder: Path, jobs: int) -> bytes:
+        def compiled(item: tuple[int, str]) -> str:
+            number, name = item
+            return self._compiled(name, folder / f"unit{number}.c")
+
+        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+            objects = list(pool.map(compiled, enumerate(sorted(self.sources))))
+        library = folder / "library.so"
+        log = self._run([*link_flags(), *objects, *link_libraries(), "-o", str(library)])
+        if log is not None:
+            paths = [self._keep(name) for name in sorted(self.sources)]
+            fail(
+                Kind.COMPILE_FAILED,
+                _STAGE,
+                f"{self.compiler} cannot link the kernels",
+                log=log[:_SHOWN_LOG],
+                sources=paths,
+            )
+        return library.read_bytes()
+
+    def _compiled(self, name: str, source: Path) -> str:
+        made = str(source.with_suffix(".o"))
+        source.write_text(self.sources[name], encoding="utf-8")
+        wanted = [*self.flags, "-c", str(source), "-o", made]
+        log = self._run(wanted)
+        if log is not None and _CRASH in log:
+            log = self._run([*wanted, *_LESS])
+        if log is not None:
+            self._reject(name, source.name, log)
+        return made
+
+    def _run(self, arguments: Sequence[str]) -> str | None:
+        """What a failing compiler said, None if it succeeded."""
+        command = [*self.compiler.command, *arguments]
+        try:
+            answer = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False, env=plain_environment()
+            )
+        except OSError as error:
+            fail(Kind.NO_COMPILER, _STAGE, f"{self.compiler} does not start: {error}")
+        return (answer.stderr or answer.stdout or f"exit status {answer.returncode}") if answer.returncode else None
+
+    def _reject(self, name: str, file: str, log: str) -> NoReturn:
+        """Report the first errors with the lines of C they concern."""
+        lines = self.sources[name].splitlines()
+        found = re.findall(rf"{re.escape(file)}:(\d+):\d+: (?:fatal )?error: (.*)", log)[:_SHOWN_ERRORS]
+        shown = [f"line {at}: {text}: {lines[int(at) - 1].strip()}" for at, text in found if int(at) <= len(lines)]
+        fail(
+            Kind.COMPILE_FAILED,
+            _STAGE,
+            f"{self.compiler} rejects the C text {name!r}",
+            at=name,
+            hint="this is a defect of eqsat's emitter: please report it with the file `source`",
+            errors=shown or log[:_SHOWN_LOG],
+            source=self._keep(name),
+            flags=" ".join(self.flags),
+        )
+
+    def _keep(self, name: str) -> str:
+        """Where the unit's text lies for whoever looks into the failure."""
+        path = self.rejected / (re.sub(r"\W", "_", name) + ".c")
+        with contextlib.suppress(OSError):
+            os.makedirs(path.parent, exist_ok=True)
+            path.write_text(self.sources[name], encoding="utf-8")
+            return str(path)
+        return "could not be written"

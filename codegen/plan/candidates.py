@@ -1,0 +1,19 @@
+"""The candidate plans of a region, each with the work that it makes."""
+
+from __future__ import annotations
+
+from codegen.plan.contraction_candidates import contraction_candidates
+from codegen.plan.nest_candidates import nest_candidates
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+
+def candidates(region: Region, core: PolyCore, target: Target, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
+    """Plans from the contraction template or of a loop nest; none where the region fits neither. `ordered`: they take
+    the terms of floating-point sums and products in index order."""
+    if core.contraction is not None:
+        return contraction_candidates(region, core, target, ordered=ordered)
+    return nest_candidates(region, core, target, ordered=ordered)

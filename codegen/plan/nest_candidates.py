@@ -1,0 +1,378 @@
+"""Candidate plans of a region without a contraction, and the work that each makes the machine do.
+
+A candidate says which loop lanes run along (an output axis, or the reduced axes), how the outputs are blocked, and
+what runs in parallel. The model counts the cycles of one core per vector: arithmetic, and loads and stores by how
+their lanes lie in memory; traffic beyond the caches is the buffers' own size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from codegen.plan.nest_choices import TERMS, is_split, loop_axes, loop_names
+from codegen.plan.plan_check import runs_parallel
+from codegen.plan.region_loops import Axes, RegionLoops, Shape, View
+from codegen.where.tails import Steps, tail_axes
+from ir.axis_map import support
+from ir.plan import Plan, Vectorize
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.region_work import region_bytes, region_flops
+from ir.target import Target
+
+SMALL_FLOPS = 200_000
+SMALL_BYTES = 64 << 10
+"""Below both a fork and join cost more than a second core saves."""
+
+_PARTS = 32
+"""Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
+_LANE_CYCLES, _VECTOR_CYCLES = 1.2, 0.6
+"""Cycles to move one lane on its own, and a whole register."""
+_FAR_CYCLES = 3.0
+"""Cycles of a lane that lies in a cache line of its own."""
+_HORIZONTAL_CYCLES = 20.0
+"""Cycles to reduce the lanes of a register to one number."""
+_CARRY_CYCLES = 4.0
+"""Cycles per term that lanes hand on one after another: the latency of an addition."""
+_DOUBLING_CYCLES = 12.0
+"""Cycles per vector of a scan along lanes, by doubling."""
+_TURN_CYCLES = 0.5
+"""Cycles per element read in squares of lanes × lanes."""
+_TURNED_ROWS = 32
+"""Squares along the inner loop before the next lanes: the lines that their rows end in are still in the cache."""
+_LINE_BYTES, _ELEMENT_BYTES = 64, 4
+_REGISTERS = 4
+"""Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
+_FEW_VECTORS = 64
+"""With so few vectors of outputs a long reduction is cut into parts."""
+
+
+def nest_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, best first by their own estimate; none where the region is not legal as one kernel or holds
+    a contraction. `ordered`: they take the terms of floating-point sums and products in index order."""
+    if not core.legal or core.contraction is not None:
+        return []
+    space = _Space.of(RegionLoops(region, core, ordered), target)
+    several = list(_plans(space))
+    once = [plan for plan in several if not space.loops.repeats([loop_axes(name) for name in loop_names(plan)])]
+    found = [(plan, _work(space, plan)) for plan in once or several]
+    found.sort(key=lambda each: each[1].flops / (each[1].efficiency * each[1].occupancy))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """What all candidates of a region share: its loops over outputs are the `groups` of axes, `best` is the one along
+    which lanes run best. `threads`: there is work for more than one."""
+
+    loops: RegionLoops
+    target: Target
+    groups: Sequence[Axes]
+    best: int | None
+    threads: bool
+
+    @staticmethod
+    def of(loops: RegionLoops, target: Target) -> _Space:
+        groups = loops.output_groups(loops.shape)
+        return _Space(loops, target, groups, loops.best_lane(loops.shape, groups), not _is_small(loops.region))
+
+    @property
+    def shape(self) -> Shape:
+        return self.loops.shape
+
+    @property
+    def lanes(self) -> int:
+        return self.target.lanes
+
+    def extent(self, number: int) -> int:
+        """Points of loop `number`."""
+        return math.prod(self.shape[axis] for axis in self.groups[number])
+
+    @cached_property
+    def scans(self) -> frozenset[int]:
+        """The loops along which a scan carries its value."""
+        axes = self.loops.scan_axes(self.shape)
+        return frozenset(number for number, group in enumerate(self.groups) if group[0] in axes)
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """All loops, outermost first: in memory order, but accumulators are finished before other loops begin, and
+        scans run innermost."""
+        order = self.loops.finishing_order(self.groups, range(len(self.groups)))
+        return sorted(order, key=lambda number: number in self.scans)
+
+    @cached_property
+    def reductions(self) -> tuple[str, ...]:
+        return tuple(
+            let.name for let in self.loops.region.body if let.op.kind == "reduce" and let.name in self.loops.core.scopes
+        )
+
+    def splits(self, lanes: int) -> bool:
+        """Whether the region has one reduction, whose terms may be regrouped, and too few outputs to feed several
+        threads."""
+        reductions = [let.name for let in self.loops.region.body if let.op.kind == "reduce"]
+        few = math.prod(self.shape) <= _FEW_VECTORS * lanes
+        return self.threads and few and len(reductions) == 1 and not self.loops.in_order(reductions[0])
+
+
+def _plans(space: _Space) -> Iterator[Plan]:
+    for lane in dict.fromkeys([space.best, *_others(space)]):
+        if lane is not None:
+            yield _along_outputs(space, lane, space.threads)
+            if len(space.groups) > 1 and not space.scans:
+                yield _around_outputs(space, lane)
+            yield from _turned(space, lane)
+            if space.splits(space.lanes):
+                yield _split(space, _along_outputs(space, lane, False))
+    if len(space.scans) == 1:
+        (scan,) = space.scans
+        yield _along_scan(space, scan)
+    if space.reductions or space.best is None:
+        yield _along_terms(space, space.threads)
+        if space.splits(1):
+            yield _split(space, _along_terms(space, False))
+
+
+def _others(space: _Space) -> list[int]:
+    """Loops worth a try besides the best one."""
+    usable = [number for number in range(len(space.groups)) if number not in space.scans and space.extent(number) > 1]
+    return [number for number in sorted(usable, key=lambda number: -space.extent(number)) if number != space.best][:2]
+
+
+def _along_outputs(space: _Space, lane: int, threads: bool) -> Plan:
+    """Lanes along loop `lane`, which is the innermost but for scans."""
+    lanes = space.lanes
+    order = [number for number in space.order if number != lane]
+    position = sum(number not in space.scans for number in order)
+    order.insert(position, lane)
+    several = (space.reductions or space.scans) and space.extent(lane) >= _REGISTERS * lanes
+    wide = lanes * (_REGISTERS if several else 1)
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide))
+    strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extent(lane) > wide
+    if strip:  # the lines that one vector's lanes lie in are used up before the next vector
+        nest.tiles[position] = wide
+    if threads:
+        first = [position] if strip else []
+        nest.spread([*first, *(each for each in range(len(order)) if each not in first)])
+    return nest.plan(space)
+
+
+def _crosses_memory(space: _Space, lane: int) -> bool:
+    """Whether the neighbours along loop `lane` are far apart in some buffer."""
+    views = space.loops.views(space.loops.scope, space.shape)
+    return any(each.strides[space.groups[lane][-1]].step not in (0, 1) for each in views)
+
+
+def _around_outputs(space: _Space, lane: int) -> Plan:
+    """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
+    order = [lane, *(number for number in space.order if number != lane)]
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), space.lanes))
+    if space.threads:
+        nest.spread([*range(1, len(order)), 0])
+    return nest.plan(space)
+
+
+def _turned(space: _Space, lane: int) -> Iterator[Plan]:
+    """Lanes along loop `lane`, whose neighbours are apart in what is read along the innermost loop: in squares."""
+    if space.reductions or space.scans or space.extent(lane) < space.lanes:
+        return
+    for along in range(len(space.groups)):
+        if along == lane or space.extent(along) < space.lanes:
+            continue
+        if space.loops.turned(space.groups[lane][-1], space.groups[along][-1]):
+            others = [number for number in range(len(space.groups)) if number not in (lane, along)]
+            vectorize = Vectorize(_name(space.groups[lane]), space.lanes)
+            nest = _Nest.of(space, [*others, lane, along], vectorize, _name(space.groups[along]))
+            nest.tiles[-1] = min(_TURNED_ROWS * space.lanes, nest.extents[-1])
+            if space.threads:
+                nest.spread(range(len(space.groups)))
+            yield nest.plan(space)
+
+
+def _along_scan(space: _Space, scan: int) -> Plan:
+    """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
+    nest = _Nest.of(space, range(len(space.groups)), Vectorize(_name(space.groups[scan]), space.lanes))
+    if space.threads:
+        nest.spread(range(len(space.groups)))
+    return nest.plan(space)
+
+
+def _along_terms(space: _Space, threads: bool) -> Plan:
+    """Lanes along the reduced axes: outputs are written one by one."""
+    nest = _Nest.of(space, space.order, Vectorize(TERMS, space.lanes))
+    if threads:
+        nest.spread(range(len(space.groups)))
+    return nest.plan(space)
+
+
+@dataclass
+class _Nest:
+    """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks."""
+
+    names: Sequence[str]
+    extents: Sequence[int]
+    scans: frozenset[int]
+    vectorize: Vectorize
+    turned: str
+    tiles: list[int]
+    bound: list[int] = field(default_factory=list)
+
+    @staticmethod
+    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, turned: str = "") -> _Nest:
+        """The loops `order` of a space, each of one block; squares are turned along `turned`."""
+        names = [_name(space.groups[number]) for number in order]
+        extents = [space.extent(number) for number in order]
+        scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
+        return _Nest(names, extents, scans, vectorize, turned, list(extents))
+
+    def width(self, position: int) -> int:
+        """Elements per step of a loop."""
+        return self.vectorize.width if self.names[position] in (self.vectorize.axis, self.turned) else 1
+
+    def spread(self, order: Iterable[int]) -> None:
+        """Binds loops to threads, in `order`, until there are tasks enough."""
+        tasks = 1
+        for position in order:
+            extent, width = self.extents[position], self.width(position)
+            if position in self.scans or tasks >= _PARTS or extent == 1:
+                continue
+            tile = max(1, extent // -(-_PARTS // tasks))
+            tile = min(max(width, tile // width * width), self.tiles[position])
+            if tile < extent:
+                self.tiles[position] = tile
+                self.bound.append(position)
+                tasks *= -(-extent // tile)
+
+    def plan(self, space: _Space) -> Plan:
+        steps = [
+            Steps(name, extent, tile if tile < extent else self.width(position))
+            for position, (name, extent, tile) in enumerate(zip(self.names, self.extents, self.tiles, strict=True))
+        ]
+        return Plan(
+            arch=space.target.arch,
+            algo_choice={"nest": " ".join(self.names)},
+            tile=tuple(max(1, tile) for tile in self.tiles),
+            bind={f"{self.names[position]}.o": "thread" for position in self.bound},
+            vectorize=self.vectorize,
+            predicate_tail=tail_axes(steps),
+            ordered=space.loops.ordered,
+            layout_hints={"turn": self.turned} if self.turned else {},
+        )
+
+
+def _split(space: _Space, plan: Plan) -> Plan:
+    """The same plan with its only reduction in parts."""
+    longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
+    part = max(1, -(-longest // _PARTS))
+    part = -(-part // space.lanes) * space.lanes
+    return msgspec.structs.replace(
+        plan,
+        algo_choice={**plan.algo_choice, "reduce": "split"},
+        tile=(*plan.tile, min(part, longest)),
+        bind={**plan.bind, "r.o": "thread"},
+    )
+
+
+def _name(axes: Axes) -> str:
+    return "".join(f"i{axis}" for axis in axes)
+
+
+# --- work ---
+
+
+def _is_small(region: Region) -> bool:
+    return region_flops(region) < SMALL_FLOPS and region_bytes(region) < SMALL_BYTES
+
+
+def _work(space: _Space, plan: Plan) -> Work:
+    region, lanes = space.loops.region, space.lanes
+    points = sum(math.prod(each.memref.shape) for each in region.outputs)
+    flops = float(max(1, points, region_flops(region)))
+    cycles = flops / lanes + _moves(space, plan)
+    return Work(
+        flops=flops,
+        bytes=float(region_bytes(region)),
+        compute_dtype="fp32",
+        occupancy=_occupancy(space, plan),
+        efficiency=max(1e-5, min(1.0, flops / (4 * lanes * cycles))),
+    )
+
+
+def _moves(space: _Space, plan: Plan) -> float:
+    """Cycles of one core for the loads and stores, and for what is handed on from lane to lane."""
+    loops, shape = space.loops, space.shape
+    if 0 in shape:
+        return 0.0
+    along = plan.vectorize.axis if plan.vectorize else ""
+    turned = _turned_views(loops, plan)
+    total = 0.0
+    for each in loops.views(loops.scope, shape):
+        cycles = _TURN_CYCLES if each in turned else _per_point(each, along, len(shape), space.lanes)
+        total += _times(each, plan) * cycles
+    if along == TERMS:
+        for let in loops.region.body:
+            if let.op.kind == "reduce":
+                one_by_one = loops.in_order(let.name)
+                total += math.prod(let.op.domain) * _CARRY_CYCLES if one_by_one else 0.0
+                total += math.prod(shape) * (0.0 if one_by_one else _HORIZONTAL_CYCLES)
+    if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in loops.core.sequential_axes:
+        one_by_one = any(loops.in_order(let.name) for let in loops.region.body if let.op.kind == "scan")
+        total += math.prod(shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / space.lanes)
+    return total
+
+
+def _turned_views(loops: RegionLoops, plan: Plan) -> list[View]:
+    """What the plan reads in squares."""
+    if "turn" not in plan.layout_hints or plan.vectorize is None:
+        return []
+    return loops.turned(loop_axes(plan.vectorize.axis)[-1], loop_axes(str(plan.layout_hints["turn"]))[-1])
+
+
+def _times(view: View, plan: Plan) -> int:
+    """How many points an access is made at: not at those of inner loops that it does not depend on."""
+    used, times = support(view.map), math.prod(view.map.sizes)
+    for name in reversed(loop_names(plan)):
+        axes = loop_axes(name)
+        if used & set(axes):
+            break
+        times //= math.prod(view.map.sizes[axis] for axis in axes)
+    return times
+
+
+def _per_point(view: View, along: str, rank: int, lanes: int) -> float:
+    """Cycles per point of one access, with lanes along the loop `along`."""
+    if along.startswith("i"):
+        axis = int(along.rsplit("i", 1)[1])
+    elif len(view.map.sizes) > rank:
+        axis = len(view.map.sizes) - 1
+    else:
+        return _VECTOR_CYCLES  # one result at a time
+    size = view.map.sizes[axis]
+    step = view.strides[axis].step
+    filled = max(1, min(lanes, size))
+    if step in (0, 1) and not view.indirect:
+        return _VECTOR_CYCLES / filled
+    far = step is None or abs(step) * _ELEMENT_BYTES >= _LINE_BYTES
+    return (_FAR_CYCLES if far else _LANE_CYCLES) * (2 if view.stored else 1)
+
+
+def _occupancy(space: _Space, plan: Plan) -> float:
+    """The share of the cores that the plan's tasks keep busy."""
+    shape, target = space.shape, space.target
+    tasks = 1
+    for position, name in enumerate(loop_names(plan)):
+        if runs_parallel(plan, f"{name}.o"):
+            extent = math.prod(shape[axis] for axis in loop_axes(name))
+            tasks *= max(1, -(-extent // max(1, plan.tile[position])))
+    if is_split(plan):
+        tasks = max(tasks, _PARTS)
+    rounds = -(-tasks // target.units)
+    return tasks / (rounds * target.units)

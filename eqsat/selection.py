@@ -1,0 +1,42 @@
+"""How a kernel came to be chosen: the other candidates for its output, and by how much they lost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ir.diagnostics import Kind
+
+
+class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A candidate for the output of a kernel that was chosen instead of it.
+
+    name      of its region; `reads` are the buffers that it reads
+    time_ns   of its best plan; None where it was refused
+    extra_ns  by how much the program would be dearer with it: what it reads and no kernel writes is computed as cheaply
+              as was found, what nobody reads any more is left out, nothing else is chosen again. None where it was
+              refused, or where it needs what is computed from its own result.
+    refusal   the kind of diagnostic, and `reason` its words, where it cannot be one kernel
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    time_ns: float | None = None
+    extra_ns: float | None = None
+    refusal: Kind | None = None
+    reason: str = ""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Of how many candidates for its output a kernel was chosen, and before which others: those that could replace
+    it, the nearest first; then those that need its own result; then those refused."""
+
+    candidates: int = 1
+    rivals: tuple[Rival, ...] = ()
+
+    @property
+    def runner_up(self) -> Rival | None:
+        """The nearest that could replace the kernel."""
+        return next((rival for rival in self.rivals if rival.extra_ns is not None), None)
+
+
+UNCONTESTED = Selection()

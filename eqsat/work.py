@@ -1,0 +1,46 @@
+"""What kernels compute, as sets of bits: alternatives are many, long, and share most of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+_CHUNK = 512
+
+
+class Work(NamedTuple):
+    """Distinct values by number.
+
+    bits   (flops of one value, number // chunk) → the values in that chunk, a bit each
+    flops  of all values together
+    size   the number of values
+    """
+
+    bits: Mapping[tuple[int, int], int]
+    flops: int
+    size: int
+
+    def plus(self, number: int, flops: int) -> Work:
+        """With one more value, which is not in yet."""
+        key = flops, number // _CHUNK
+        bits = {**self.bits, key: self.bits.get(key, 0) | 1 << number % _CHUNK}
+        return Work(bits, self.flops + flops, self.size + 1)
+
+
+NOTHING = Work({}, 0, 0)
+
+
+def union(works: Iterable[Work]) -> Work:
+    """The values of all, each once."""
+    first, *others = [each for each in works if each.size] or [NOTHING]
+    if not others:
+        return first
+    bits = dict(first.bits)
+    for each in others:
+        for key, mask in each.bits.items():
+            bits[key] = bits.get(key, 0) | mask
+    flops = size = 0
+    for (cost, _), mask in bits.items():
+        alike = mask.bit_count()
+        flops, size = flops + cost * alike, size + alike
+    return Work(bits, flops, size)

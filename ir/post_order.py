@@ -1,0 +1,32 @@
+"""Depth-first order without recursion: programs are deeper than Python's stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+def post_order(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:
+    """Everything that the roots reach, once each: what is below a node before the node, as far as there are no cycles.
+
+    The order is that of a recursive walk: roots, and what is below a node, from the first to the last.
+    """
+    done: list[T] = []
+    entered: set[T] = set()
+    path: list[tuple[T, Iterator[T]]] = []
+    for root in roots:
+        if root not in entered:
+            entered.add(root)
+            path.append((root, iter(below(root))))
+        while path:
+            node, pending = path[-1]
+            deeper = next((each for each in pending if each not in entered), None)
+            if deeper is None:
+                done.append(node)
+                path.pop()
+            else:
+                entered.add(deeper)
+                path.append((deeper, iter(below(deeper))))
+    return done

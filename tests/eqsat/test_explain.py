@@ -1,0 +1,149 @@
+"""What `explain` says of the candidates that were rejected."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import Program, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.cover import Column, Problem, pareto, resolve
+from eqsat.extract import Cover, extract
+from eqsat.rivals import Swaps
+from ir.diagnostics import Kind
+from ir.region import Region
+from ir.tiny import Graph
+from tests.support import graphs
+from tests.support.approximate import ApproximatePricer, saturated
+from tests.support.strategies import random_graph
+
+CASES: dict[str, Callable[[], Graph]] = {
+    "gemm + bias + relu": graphs.gemm_bias_relu,
+    "conv + bn + relu": graphs.conv_bn_relu,
+    "attention": lambda: graphs.attention(length=16, width=16, heads=2),
+}
+
+
+def covered(graph: Graph, pricer: ApproximatePricer | None = None) -> Cover:
+    bound, view = saturated(graph)
+    return extract(view, bound.outputs, pricer or ApproximatePricer())
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def program(request: pytest.FixtureRequest) -> Program:
+    return optimize_and_compile(CASES[request.param](), threads=1)
+
+
+def test_every_kernel_tells_its_uops_rules_price_and_rivals(program: Program) -> None:
+    said, data = program.explain(), program.explained()
+    assert json.loads(json.dumps(data)) == data
+    assert data["estimated_ns"] == program.cost
+    for kernel, told in zip(program.kernels, data["kernels"], strict=True):
+        assert kernel.name in said
+        assert told["uops"] == list(kernel.uops)
+        assert told["rules"].keys() == set(kernel.rules)
+        assert told["estimated_ns"] == kernel.estimated_ns
+        assert told["candidates"] == kernel.selection.candidates == len(told["rejected"]) + 1
+        for rival in told["rejected"]:
+            assert rival["name"] in said
+            assert f"{rival['time_ns']:,.1f} ns" in said
+            assert f"{rival['extra_ns']:+,.1f} ns ({rival['percent']:+.2f} %)" in said
+            assert rival["percent"] == pytest.approx(100 * rival["extra_ns"] / program.cost)
+    assert "runner-up" in said
+    assert any(kernel.selection.rivals for kernel in program.kernels)
+
+
+def test_no_rival_would_have_been_cheaper_and_the_nearest_comes_first(program: Program) -> None:
+    for kernel in program.kernels:
+        extra = [rival.extra_ns for rival in kernel.selection.rivals if rival.extra_ns is not None]
+        assert extra == sorted(extra)
+        assert all(each >= 0 for each in extra)
+        assert kernel.selection.runner_up == (kernel.selection.rivals[0] if extra else None)
+
+
+def test_explanations_survive_the_cache_and_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
+    first = optimize_and_compile(graphs.gemm_bias_relu(), threads=1)
+    monkeypatch.setattr("eqsat.pipeline.optimize", lambda *_: pytest.fail("optimized twice"))
+    first.save(tmp_path / "f")
+    for other in (optimize_and_compile(graphs.gemm_bias_relu(), threads=1), eqsat.load(tmp_path / "f")):
+        assert other.explained() == first.explained()
+        assert other.explain() == first.explain()
+
+
+def test_what_the_pricer_refuses_is_told_with_its_reason() -> None:
+    def no_contraction(region: Region) -> str:
+        return "no such unit" if any(let.op.kind == "contraction" for let in region.body) else ""
+
+    cover = covered(graphs.gemm_bias_relu(), ApproximatePricer(refuse=no_contraction))
+    (kernel,) = cover.kernels
+    refused = [rival for rival in kernel.selection.rivals if rival.refusal]
+    assert refused
+    assert {(rival.refusal, rival.reason) for rival in refused} == {(Kind.UNSUPPORTED_OP, "no such unit")}
+    assert all(rival.time_ns is None and rival.extra_ns is None for rival in refused)
+
+
+def test_a_refusal_of_the_code_generator_is_told() -> None:
+    x = t.input("x", (8, 16))
+    program = optimize_and_compile(x.exp().cumsum(1) + (x * 2).cumsum(0), threads=1)
+    (told,) = (rival for kernel in program.kernels for rival in kernel.selection.rivals if rival.refusal)
+    assert told.refusal is Kind.UNSUPPORTED_OP
+    assert "scans along another axis" in told.reason
+    assert told.reads == ("x",)
+    assert "UnsupportedOp: `sum_3` scans along another" in program.explain()
+
+
+def test_a_kernel_without_rivals_says_so() -> None:
+    program = optimize_and_compile(t.input("x", (4, 5)).max(1), threads=1)
+    assert "the only candidate" in program.explain()
+
+
+def test_names_are_no_markup() -> None:
+    program = optimize_and_compile((t.input("[red]x[/]", (4, 5)) @ t.input("[/w]", (5, 6))).relu(), threads=1)
+    assert "[red]x[/]" in program.explain()
+
+
+def cost(problem: Problem, chosen: tuple[int, ...]) -> float:
+    return sum(problem.columns[index].cost for index in chosen)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
+    """Each swap against the cover that `resolve` makes of the same columns; none beats the optimum."""
+    rng = random.Random(seed)
+    columns = []
+    for buffer in range(7):
+        for _ in range(rng.randint(1, 3)):
+            reads = [each for each in rng.sample(range(7), rng.randint(0, 3)) if each != buffer]
+            columns.append(Column(buffer, tuple(reads), rng.uniform(1, 9)))
+    problem = Problem(tuple(columns), (0, 1))
+    chosen = pareto(problem, sets=64)
+    if chosen is None:
+        return
+    swaps = Swaps(problem, chosen)
+    written = {columns[index].writes: index for index in chosen}
+    for index, column in enumerate(columns):
+        if column.writes in written and index not in chosen:
+            swap = swaps.with_column(index)
+            if swap is not None:
+                kept = [each for each in chosen if columns[each].writes != column.writes]
+                found = resolve(problem, [*kept, *swap.joining])
+                assert found is not None
+                assert index in found
+                assert swap.extra_ns == pytest.approx(cost(problem, found) - cost(problem, chosen))
+                assert swap.extra_ns >= -1e-9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rivals_of_random_programs_are_priced(seed: int) -> None:
+    graph = random_graph(np.random.default_rng(seed), 14)
+    for kernel in covered(graph).kernels:
+        assert kernel.selection.candidates > len(kernel.selection.rivals) or not kernel.price
+        for rival in kernel.selection.rivals:
+            assert (rival.time_ns is None) == (rival.refusal is not None)

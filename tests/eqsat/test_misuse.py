@@ -1,0 +1,175 @@
+"""Values of the wrong kind, anywhere in the public calls, end in an EqsatError or are taken; in nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eqsat
+from eqsat import Program, nn, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.movements import Movements
+from eqsat.operators import Operators
+from eqsat.options import Budget
+from eqsat.tensor import Tensor
+from ir.diagnostics import EqsatError
+
+FLOAT, INT, BOOL = t.input("f", (2, 3)), t.input("i", (2, 3), "i32"), t.input("b", (2, 3), "bool")
+IMAGE, FILTERS = t.input("image", (1, 2, 4, 4)), t.input("filters", (2, 2, 3, 3))
+
+
+class Odd:
+    """An object with a length and no more."""
+
+    def __len__(self) -> int:
+        return 2
+
+
+def junk() -> st.SearchStrategy[Any]:
+    """Values of every kind; made anew, for iterators run dry."""
+    plain = [
+        None, True, False, 0, 1, -1, 2, 7, 2**70, 1.5, -0.0, math.nan, math.inf, 2j,
+        "", "x", "fp32", "i8", "pareto", "cpu", "\ud800", "a\0b", b"x", Path("x"),
+        (), [], {}, [0], [1, 0], [[1, 1], [0, 2]], [None], ["x"], {"x": 1}, {"f": 2}, {3},
+        slice(None), slice(0, 2), slice(None, None, 0), slice("a"), Ellipsis,
+        np.float32(1), np.int64(1), np.bool_(True), np.zeros(3), np.zeros((2, 3), np.float32), np.ones((2, 3), bool),
+        np.arange(2), np.array("text"), np.array([None]), np.zeros(2, complex), np.ma.array([1.0], mask=[True]),
+        np.float32, np.dtype("i2"), int, object, object(), Odd(), len, Budget(), Budget(nodes="x"),
+        FLOAT, INT, BOOL, FLOAT.sum(), [FLOAT, FLOAT], (FLOAT, 3),
+    ]  # fmt: skip
+    return st.one_of(st.sampled_from(plain), st.builds(iter, st.just([1, 2])))
+
+
+def tame(call: Callable[[], Any]) -> Any:
+    """What the call gives, or the EqsatError that it raises; anything else fails the test."""
+    try:
+        return call()
+    except EqsatError as error:
+        str(error).encode()
+        error.to_json()
+        return error
+
+
+NOT_FOR_USERS = (
+    "__init__",
+    "__array_ufunc__",
+    "__array_function__",
+    "_apply",
+    "_moved",
+    "elementwise",
+    "broadcast_shape",
+)
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Everything that makes lazy tensors, by name: methods, operators, the modules' functions, NumPy's."""
+    for x in (FLOAT, INT, BOOL):
+        for home in (Tensor, Operators, Movements):
+            for name, method in vars(home).items():
+                if isinstance(method, FunctionType) and _public(name):
+                    yield f"{x.dtype}.{name}", getattr(x, name)
+    for module in (t, nn):
+        for name, function in vars(module).items():
+            if isinstance(function, FunctionType) and _public(name) and function.__module__ == module.__name__:
+                yield name, function
+    yield "conv2d of an image", partial(nn.conv2d, IMAGE, FILTERS)
+    yield "max_pool2d of an image", partial(nn.max_pool2d, IMAGE)
+    yield "avg_pool2d of an image", partial(nn.avg_pool2d, IMAGE)
+    for function in (np.sum, np.reshape, np.transpose, np.squeeze, np.expand_dims, np.flip, np.pad, np.take, np.clip):
+        yield f"np.{function.__name__}", _of_a_tensor(function)
+    for ufunc in (np.add, np.power, np.matmul, np.greater):
+        yield f"np.{ufunc.__name__}", _of_a_tensor(ufunc)
+
+
+def _public(name: str) -> bool:
+    return name not in NOT_FOR_USERS and (name.startswith("__") or not name.startswith("_"))
+
+
+def _of_a_tensor(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda value: function(FLOAT, value)
+
+
+FUNCTIONS = dict(functions())
+
+
+def arity(function: Callable[..., Any]) -> tuple[int, int]:
+    """The least and the greatest number of values that it takes."""
+    given = inspect.signature(function).parameters.values()
+    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in given)
+    return least, sum(2 if each.kind is each.VAR_POSITIONAL else 1 for each in given)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.sampled_from(sorted(FUNCTIONS)), st.data())
+def test_lazy_tensors(name: str, data: st.DataObject) -> None:
+    least, most = arity(FUNCTIONS[name])
+    values = data.draw(st.lists(junk(), min_size=least, max_size=most))
+    result = tame(lambda: FUNCTIONS[name](*values))
+    if isinstance(result, Tensor):
+        assert all(size >= 0 for size in result.shape)
+
+
+KEYWORDS = (
+    "target", "dims", "constants", "rules", "exactness", "extractor", "cost_model", "budget", "threads", "verify",
+    "strict", "cache", "progress",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYWORDS), junk(), min_size=1, max_size=2))
+def test_keywords_of_optimize_and_compile(keywords: dict[str, Any]) -> None:
+    source = {
+        "uops": [
+            {"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M"]}},
+            {"id": "b", "uop": "NEG", "src": ["a"]},
+        ]
+    }
+    tame(lambda: optimize_and_compile(source, **keywords))
+
+
+@settings(max_examples=200, deadline=None)
+@given(junk())
+def test_sources(source: Any) -> None:
+    tame(lambda: optimize_and_compile(source, dims={"M": 2}, threads=1))
+
+
+@cache
+def program() -> Program:
+    return optimize_and_compile([FLOAT + 1, FLOAT * 2], threads=1)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data())
+def test_calls_of_a_program(data: st.DataObject) -> None:
+    x = np.zeros((2, 3), np.float32)
+    value, other = data.draw(junk()), data.draw(junk())
+    calls: dict[str, Callable[[], Any]] = {
+        "position": lambda: program()(value),
+        "name": lambda: program()(f=value),
+        "out": lambda: program()(x, out=value),
+        "outs": lambda: program()(x, out=(value, other)),
+        "profile": lambda: program().profile(x, repeats=value),
+        "random_inputs": lambda: program().random_inputs(value),
+        "verify": lambda: program().verify(seed=value),
+        "verify inputs": lambda: program().verify(value),
+        "dump": lambda: program().dump(value),
+    }
+    tame(calls[data.draw(st.sampled_from(sorted(calls)))])
+
+
+@pytest.mark.parametrize(
+    "path", [None, 3, "", "a\0b", "\ud800", object(), [], b"x", "/dev/null/x", "/tmp", np.zeros(2)]
+)
+def test_paths(path: Any) -> None:
+    for call in (eqsat.load, program().save):
+        assert isinstance(tame(lambda call=call: call(path)), EqsatError)

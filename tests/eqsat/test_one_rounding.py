@@ -1,0 +1,80 @@
+"""Covers that compute one sum several times round its products in all of them or in none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqsat import tensor as t
+from eqsat.assemble import assemble
+from eqsat.cover import EXTRACTORS, Column, Problem, pareto
+from eqsat.extract import extract, random_cover
+from eqsat.kernel_tree import Forest
+from eqsat.one_rounding import Roundings, consistent
+from eqsat.tensor import Tensor
+from eqsat.tensor_to_tiny import tensor_to_tiny
+from ir.tiny_playback import playback
+from tests.support.approximate import ApproximatePricer, saturated
+from tests.support.module_playback import play_module
+
+SIZE = 16
+
+
+def scores() -> Tensor:
+    """q·kᵀ with products rounded to fp16, summed in fp32."""
+    q, k = t.input("q", (SIZE, SIZE), "fp16"), t.input("k", (SIZE, SIZE), "fp16")
+    return (q.reshape(SIZE, 1, SIZE) * k.reshape(1, SIZE, SIZE)).sum(2, dtype="fp32")
+
+
+def softmax() -> Tensor:
+    s = scores()
+    p = (s - s.max(1, keepdims=True)).exp()
+    return p / p.sum(1, keepdims=True)
+
+
+def transposed_softmax() -> Tensor:
+    """The scores are read at two views of them."""
+    s = scores()
+    p = (s.permute(1, 0) - s.max(1)).exp()
+    return p / p.sum(0, keepdims=True)
+
+
+@pytest.mark.parametrize("build", [softmax, transposed_softmax])
+def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
+    """Scores near 2e4: any cover gives what rounded products give, or what exact ones give, never a mixture."""
+    graph, view = saturated(tensor_to_tiny(build())[0])
+    rng = np.random.default_rng(0)
+    inputs = {name: (60 * rng.standard_normal((SIZE, SIZE))).astype(np.float16) for name in graph.inputs}
+    references = [playback(graph, inputs, wide=wide)[0].astype(np.float64) for wide in (False, True)]
+    roundings, seen = Roundings(view, Forest(view).type_of), set()
+    for seed in range(30):
+        cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
+        marks = {mark for kernel in cover.kernels for mark in roundings.marks(kernel.tree)}
+        assert len(marks) <= 1
+        seen |= marks
+        (result,) = play_module(assemble(cover, view, graph).module, inputs)
+        assert min(np.abs(result - reference).max() for reference in references) < 1e-2
+    assert len(seen) == 2, "both roundings occur, each in covers of its own"
+    for extractor in EXTRACTORS:
+        cover = extract(view, graph.outputs, ApproximatePricer(), extractor=extractor)
+        assert len({mark for kernel in cover.kernels for mark in roundings.marks(kernel.tree)}) == 1
+
+
+def test_the_dearer_rounding_is_given_up() -> None:
+    """Two roots, each cheaper with another rounding of value 7: together they take the cheaper of the two."""
+    columns = (Column(0, (), 1.0), Column(0, (), 2.0), Column(1, (), 5.0), Column(1, (), 3.0))
+    marks = ([(7, True)], [(7, False)], [(7, True)], [(7, False)])
+    problem = Problem(columns, (0, 1))
+    assert sorted(pareto(problem) or ()) == [0, 3]
+    assert sorted(consistent(problem, pareto, marks.__getitem__) or ()) == [1, 3]
+
+
+def test_where_there_is_no_choice_the_cover_stands() -> None:
+    columns = (Column(0, (), 1.0), Column(1, (), 3.0))
+    marks = ([(7, True)], [(7, False)])
+    problem = Problem(columns, (0, 1))
+    assert sorted(consistent(problem, pareto, marks.__getitem__) or ()) == [0, 1]
+    assert consistent(Problem(columns, (0, 2)), pareto, marks.__getitem__) is None
