@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True):
     alternatives: int = 6
     constants: int = 2
     candidates: int = 12
-    reductions: int = 2
+    reductions: int = 4
     combinations: int = 144
 
 
@@ -168,7 +168,7 @@ class Enumeration:
     def _fits(self, tree: Tree) -> bool:
         several = len(tree.accumulators) > 1
         contracts = several and any(each.node.ctor == "Contract" for each in tree.accumulators)
-        return not contracts and len(tree.accumulators) <= max(1, self.limits.reductions)
+        return not contracts and not tree.captured and len(tree.accumulators) <= max(1, self.limits.reductions)
 
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every

@@ -37,9 +37,14 @@ class Tree:
     flops    operations of this tree, shared values once
     ops      how many values it computes, shared ones once
     accumulators  the accumulators below, each once
+    finished the axes of its domain at which it reads values that are finished on chip
+    captured whether an accumulator would have such a value finished anew for each of its terms
     """
 
-    __slots__ = ("accumulators", "axes", "flops", "kids", "node", "ops", "own", "rank", "reads", "serial")
+    __slots__ = (
+        *("accumulators", "axes", "captured", "finished", "flops"),
+        *("kids", "node", "ops", "own", "rank", "reads", "serial"),
+    )
 
     def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int) -> None:
         self.node, self.kids, self.serial = node, kids, serial
@@ -49,6 +54,8 @@ class Tree:
         self.own: int | None = None
         self.flops = self.ops = 0
         self.accumulators: frozenset[Tree] = frozenset()
+        self.finished: frozenset[int] = frozenset()
+        self.captured = False
 
     def __repr__(self) -> str:
         return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *texts_of(self.node))))})"
@@ -89,6 +96,8 @@ class Forest:
         match tree.node.ctor:
             case "Load":
                 self._read(tree, int(tree.node.args[0]), parse_map(str(tree.node.args[1])))
+            case "At":
+                self._finish(tree, parse_map(str(tree.node.args[2])))
             case "Gather":
                 buffer, view = int(tree.node.args[0]), parse_map(str(tree.node.args[1]))
                 self._place(tree, view)
@@ -99,6 +108,7 @@ class Forest:
             case "Reduce" | "Contract":
                 self._reduce(tree)
             case "Scan":
+                tree.captured |= int(tree.node.args[2]) in tree.finished
                 self._work(tree, "scan", str(tree.node.args[0]), tree.axes)
             case "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
                 self._work(tree, "ewise", str(tree.node.args[0]), tree.axes)
@@ -110,6 +120,7 @@ class Forest:
         if len(tree.kids) == 1:
             (kid,) = tree.kids
             tree.reads, tree.axes, tree.rank, tree.accumulators = kid.reads, kid.axes, kid.rank, kid.accumulators
+            tree.finished, tree.captured = kid.finished, kid.captured
             return
         reads: dict[int, int] = {}
         axes: dict[int, int] = {}
@@ -119,6 +130,8 @@ class Forest:
             axes.update(kid.axes)
             tree.rank = kid.rank if tree.rank is None else tree.rank
             tree.accumulators |= kid.accumulators
+            tree.finished |= kid.finished
+            tree.captured |= kid.captured
         tree.reads, tree.axes = reads, axes
 
     def _work_of(self, tree: Tree) -> Work:
@@ -136,6 +149,12 @@ class Forest:
         tree.axes = {**tree.axes, **{axis: view.sizes[axis] for axis in used_axes(view)}}
         tree.rank = len(view.sizes)
 
+    def _finish(self, tree: Tree, view: AxisMap) -> None:
+        """What is finished on chip has a domain of its own."""
+        tree.axes = {}
+        self._place(tree, view)
+        tree.finished = frozenset(tree.axes)
+
     def _read(self, tree: Tree, buffer: int, view: AxisMap) -> None:
         self._place(tree, view)
         if view.fill is None:
@@ -146,6 +165,7 @@ class Forest:
         sizes = parse_sizes(str(tree.node.args[1 if contraction else 2]))
         outer = None if tree.rank is None else tree.rank - len(sizes)
         kept = {axis: size for axis, size in tree.axes.items() if outer is not None and axis < outer}
+        tree.captured |= any(outer is not None and axis >= outer for axis in tree.finished)
         domain = {**kept, **{-1 - k: size for k, size in enumerate(sizes)}}
         self._work(tree, "contraction" if contraction else "reduce", "sum", domain)
         tree.axes, tree.rank = kept, outer

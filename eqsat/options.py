@@ -26,7 +26,7 @@ class Budget(msgspec.Struct, frozen=True):
     """Limits of saturation.
 
     nodes       e-nodes in all (None: 120,000, or 60 a uop where that is more); a phase leaves some to those after it
-    iterations  per phase
+    iterations  per phase (None: 200, or 4 a uop where that is more)
     copies      maps at which one producer is computed again inside its readers; beyond, it is stored and read
     seconds     of wall clock (None: no limit)
 
@@ -35,13 +35,17 @@ class Budget(msgspec.Struct, frozen=True):
     """
 
     nodes: int | None = None
-    iterations: int = 200
+    iterations: int | None = None
     copies: int = 16
     seconds: float | None = None
 
     def nodes_for(self, uops: int) -> int:
         """The limit for a graph of so many uops."""
         return max(120_000, 60 * uops) if self.nodes is None else self.nodes
+
+    def iterations_for(self, uops: int) -> int:
+        """The limit of each phase for a graph of so many uops."""
+        return max(200, 4 * uops) if self.iterations is None else self.iterations
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ def checked_options(
     Raises:
         EqsatError: InvalidOption for an unknown family, level, extractor, cost model or budget; it lists what there is.
     """
-    from eqsat.cover import EXTRACTORS
+    from eqsat.extractors import EXTRACTORS
 
     known = {name: name for name in EXTRACTORS}
     return Options(
@@ -143,7 +147,7 @@ def _checked_budget(budget: Budget | None) -> Budget:
     if not isinstance(budget, Budget):
         hint = "eqsat.options.Budget(nodes=…, iterations=…)"
         fail(Kind.INVALID_OPTION, STAGE, f"budget= cannot be {budget!r}", hint=hint)
-    counts = {"nodes": budget.nodes or 0, "iterations": budget.iterations, "copies": budget.copies}
+    counts = {"nodes": budget.nodes or 0, "iterations": budget.iterations or 0, "copies": budget.copies}
     wrong = [name for name, count in counts.items() if not is_count(count)]
     seconds = budget.seconds
     if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):

@@ -24,6 +24,7 @@ from ir.tiny import Graph
 from rules import PHASES
 from rules import analyses as known
 from rules.primitives import PIECEWISE
+from rules.reachable import reachable
 
 STAGE = "saturate"
 
@@ -137,7 +138,7 @@ def saturate_terms(
     budget = budget or Budget()
     chosen = [rule for rule in rules if rule.exactness <= exactness]
     start = time.perf_counter()
-    egraph = EGraph(_program(chosen, phases))
+    egraph = EGraph(_program(chosen, phases, reachable(chosen, [term for _, term in terms])))
     indices = {name: index for index, (name, _) in enumerate(terms)}
     for name, term in terms:
         egraph.execute(load_text(indices[name], term, indices, known.PARTS))
@@ -150,7 +151,7 @@ def saturate_terms(
     nodes = budget.nodes_for(len(terms))
     shares = [nodes * (position + 2) // (len(schedule) + 1) for position in range(len(schedule))]
     stats = [
-        _run_phase(egraph, phase, _Limits(share, budget.iterations, deadline), matches)
+        _run_phase(egraph, phase, _Limits(share, budget.iterations_for(len(terms)), deadline), matches)
         for phase, share in zip(schedule, shares, strict=True)
     ]
     saturated = time.perf_counter()
@@ -171,15 +172,16 @@ def saturate_terms(
 
 def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> str:
     """The whole egglog program of a set of rules, for people."""
-    return "\n".join(_program(rules, phases))
+    return "\n".join(_program(rules, phases, rules))
 
 
-def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> list[str]:
+def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Sequence[Rule]) -> list[str]:
+    """The schedule of all rules, and the text of those that may fire."""
     families = list(dict.fromkeys(rule.family for rule in rules))
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
     lines += [clause_text(clause) for clause in known.CLAUSES]
-    lines += [rule_text(rule, _ruleset(rule.family), known.PARTS if _creates(rule) else ()) for rule in rules]
+    lines += [rule_text(rule, _ruleset(rule.family), known.PARTS if _creates(rule) else ()) for rule in live]
     lines += [
         f"(unstable-combined-ruleset {name} {' '.join(map(_ruleset, joined))})"
         for name, joined in _schedule(rules, phases)

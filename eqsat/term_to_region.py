@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from eqsat.kernel_tree import Tree, buffer_of, used_axes
 from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map, parse_map, project, support
+from ir.axis_map import AxisMap, axis_map, compose, parse_map, project, support
 from ir.dtype import dtype as dtype_of
 from ir.post_order import post_order
 from ir.region import Buffer, Let, Number, Op, Operand, OpKind, Region, Yield
-from ir.term_text import parse_number, parse_sizes
+from ir.term_text import parse_number, parse_sizes, parse_type
 
 Sizes = tuple[int, ...]
 _Place = tuple[Tree, Sizes]
@@ -104,15 +104,15 @@ class _Builder:
         return self._done[root]
 
     def _below(self, place: _Place) -> list[_Place]:
-        """The operands that are lets of their own."""
+        """The operands that are lets of their own, each where it is computed."""
         step = self._step(*place)
         bare = map(_bare, step.operands)
-        return [(each, step.domain) for each in bare if each.node.ctor not in ("Load", "Imm")]
+        return [_home(each, step.domain) for each in bare if each.node.ctor not in ("Load", "Imm")]
 
     def _step(self, tree: Tree, domain: Sizes) -> _Step:
         args, kids = tree.node.args, tree.kids
         match tree.node.ctor:
-            case "Load" | "Imm":
+            case "Load" | "Imm" | "At":
                 return _Step("copy", "copy", self._dtype(tree), (tree,), domain)
             case "Index":
                 return _Step("index", "index", str(args[0]), (), domain)
@@ -169,6 +169,8 @@ class _Builder:
             return ()
         if tree.node.ctor == "Load":
             return used_axes(parse_map(str(tree.node.args[1])))
+        if tree.node.ctor == "At":
+            return used_axes(self._at(tree).map)
         return self._done[tree, domain].axes
 
     def _index(self, tree: Tree, step: _Step) -> _Value:
@@ -203,10 +205,22 @@ class _Builder:
             if view.fill is not None:
                 return Number(_json_number(view.fill, self._dtype(tree)), self._dtype(tree))
             return Operand(self._input(int(tree.node.args[0])).name, _projected(view, order))
+        if tree.node.ctor == "At":
+            found = self._at(tree)
+            return Operand(found.value, _projected(found.map, order))
         value = self._done[tree, domain]
         return Operand(value.name, _selection(tuple(domain[each] for each in order), order, value.axes))
 
+    def _at(self, tree: Tree) -> Operand:
+        """Where a value that is finished on chip is read."""
+        value, shape = _home(tree, ())
+        done = self._done[value, shape]
+        taking = _selection(shape, tuple(range(len(shape))), done.axes)
+        return Operand(done.name, compose(taking, parse_map(str(tree.node.args[2]))))
+
     def _dtype(self, tree: Tree) -> str:
+        if tree.node.ctor == "At":
+            return parse_type(str(tree.node.args[1])).dtype.name
         buffer = buffer_of(tree.node)
         return str(tree.node.args[0]) if buffer is None else self._input_of(buffer).memref.dtype
 
@@ -231,6 +245,14 @@ def _bare(tree: Tree) -> Tree:
     while tree.node.ctor in ("Pure", "Fin"):
         (tree,) = tree.kids
     return tree
+
+
+def _home(tree: Tree, domain: Sizes) -> _Place:
+    """Where an operand of an op over `domain` is computed: there, or over its own domain if it is finished on chip."""
+    if tree.node.ctor != "At":
+        return tree, domain
+    (value,) = tree.kids
+    return _bare(value), parse_type(str(tree.node.args[1])).shape
 
 
 def _projected(view: AxisMap, order: tuple[int, ...]) -> AxisMap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ir.axis_expr import AxisExpr, weighted_sum
+from ir.axis_expr import AxisExpr, axis, box_of, weighted_sum
 from ir.axis_map import AxisMap
 from ir.axis_moves import row_major
 
@@ -64,3 +64,33 @@ def _tells(expr: AxisExpr, unknown: set[int], box: Sequence[tuple[int, int]]) ->
 def offset(view: AxisMap, shape: Sequence[int]) -> AxisExpr:
     """The row-major offset, in elements, of what is read in an operand of this shape (where no guard fails)."""
     return weighted_sum(0, zip(view.exprs, row_major(shape), strict=True))
+
+
+def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of the domain that a map picks, one per coordinate over the whole of `sizes`; axes of size 1 are
+    left out. None when it does anything else."""
+    if view.guards:
+        return None
+    if view.is_empty or 0 in sizes:
+        return _picked_empty(view.sizes, sizes)
+    box, picked = box_of(view.sizes), []
+    for coordinate, size in zip(view.exprs, sizes, strict=True):
+        if size == 1:
+            continue
+        position = next((k for k in coordinate.axes if coordinate == axis(k, box)), None)
+        if position is None or view.sizes[position] != size or position in picked:
+            return None
+        picked.append(position)
+    return tuple(picked)
+
+
+def _picked_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Maps of empty domains say nothing: each size is taken from the first outer axis left that has it."""
+    picked: list[int] = []
+    for size in sizes:
+        if size != 1:
+            position = next((k for k, other in enumerate(outer) if other == size and k not in picked), None)
+            if position is None:
+                return None
+            picked.append(position)
+    return tuple(picked)

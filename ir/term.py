@@ -107,12 +107,14 @@ class Analysis:
     """A property of classes, derived bottom-up: a fact that holds or not, or (`valued`) a text per class.
 
     Two different texts for one class are a contradiction and stop the engine: unsound rules show there.
+    A fact that `steers` is about what is worth doing and not about values: rules are checked as if it always held.
     """
 
     name: str
     over: Sort
     valued: bool
     doc: str
+    steers: bool = True
 
     def __call__(self, term: Term) -> Fact:
         return Fact(self, term)
@@ -219,6 +221,12 @@ Gather = Ctor(
 PUn = Ctor("PUn", (("op", _S), ("dtype", _S), ("x", _P)), _P, "a unary op; dtype is the result's")
 PBin = Ctor("PBin", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P)), _P, "a binary op")
 PTern = Ctor("PTern", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P), ("z", _P)), _P, "a ternary op")
+At = Ctor(
+    "At",
+    (("value", _E), ("type", _S), ("map", _S)),
+    _P,
+    "a value of this type, finished inside the kernel before it is read at map(index)",
+)
 PView = Ctor("PView", (("x", _P), ("map", _S)), _P, "x at map(index)")
 
 Reduce = Ctor("Reduce", (("op", _S), ("dtype", _S), ("sizes", _S), ("x", _P)), _A, "x reduced over its last axes")
@@ -238,7 +246,7 @@ CTORS: Mapping[str, Ctor] = {
     ctor.name: ctor
     for ctor in (
         *(Input, Store),
-        *(Load, Imm, Index, Gather, PUn, PBin, PTern, PView),
+        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView),
         *(Reduce, Contract, Scan),
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )

@@ -101,6 +101,10 @@ def _view(value: Array, view: str, wide: bool) -> Array:
     return apply(parse_map(view), value)
 
 
+def _at(value: Array, type_: str, view: str, wide: bool) -> Array:
+    return apply(parse_map(view), value)
+
+
 def _elementwise(op: str, element: str, *operands: Array, wide: bool) -> Array:
     out = TensorType.of(element, operands[0].shape)
     return np.asarray(UOPS[op.upper()].apply(operands, {"to": element}, out, wide))
@@ -144,6 +148,7 @@ _MEANINGS: Mapping[str, Callable[..., Array]] = MappingProxyType(
         "PUn": _elementwise,
         "PBin": _elementwise,
         "PTern": _elementwise,
+        "At": _at,
         "PView": _view,
         "Reduce": _reduce,
         "Contract": _contract,

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from ir.diagnostics import Kind, fail
 from ir.rule import Exactness, Rule
-from rules import broadcast, casts, contraction, fusion, movement
+from rules import broadcast, casts, contraction, fusion, movement, rows
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {
-    module.FAMILY: module.RULES for module in (movement, casts, broadcast, contraction, fusion)
+    module.FAMILY: module.RULES for module in (movement, casts, broadcast, contraction, fusion, rows)
 }
 """Every family by name."""
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in family)
 
-PHASES: tuple[tuple[str, ...], ...] = (("movement", "casts", "broadcast"), ("contraction",), ("fusion",))
+PHASES: tuple[tuple[str, ...], ...] = (("movement", "casts", "broadcast"), ("contraction",), ("fusion", "rows"))
 """The families that join at each phase; those of the phases before stay. Any other family joins the last."""
 
 

@@ -11,6 +11,7 @@ from ir.rule import Clause, Condition, pattern_variables
 from ir.term import (
     Analysis,
     App,
+    At,
     Contract,
     EBin,
     ETern,
@@ -34,10 +35,10 @@ from ir.term import (
 )
 from rules.primitives import element_of, non_expanding
 
-BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements")
-ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value")
-AccDtype = Analysis("AccDtype", Sort.ACC, True, "the dtype of a finished accumulator")
-EpiDtype = Analysis("EpiDtype", Sort.EPI, True, "the dtype of a value")
+BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements", steers=False)
+ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value", steers=False)
+AccDtype = Analysis("AccDtype", Sort.ACC, True, "the dtype of a finished accumulator", steers=False)
+EpiDtype = Analysis("EpiDtype", Sort.EPI, True, "the dtype of a value", steers=False)
 Varies = Analysis("Varies", Sort.PRO, False, "some form of it is no number: it reads a buffer or an index")
 HasFin = Analysis("HasFin", Sort.EPI, False, "some form of it holds a finished accumulator")
 CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: some form of it reads what HasFin can give")
@@ -47,11 +48,12 @@ Inlined = Analysis("Inlined", Sort.BUF, False, "it may be computed again where i
 Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
 Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of that")
 OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "the same for values at the output index")
+Statistic = Analysis("Statistic", Sort.EPI, False, "it is computed from finished reductions, at their own index")
 Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
-    *(Output, Computed, Inlined, Wanted, Own, OwnEpi, Held),
+    *(Output, Computed, Inlined, Wanted, Own, OwnEpi, Statistic, Held),
 )
 PARTS = (Own, OwnEpi)
 """They hold for the ops below a value that is loaded, or built by a rule that moves no view."""
@@ -78,6 +80,7 @@ CLAUSES = (
     Clause(ProDtype(PBin(o, d, p, q)), value=d),
     Clause(ProDtype(PTern(o, d, p, q, r)), value=d),
     Clause(ProDtype(PView(p, m)), value=ProDtype(p)),
+    Clause(ProDtype(At(e, t, m)), value=EpiDtype(e)),
     Clause(AccDtype(Reduce(o, d, k, p)), value=d),
     Clause(AccDtype(Contract(d, k, p, q)), value=d),
     Clause(AccDtype(Scan(o, d, axis, p)), value=d),
@@ -90,6 +93,7 @@ CLAUSES = (
     _holds(Varies, Load(b, m)),
     _holds(Varies, Index(d, m)),
     _holds(Varies, Gather(b, m, axis, p)),
+    _holds(Varies, At(e, t, m)),
     _holds(Varies, PUn(o, d, p), Varies(p)),
     _holds(Varies, PBin(o, d, p, q), Varies(p)),
     _holds(Varies, PBin(o, d, p, q), Varies(q)),
@@ -115,6 +119,7 @@ CLAUSES = (
     Clause(Wanted(e), (Computed(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), (Output(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), pattern=Gather(Store(e, t), m, axis, p)),
+    Clause(Wanted(e), pattern=At(e, t, m)),
     Clause(Wanted(e), pattern=EUn(o, d, e)),
     Clause(Wanted(e), pattern=EBin(o, d, e, f)),
     Clause(Wanted(f), pattern=EBin(o, d, e, f)),
@@ -124,6 +129,10 @@ CLAUSES = (
     Clause(Own(p), (Computed(_stored), Inlined(_stored)), pattern=_stored),
     Clause(OwnEpi(e), (Computed(Store(e, t)), Inlined(Store(e, t))), pattern=Store(e, t)),
     _holds(OwnEpi, Pure(p), Own(p)),
+    _holds(Statistic, Fin(Reduce(o, d, k, p))),
+    _holds(Statistic, EUn(o, d, e), Statistic(e)),
+    _holds(Statistic, EBin(o, d, e, f), Statistic(e)),
+    _holds(Statistic, EBin(o, d, e, f), Statistic(f)),
     Clause(Held(p), (Wanted(Pure(p)),), pattern=Pure(p)),
     Clause(Held(p), (Wanted(Fin(Reduce(o, d, k, p))),), pattern=Fin(Reduce(o, d, k, p))),
     Clause(Held(p), (Wanted(Fin(Contract(d, k, p, q))),), pattern=Fin(Contract(d, k, p, q))),

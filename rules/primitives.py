@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ir import axis_map
-from ir.axis_facts import is_injective
+from ir.axis_facts import is_injective, picked_axes
 from ir.axis_guard import Guard, canonical_fill
 from ir.axis_map import parse_map
 from ir.dtype import dtype, promote
@@ -69,6 +69,15 @@ def unguarded(view: str) -> str:
 def non_expanding(view: str) -> str:
     """No element is read twice, so that what is inlined through it is not computed twice."""
     return _yes(is_injective(parse_map(view)))
+
+
+@Primitive
+def broadcasts(view: str, type_: str) -> str:
+    """`view` reads whole axes of a value of this type, and has others along which it repeats."""
+    map_, shape = parse_map(view), parse_type(type_).shape
+    picked = picked_axes(map_, shape)
+    repeated = [axis for axis, size in enumerate(map_.sizes) if size > 1 and axis not in (picked or ())]
+    return _yes(picked is not None and bool(repeated))
 
 
 @Primitive

@@ -22,7 +22,6 @@ from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.lane_values import converted
 from codegen.lower.lower_split import partial_phase
 from codegen.lower.lower_value import Evaluator
-from codegen.lower.squares import Square, read_from, turned_copy, turned_reads
 from codegen.plan.nest_choices import Loop, check_nest_plan, is_split, nest_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.region_text import region_text
@@ -67,7 +66,6 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         variables=tuple(writer.variables),
         phases=tuple(phases),
         shared=tuple(writer.shared),
-        private=tuple(writer.private),
         comment=_comment(region, plan),
     )
 
@@ -152,42 +150,12 @@ class _Outputs:
         if loop.extent == 1:
             self._loops(rest, _placed(several, loop, AxisExpr()), origins, block)
             return
-        start = 0
-        if loop.turned and block.lane_axis is not None and block.lane_axis.count is None:
-            start = self._squares(loop, several, origins, block)
-        if start == loop.extent:
-            return
-        variable = self.writer.variable(loop.name, start, loop.extent - 1)
+        variable = self.writer.variable(loop.name, 0, loop.extent - 1)
         origin = origins.get(loop, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
         self._loops(rest, _placed(several, loop, self.writer.axis(variable)), origins, body)
-        begin = AxisExpr(start) if start else origin
         limit = None if loop.extent % loop.tile == 0 else loop.extent
-        block.loop(body, variable, begin, origin.shift(loop.tile), 1, limit)
-
-    def _squares(self, loop: Loop, several: Several, origins: dict[Loop, AxisExpr], block: Block) -> int:
-        """The whole squares along the innermost loop; where they end."""
-        lanes, (places,) = self.writer.lanes, several
-        lane_loop = next(each for each in self.nest if each.vector)
-        whole = loop.extent - loop.extent % lanes
-        reads = self.ev.loops.turned(lane_loop.group.axes[-1], loop.group.axes[-1])
-        if not whole or not reads:
-            return 0
-        corner = self.writer.variable(loop.name, 0, whole - lanes)
-        body = block.inner({corner})
-        at = self.writer.axis(corner)
-        square = Square(self.ev, reads, at, lambda here: self._coordinates([*places, _Place(loop, here)]))
-        if not turned_copy(square, body):
-            scratch = turned_reads(square, body)
-            variable = self.writer.variable(loop.name, 0, whole - 1)
-            row = body.inner({variable})
-            here = self.writer.axis(variable)
-            read_from(square, scratch, row, here)
-            self._points(_placed(several, loop, here), row)
-            body.loop(row, variable, at, at.shift(lanes))
-        origin = origins.get(loop, AxisExpr())
-        block.loop(body, corner, origin, origin.shift(loop.tile), lanes, whole)
-        return whole
+        block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
 
     # --- vectors ---
 

@@ -159,10 +159,6 @@ class Evaluator:
         strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
         return weighted_sum(0, zip(point, strides, strict=True))
 
-    def hold(self, buffer: str, offset: AxisExpr, block: Block, value: Value) -> None:
-        """From here on, `block` takes `value` for the element of `buffer` at `offset`, and does not load it."""
-        block.memo[("load", buffer, offset, ())] = block.let(buffer, value)
-
     def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
         offset = self.offset(buffer, point)
         elements = int(np.prod(self.buffers[buffer].memref.shape, dtype=np.int64))

@@ -34,7 +34,7 @@ _STREAMED = 1 << 18
 _REGISTERS = {"avx512": 32}
 _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
-_UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
+_UNIT_PACK, _LANE_PACK, _STORE, _EPILOGUE = 5.0, 1.5, 3.0, 1.5
 _CANDIDATES = 20
 
 
@@ -272,7 +272,7 @@ def _side_cycles(view: Contraction, blocks: Blocks, target: Target) -> float:
         cycles += elements * again * _pack_cycles(view, side, lanes)
     stores = view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
     blocks_k = -(-view.depth // blocks.bk) if blocks.bk else 1
-    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) * (1 + 0.5 * len(epilogue_of(view)))
+    each = (1.0 if view.n > 1 and _turned(view) else _STORE / lanes) + _EPILOGUE / lanes * len(epilogue_of(view))
     return cycles + stores * (each + (blocks_k - 1) * _STORE / lanes)
 
 

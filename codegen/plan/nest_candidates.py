@@ -42,10 +42,6 @@ _CARRY_CYCLES = 4.0
 """Cycles per term that lanes hand on one after another: the latency of an addition."""
 _DOUBLING_CYCLES = 12.0
 """Cycles per vector of a scan along lanes, by doubling."""
-_TURN_CYCLES = 0.5
-"""Cycles per element read in squares of lanes × lanes."""
-_TURNED_ROWS = 32
-"""Squares along the inner loop before the next lanes: the lines that their rows end in are still in the cache."""
 _LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
@@ -129,7 +125,6 @@ def _plans(space: _Space) -> Iterator[Plan]:
             yield _along_outputs(space, lane, space.threads)
             if len(space.groups) > 1 and not space.scans:
                 yield _around_outputs(space, lane)
-            yield from _turned(space, lane)
             if space.splits(space.lanes):
                 yield _split(space, _along_outputs(space, lane, False))
     if len(space.scans) == 1:
@@ -180,23 +175,6 @@ def _around_outputs(space: _Space, lane: int) -> Plan:
     return nest.plan(space)
 
 
-def _turned(space: _Space, lane: int) -> Iterator[Plan]:
-    """Lanes along loop `lane`, whose neighbours are apart in what is read along the innermost loop: in squares."""
-    if space.reductions or space.scans or space.extent(lane) < space.lanes:
-        return
-    for along in range(len(space.groups)):
-        if along == lane or space.extent(along) < space.lanes:
-            continue
-        if space.loops.turned(space.groups[lane][-1], space.groups[along][-1]):
-            others = [number for number in range(len(space.groups)) if number not in (lane, along)]
-            vectorize = Vectorize(_name(space.groups[lane]), space.lanes)
-            nest = _Nest.of(space, [*others, lane, along], vectorize, _name(space.groups[along]))
-            nest.tiles[-1] = min(_TURNED_ROWS * space.lanes, nest.extents[-1])
-            if space.threads:
-                nest.spread(range(len(space.groups)))
-            yield nest.plan(space)
-
-
 def _along_scan(space: _Space, scan: int) -> Plan:
     """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
     nest = _Nest.of(space, range(len(space.groups)), Vectorize(_name(space.groups[scan]), space.lanes))
@@ -221,21 +199,20 @@ class _Nest:
     extents: Sequence[int]
     scans: frozenset[int]
     vectorize: Vectorize
-    turned: str
     tiles: list[int]
     bound: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, turned: str = "") -> _Nest:
-        """The loops `order` of a space, each of one block; squares are turned along `turned`."""
+    def of(space: _Space, order: Sequence[int], vectorize: Vectorize) -> _Nest:
+        """The loops `order` of a space, each of one block."""
         names = [_name(space.groups[number]) for number in order]
         extents = [space.extent(number) for number in order]
         scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
-        return _Nest(names, extents, scans, vectorize, turned, list(extents))
+        return _Nest(names, extents, scans, vectorize, list(extents))
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
-        return self.vectorize.width if self.names[position] in (self.vectorize.axis, self.turned) else 1
+        return self.vectorize.width if self.names[position] == self.vectorize.axis else 1
 
     def spread(self, order: Iterable[int]) -> None:
         """Binds loops to threads, in `order`, until there are tasks enough."""
@@ -264,7 +241,6 @@ class _Nest:
             vectorize=self.vectorize,
             predicate_tail=tail_axes(steps),
             ordered=space.loops.ordered,
-            layout_hints={"turn": self.turned} if self.turned else {},
         )
 
 
@@ -312,11 +288,9 @@ def _moves(space: _Space, plan: Plan) -> float:
     if 0 in shape:
         return 0.0
     along = plan.vectorize.axis if plan.vectorize else ""
-    turned = _turned_views(loops, plan)
     total = 0.0
     for each in loops.views(loops.scope, shape):
-        cycles = _TURN_CYCLES if each in turned else _per_point(each, along, len(shape), space.lanes)
-        total += _times(each, plan) * cycles
+        total += _times(each, plan) * _per_point(each, along, len(shape), space.lanes)
     if along == TERMS:
         for let in loops.region.body:
             if let.op.kind == "reduce":
@@ -327,13 +301,6 @@ def _moves(space: _Space, plan: Plan) -> float:
         one_by_one = any(loops.in_order(let.name) for let in loops.region.body if let.op.kind == "scan")
         total += math.prod(shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / space.lanes)
     return total
-
-
-def _turned_views(loops: RegionLoops, plan: Plan) -> list[View]:
-    """What the plan reads in squares."""
-    if "turn" not in plan.layout_hints or plan.vectorize is None:
-        return []
-    return loops.turned(loop_axes(plan.vectorize.axis)[-1], loop_axes(str(plan.layout_hints["turn"]))[-1])
 
 
 def _times(view: View, plan: Plan) -> int:

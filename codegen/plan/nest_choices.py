@@ -7,8 +7,6 @@ bind         {"i0.o": "thread"}    the blocks of this loop are tasks
 vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
              "r0" means that lanes run along the reduced axes and outputs are written one by one
 layout_hints {"stream": true}      stores bypass the caches
-             {"turn": "i1"}        what lies along this loop, the innermost, is read along it in squares of lanes ×
-                                   lanes, and turned to the lanes of the loop around it
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from codegen.plan.plan_check import Choices, check_choices, runs_parallel
 from codegen.plan.region_loops import Group, RegionLoops
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
-from ir.plan import Plan, Vectorize
+from ir.plan import Plan
 from ir.target import LANES
 
 STAGE = "nest_choices"
@@ -30,14 +28,13 @@ TERMS = "r0"
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the nest. `width` elements are one step where `vector`, and the side of a square where `turned`."""
+    """One loop of the nest. `width` elements are one step where `vector`."""
 
     group: Group
     tile: int
     bound: bool = False
     vector: bool = False
     width: int = 1
-    turned: bool = False
 
     @property
     def name(self) -> str:
@@ -61,11 +58,7 @@ def check_nest_plan(plan: Plan) -> None:
     """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest cannot do."""
     loops = loop_names(plan)
     pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
-    hints = {"stream": (True, False), "turn": loops[-1:]}
-    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, hints, pieces), STAGE)
-    if "turn" in plan.layout_hints and plan.vectorize != Vectorize(" ".join(loops[-2:-1]), LANES[plan.arch]):
-        message = "squares are turned to the lanes of one register along the loop around the innermost one"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=str(plan.layout_hints["turn"]), nest=loops)
+    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces), STAGE)
     if plan.warp_tile or plan.cache or plan.epilogue:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no warp_tile, cache or epilogue", hint="leave them empty")
     if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
@@ -105,13 +98,12 @@ def nest_of(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loo
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")
         vector = plan.vectorize is not None and plan.vectorize.axis == name
-        turned = plan.layout_hints.get("turn") == name
-        width = plan.vectorize.width if vector and plan.vectorize else LANES[plan.arch] if turned else 1
+        width = plan.vectorize.width if vector and plan.vectorize else 1
         bound = runs_parallel(plan, f"{name}.o")
         if bound and not {f"i{axis}" for axis in axes} <= set(loops.core.parallel_axes):
             message = f"a scan carries its value along {name}: threads can not share it"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
-        loop = Loop(group, max(1, min(tile, group.extent)), bound, vector, width, turned)
+        loop = Loop(group, max(1, min(tile, group.extent)), bound, vector, width)
         _check_width(loop, LANES[plan.arch])
         found.append(loop)
     check_tails([loop.steps for loop in found], plan.predicate_tail, STAGE, loops.region.name)
@@ -129,7 +121,7 @@ def _check_width(loop: Loop, lanes: int) -> None:
             f"{loop.width} elements are neither whole registers of {lanes} lanes nor fewer lanes than one has",
             at=loop.name,
         )
-    if loop.blocks > 1 and loop.tile % loop.width:
+    if loop.vector and loop.blocks > 1 and loop.tile % loop.width:
         fail(
             Kind.ALIGNMENT_MISMATCH,
             STAGE,

@@ -42,10 +42,9 @@ class Group:
 
 @dataclass(frozen=True)
 class View:
-    """An access in terms of a scope's axes, then those of the loops inside: `map` to `buffer` of `shape`, with the
+    """An access in terms of a scope's axes, then those of the loops inside: `map` to a buffer of `shape`, with the
     stride per axis. `indirect`: a gather, whose data-dependent coordinate counts as 0. `stored`: a write."""
 
-    buffer: str
     map: AxisMap
     shape: Shape
     strides: tuple[Stride, ...]
@@ -108,7 +107,7 @@ class RegionLoops:
         for each in self.core.accesses:
             if each.scope == scope and each.map.sizes == shape:
                 indirect, stored = each.indirect is not None, each.input < 0
-                yield View(each.buffer, each.map, shapes[each.buffer], each.strides, indirect, stored)
+                yield View(each.map, shapes[each.buffer], each.strides, indirect, stored)
         for site in self.core.sites:
             if site.scope == scope and site.map.sizes == shape and site.value in self.core.scopes:
                 op = self.ops[site.value]
@@ -116,21 +115,7 @@ class RegionLoops:
                 for inner in self.views(site.value, op.domain):
                     composed = compose(inner.map, lift(site.map, inner.map.sizes[kept:]))
                     strides = strides_of(composed, inner.shape)
-                    yield View(inner.buffer, composed, inner.shape, strides, inner.indirect, inner.stored)
-
-    def turned(self, lane: int, along: int) -> list[View]:
-        """The reads for outputs whose neighbours are apart along the output axis `lane` and beside each other along
-        `along`: squares of them can be read along the one and turned to lie along the other."""
-        dtypes = {each.name: each.memref.dtype for each in self.region.inputs}
-        return [
-            each
-            for each in self.views(self.scope, self.shape)
-            if not (each.stored or each.indirect or each.map.guards)
-            and each.map.sizes == self.shape
-            and DTYPES[dtypes[each.buffer]].bytes >= 4
-            and each.strides[lane].step not in (None, 0, 1)
-            and each.strides[along].step == 1
-        ]
+                    yield View(composed, inner.shape, strides, inner.indirect, inner.stored)
 
     def lane_score(self, scope: str, shape: Shape, axis: int) -> float:
         """How well lanes run along an axis: +1 for each access to neighbours, -1 for each lane by lane, by how often

@@ -12,9 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
-from ir.axis_expr import axis as axis_expr
-from ir.axis_expr import box_of
-from ir.axis_facts import is_injective
+from ir.axis_facts import is_injective, picked_axes
 from ir.axis_map import AxisMap
 from ir.diagnostics import Kind
 from ir.indexbook import MOST_PIECES
@@ -65,24 +63,6 @@ def reason_against(each: Candidate) -> tuple[Kind | None, str]:
     return next(((kind, reason) for kind, rule in rules for reason in rule(each)), (None, ""))
 
 
-def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes of the domain that a map picks, one per coordinate over the whole of `sizes`; axes of size 1 are
-    left out. None when it does anything else."""
-    if view.guards:
-        return None
-    if view.is_empty or 0 in sizes:
-        return _picked_empty(view.sizes, sizes)
-    box, picked = box_of(view.sizes), []
-    for coordinate, size in zip(view.exprs, sizes, strict=True):
-        if size == 1:
-            continue
-        position = next((k for k in coordinate.axes if coordinate == axis_expr(k, box)), None)
-        if position is None or view.sizes[position] != size or position in picked:
-            return None
-        picked.append(position)
-    return tuple(picked)
-
-
 def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
     """The output axes (of more than one point) on which an accumulator of these sizes, read at `view`, depends:
     those it picks, or all where no two outputs read one point of it. None when its points would be computed
@@ -93,18 +73,6 @@ def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
     if view.guards or not is_injective(view):
         return None
     return frozenset(axis for axis, size in enumerate(view.sizes) if size != 1)
-
-
-def _picked_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Maps of empty domains say nothing: each size is taken from the first outer axis left that has it."""
-    picked: list[int] = []
-    for size in sizes:
-        if size != 1:
-            position = next((k for k, other in enumerate(outer) if other == size and k not in picked), None)
-            if position is None:
-                return None
-            picked.append(position)
-    return tuple(picked)
 
 
 def _outputs(each: Candidate) -> Iterator[str]:

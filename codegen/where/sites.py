@@ -1,7 +1,8 @@
 """Where every value of a region is computed: the scopes of `ir.poly_core`, and the sites in them.
 
 From each output backwards: an elementwise value is computed where it is read, at the composition of the maps on
-the way; an accumulator is computed in the outer scope, and what it accumulates in a scope of its own.
+the way; an accumulator is computed in the outer scope, and what it accumulates in a scope of its own. One that another
+reads at the same point of all terms (the maximum of a row, in a sum over the row) is finished before it, where that is.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ir.axis_map import AxisMap, compose
+from ir.axis_map import AxisMap, compose, project, support
 from ir.indexbook import IndexBook
 from ir.poly_core import Site
-from ir.region import Let, Region
+from ir.region import Let, Op, Region
 
 ACCUMULATORS = frozenset({"contraction", "reduce", "scan"})
 
@@ -54,13 +55,20 @@ def find_sites(region: Region, book: IndexBook) -> Sites:
     yields = [Read(each.buffer, -1, each.value, outer, each.map) for each in region.yields]
     for read in yields:
         pending.setdefault(read.source, {})[outer, read.map] = None
+    accumulators = {let.name: let.op for let in region.body if let.op.kind in ACCUMULATORS}
     met: list[tuple[Let, list[Read]]] = []
     for let in reversed(region.body):  # in SSA order all readers come later
         if let.name in pending:
             reads = _reads(let, book, pending[let.name])
             met.append((let, reads))
             for read in reads:
-                pending.setdefault(read.source, {})[read.scope, read.map] = None
+                places = pending.setdefault(read.source, {})
+                inside = accumulators.get(read.scope) if read.source in accumulators else None
+                finished = None if inside is None else _before_terms(read.map, inside)
+                if finished is None:
+                    places[read.scope, read.map] = None
+                else:
+                    places.update({(scope, compose(finished, at)): None for scope, at in pending[read.scope]})
     met.reverse()
     scopes = [outer, *(let.name for let, _ in met if let.op.kind in ACCUMULATORS)]
     return Sites(
@@ -68,6 +76,14 @@ def find_sites(region: Region, book: IndexBook) -> Sites:
         sites=tuple(Site(let.name, scope, at) for let, _ in met for scope, at in pending[let.name]),
         reads=(*yields, *(read for _, reads in met for read in reads)),
     )
+
+
+def _before_terms(view: AxisMap, accumulator: Op) -> AxisMap | None:
+    """Where the accumulator's own point takes a value that its terms read at `view`, if it is one for all of them."""
+    own = range(len(accumulator.shape))
+    if accumulator.axis is not None and accumulator.axis in support(view):
+        return None
+    return project(view, own)
 
 
 def _reads(let: Let, book: IndexBook, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:

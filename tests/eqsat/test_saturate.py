@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,19 +67,22 @@ def test_it_is_one_kernel(graph: Graph) -> None:
     assert all(phase.stop is Stop.SATURATED for phase in stats.phases)
 
 
-def test_softmax_is_not_one_kernel_of_this_language() -> None:
-    t = Tiny()
-    graph = t.graph(t.softmax(t.input("x", 3, 4)))
-    view, _ = saturate(graph, RULES)
-    assert not fits_one_kernel(view, view.tiny[graph.outputs[0]])
+ROWS = {
+    "softmax": lambda t: t.softmax(t.input("x", 3, 4)),
+    "layer norm": lambda t: t.layer_norm(t.input("x", 3, 4), "norm"),
+    "softmax of layer norm": lambda t: t.softmax(t.layer_norm(t.input("x", 3, 4), "norm")),
+    "a broadcast sum": lambda t: t.op("NEG", t.spread(t.reduce("SUM", t.input("x", 3, 4), 1), 1, 4)),
+}
 
 
-def test_a_broadcast_reduction_is_not_computed_per_point() -> None:
+@pytest.mark.parametrize("write", ROWS.values(), ids=ROWS.keys())
+def test_a_row_is_one_kernel_by_the_rule_of_rows_alone(write: Callable[[Tiny], str]) -> None:
     t = Tiny()
-    total = t.reduce("SUM", t.input("x", 3, 4), 1)
-    graph = t.graph(t.op("NEG", t.spread(total, 1, 4)))
+    graph = t.graph(write(t))
     view, _ = saturate(graph, RULES)
-    assert not fits_one_kernel(view, view.tiny[graph.outputs[0]])
+    assert fits_one_kernel(view, view.tiny[graph.outputs[0]])
+    without, _ = saturate(graph, [rule for rule in RULES if rule.family != "rows"])
+    assert not fits_one_kernel(without, without.tiny[graph.outputs[0]])
 
 
 def test_exactness_forbids() -> None:

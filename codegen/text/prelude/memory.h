@@ -18,6 +18,8 @@ typedef int8_t __attribute__((may_alias)) eq_cell_8;
 typedef int16_t __attribute__((may_alias)) eq_cell_16;
 typedef int32_t __attribute__((may_alias)) eq_cell_32;
 typedef int64_t __attribute__((may_alias)) eq_cell_64;
+typedef float __attribute__((may_alias)) eq_cell_f32;
+typedef double __attribute__((may_alias)) eq_cell_f64;
 
 EQ_FN eq_i8 eq_move_load_8(const void *p) { return *(const eq_loose_8 *)p; }
 EQ_FN eq_i16 eq_move_load_16(const void *p) { return *(const eq_loose_16 *)p; }
@@ -37,7 +39,7 @@ EQ_FN eq_i64 eq_move_splat_64(const void *p) { return eq_imm_i64(*(const eq_cell
 
 /* Lane by lane, for what the machine has no instruction for. */
 #define EQ_MOVE_LANES(W)                                                                       \
-  EQ_FN eq_i##W eq_move_strided_##W(const void *p, ptrdiff_t stride, int n) {                  \
+  EQ_FN eq_i##W eq_lanes_strided_##W(const void *p, ptrdiff_t stride, int n) {                 \
     int##W##_t lane[EQ_VL] = {0};                                                              \
     for (int i = 0; i < n; i++) lane[i] = ((const eq_cell_##W *)p)[i * stride];                \
     return eq_move_load_##W(lane);                                                             \
@@ -60,6 +62,22 @@ EQ_MOVE_LANES(8)
 EQ_MOVE_LANES(16)
 EQ_MOVE_LANES(32)
 EQ_MOVE_LANES(64)
+
+/* Whole registers, lane by lane: as floats, since gcc goes through memory for integers. */
+#define EQ_AT(i) at[(i) * stride]
+#define EQ_AT_UPPER(i) at[(EQ_VL / 2 + (i)) * stride]
+EQ_FN eq_i8 eq_move_strided_8(const void *p, ptrdiff_t stride, int n) { return eq_lanes_strided_8(p, stride, n); }
+EQ_FN eq_i16 eq_move_strided_16(const void *p, ptrdiff_t stride, int n) { return eq_lanes_strided_16(p, stride, n); }
+EQ_FN eq_i32 eq_move_strided_32(const void *p, ptrdiff_t stride, int n) {
+  const eq_cell_f32 *at = p;
+  if (!__builtin_constant_p(n) || n != EQ_VL) return eq_lanes_strided_32(p, stride, n);
+  return EQ_BITS(((eq_f32){EQ_LANES(EQ_AT)}));
+}
+EQ_FN eq_i64 eq_move_strided_64(const void *p, ptrdiff_t stride, int n) {
+  const eq_cell_f64 *at = p;
+  if (!__builtin_constant_p(n) || n != EQ_VL) return eq_lanes_strided_64(p, stride, n);
+  return (eq_i64){(eq_i64h)(eq_f64h){EQ_HALF_LANES(EQ_AT)}, (eq_i64h)(eq_f64h){EQ_HALF_LANES(EQ_AT_UPPER)}};
+}
 
 #define EQ_TAIL_LANES(W)                                                                               \
   EQ_FN eq_i##W eq_move_load_n_##W(const void *p, int n) { return eq_move_strided_##W(p, 1, n); }      \

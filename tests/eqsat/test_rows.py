@@ -1,0 +1,128 @@
+"""Row kernels: what is reduced from a row is finished on chip and read again by the same kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqsat import nn, optimize_and_compile, tensor
+from eqsat.model import read_model
+from eqsat.program import Program
+from eqsat.saturate import saturate
+from eqsat.tensor import Tensor
+from ir.uop_numpy import Array
+from rules import RULES
+from tests.support.path import compiled as run_module
+from tests.support.path import complaint, covered
+from tests.support.strategies import random_inputs
+
+Write = Callable[[Tensor], Tensor]
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    return x * ((x * x).mean(axis=-1, keepdims=True) + 1e-5).rsqrt()
+
+
+def log_softmax(x: Tensor) -> Tensor:
+    shifted = x - x.max(axis=-1, keepdims=True)
+    return shifted - shifted.exp().sum(axis=-1, keepdims=True).log()
+
+
+def normalized_then_softmax(x: Tensor) -> Tensor:
+    return nn.softmax(nn.layer_norm(x))
+
+
+def spread(x: Tensor) -> Tensor:
+    """Values beside their row's range: two statistics that do not read one another."""
+    return (x - x.min(axis=-1, keepdims=True)) / (x.max(axis=-1, keepdims=True) - x.min(axis=-1, keepdims=True))
+
+
+def centred_scan(x: Tensor) -> Tensor:
+    return (x - x.mean(axis=-1, keepdims=True)).cumsum(axis=x.ndim - 1)
+
+
+def distance(x: Tensor) -> Tensor:
+    """A statistic of a statistic: one number per row is left."""
+    return ((x - x.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1).sqrt()
+
+
+ROWS: dict[str, Write] = {
+    each.__name__: each
+    for each in (nn.softmax, nn.layer_norm, rms_norm, log_softmax, normalized_then_softmax, spread, distance)
+}
+SHAPES = [(5, 33), (3, 1), (1, 7), (2, 3, 130), (0, 4), (4, 0), (1, 1), (257,)]
+
+rows = pytest.mark.parametrize("write", ROWS.values(), ids=ROWS.keys())
+
+
+def compiled(write: Write, shape: tuple[int, ...], dtype: str = "fp32") -> Program:
+    return optimize_and_compile(write(tensor.input("x", shape, dtype)))
+
+
+def values(shape: tuple[int, ...], dtype: str = "fp32") -> Array:
+    return np.random.default_rng(7).standard_normal(shape).astype(tensor.input("x", shape, dtype).dtype.numpy)
+
+
+@rows
+def test_a_chain_over_one_axis_is_one_kernel(write: Write) -> None:
+    program = compiled(write, (64, 1000))
+    assert len(program.kernels) == 1
+    assert "finish_on_chip" in program.kernels[0].rules
+    program.verify()
+
+
+@rows
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rows_of_every_size_are_right(write: Write, shape: tuple[int, ...]) -> None:
+    if 0 in shape[-1:] and write is not nn.layer_norm and write is not rms_norm:
+        shape = (0, 4)  # the maximum of nothing is refused or infinite; sums of nothing are asked of the norms
+    compiled(write, shape).verify()
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
+@rows
+def test_rows_of_every_float_are_right(write: Write, dtype: str) -> None:
+    compiled(write, (6, 50), dtype).verify()
+
+
+def test_rows_along_the_first_axis_are_right() -> None:
+    for shape in ((33, 5), (1, 40), (70, 1)):
+        program = optimize_and_compile(nn.softmax(tensor.input("x", shape), axis=0))
+        program.verify()
+
+
+def test_a_scan_of_a_row_less_its_mean_is_right() -> None:
+    for shape in ((5, 33), (1, 1), (3, 200)):
+        compiled(centred_scan, shape).verify()
+
+
+def test_a_row_that_is_masked_wholly_is_what_playback_gives() -> None:
+    program = compiled(nn.softmax, (3, 9))
+    x = values((3, 9))
+    x[1] = -np.inf
+    x[2, 4] = np.nan
+    with np.errstate(invalid="ignore"):
+        found = program(x=x)
+    assert np.isnan(found[1]).all()
+    assert np.isnan(found[2]).all()
+    assert np.isclose(found[0].sum(), 1.0, atol=1e-6)
+
+
+def test_a_statistic_of_all_terms_is_not_finished_inside_each() -> None:
+    """Σₖ a[i, k]·b[k, j] with a row of statistics per term would be computed again for every term."""
+    x, y = tensor.input("x", (6, 5)), tensor.input("y", (5, 8))
+    program = optimize_and_compile((x.sum(axis=0).reshape(5, 1) * y).sum(axis=0))
+    assert len(program.kernels) == 2
+    program.verify()
+
+
+@rows
+def test_every_cover_is_right(write: Write) -> None:
+    graph = read_model(write(tensor.input("x", (4, 19)))).bind({}, False).graph
+    inputs = random_inputs(graph, np.random.default_rng(2))
+    view, _ = saturate(graph, RULES)
+    for seed in range(6):
+        cover = covered(graph, view, seed)
+        assert not complaint(graph, inputs, run_module(*cover)(inputs))
