@@ -32,6 +32,7 @@ format: $(VENV)/ready
 	$(BIN)/ruff check --fix $(SOURCES)
 
 bench: $(VENV)/ready         ## side by side with onnxruntime and torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.peers
 
 clean:

@@ -1,30 +1,27 @@
 """Side by side with onnxruntime and torch: `python -m bench.peers [--threads N] [--only TEXT] [--rounds N]`.
 
-One process per system, so that no thread pool disturbs another's; outputs are compared before anything is timed;
-rounds go round-robin over the systems; medians are reported, with versions and the machine, and written to
-`bench/results/`.
+One process per system, so that no thread pool disturbs another's; outputs are compared before anything is timed; the
+systems take turns, the order of one round reversed in the next; medians are reported with their quartiles, versions and
+the machine, and written to `bench/results/`. Calls go through each system's public Python API.
+
+Weights are constants to eqsat and onnxruntime, which lay them out once; torch gets them as its eager API has them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import platform
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.cases import Case, cases
+from bench.facts import facts, load, warn_of_load, write
 
-RESULTS = Path(__file__).parent / "results"
 TARGET_SECONDS = 0.02
 """A sample runs the case as often as fits into this time."""
 PAUSE_SECONDS = 0.05
@@ -46,26 +43,35 @@ def worker(name: str, system: str, threads: int, pipe: Connection) -> None:
         pipe.send((time.perf_counter() - start) / repeats)
 
 
-def measure(case: Case, threads: int, rounds: int) -> dict[str, float]:
-    """Median seconds per run by system, of `rounds` samples taken in turn."""
+class Times(NamedTuple):
+    """Seconds per run of one system: quartiles of its samples."""
+
+    low: float
+    median: float
+    high: float
+
+
+def measure(case: Case, threads: int, rounds: int) -> dict[str, Times]:
+    """Each system's times over `rounds` samples, taken in turn after one that warms up."""
     with _workers(case, threads) as pipes:
         outputs = {system: pipe.recv() for system, pipe in pipes.items()}
         _check(case, outputs)
         samples: dict[str, list[float]] = {system: [] for system in pipes}
-        for _ in range(rounds):
-            for system, pipe in pipes.items():
+        for number in range(rounds + 1):
+            for system in reversed(pipes) if number % 2 else pipes:
                 time.sleep(PAUSE_SECONDS)
-                pipe.send(True)
-                samples[system].append(pipe.recv())
+                pipes[system].send(True)
+                samples[system].append(pipes[system].recv())
         for pipe in pipes.values():
             pipe.send(False)
-    return {system: float(np.median(taken[1:])) for system, taken in samples.items()}
+    return {system: Times(*map(float, np.quantile(taken[1:], (0.25, 0.5, 0.75)))) for system, taken in samples.items()}
 
 
 @contextmanager
 def _workers(case: Case, threads: int) -> Iterator[dict[str, Connection]]:
     context = multiprocessing.get_context("spawn")
-    pipes, processes = {}, []
+    pipes: dict[str, Connection] = {}
+    processes = []
     for system in case.builders:
         ours, theirs = context.Pipe()
         process = context.Process(target=worker, args=(case.name, system, threads, theirs), daemon=True)
@@ -81,56 +87,38 @@ def _workers(case: Case, threads: int) -> Iterator[dict[str, Connection]]:
 
 
 def _check(case: Case, outputs: dict[str, np.ndarray]) -> None:
-    reference_system = next(system for system in outputs if system != "eqsat")
-    reference = outputs[reference_system]
-    error = float(np.abs(outputs["eqsat"] - reference).max() / np.abs(reference).max())
-    if not error <= case.tolerance:
-        raise SystemExit(f"{case.name}: eqsat and {reference_system} differ by {error:.1e}: not timed")
-
-
-def machine_facts() -> dict[str, Any]:
-    """Commit, machine and versions."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    model = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
-    return {
-        "commit": commit.stdout.strip(),
-        "cpu": model.partition(":")[2].strip(),
-        "python": platform.python_version(),
-        **{name: _version(name) for name in ("numpy", "torch", "onnxruntime", "egglog")},
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"
+    """Every peer's output is that of eqsat, in shape, and in value relative to the largest."""
+    found = outputs["eqsat"]
+    for system, expected in outputs.items():
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            raise SystemExit(f"{case.name}: eqsat and {system} make different tensors: not timed")
+        error = float(np.abs(found - expected).max() / np.abs(expected).max())
+        if not error <= case.tolerance:
+            raise SystemExit(f"{case.name}: eqsat and {system} differ by {error:.1e}: not timed")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--only", default="", help="cases whose name contains this; nothing is written")
     options = parser.parse_args()
-    from eqsat.api import examine
-
-    facts = {**machine_facts(), **examine()[0], "threads": options.threads, "rounds": options.rounds}
+    warn_of_load()
+    about = {**facts(), "threads": options.threads, "rounds": options.rounds}
     rows = []
-    print(f"{'case':<34}{'system':<14}{'ms':>10}{'GFLOP/s':>10}{'eqsat is':>12}")
+    print(f"{'case':<34}{'system':<14}{'ms':>10}{'GFLOP/s':>10}{'eqsat is':>16}")
     for case in cases().values():
         if options.only not in case.name:
             continue
-        medians = measure(case, options.threads, options.rounds)
-        for system, seconds in medians.items():
-            ratio = f"{seconds / medians['eqsat']:.2f}× as fast" if system != "eqsat" else ""
+        times = measure(case, options.threads, options.rounds)
+        for system, taken in times.items():
+            seconds = taken.median
+            ratio = f"{seconds / times['eqsat'].median:.2f}× as fast" if system != "eqsat" else ""
             print(f"{case.name:<34}{system:<14}{seconds * 1e3:>10.3f}{case.flops / seconds / 1e9:>10.1f}{ratio:>16}")
-            rows.append({"case": case.name, "system": system, "ms": seconds * 1e3})
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / "peers_cpu.json"
+            quartiles = [round(each * 1e3, 6) for each in (taken.low, taken.high)]
+            rows.append({"case": case.name, "system": system, "ms": seconds * 1e3, "quartiles": quartiles})
     if not options.only:
-        path.write_text(json.dumps({"facts": facts, "rows": rows}, indent=2) + "\n")
-        print(f"written to {path}")
+        write("peers_cpu", {**about, "load after": load()}, rows)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from eqsat import nn, tensor
+from eqsat.frontend_windows import Padding, Pair, around
 from eqsat.tensor import Tensor
 from eqsat.written import axis_in
 from ir.diagnostics import Kind, fail
@@ -20,9 +21,6 @@ from ir.uop import UOPS
 
 Lowering = Callable[..., Tensor]
 OPS: dict[str, Lowering] = {}
-
-Pair = int | tuple[int, ...]
-Padding = int | tuple[int | tuple[int, int], ...]
 
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean")
 _ACTIVATIONS = {"silu": nn.silu, "gelu": nn.gelu}
@@ -84,12 +82,14 @@ def _conv(
     groups: int = 1,
 ) -> Tensor:
     """x [N, Cin, H, W] with weight [Cout, Cin / groups, Kh, Kw]."""
-    return nn.conv2d(x, weight, bias, stride=stride, padding=pad, dilation=dilation, groups=groups)
+    padding = around(x, weight.shape[2:], stride, pad, dilation).both
+    return nn.conv2d(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 @op("BatchNorm")
 def _batch_norm(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, eps: float = 1e-5) -> Tensor:
-    return nn.batch_norm(x, scale, bias, mean, var, eps)
+    """In the dtype of x, whatever that of the statistics."""
+    return nn.batch_norm(x, scale, bias, mean, var, eps).cast(x.dtype)
 
 
 @op("LayerNorm")
@@ -120,13 +120,17 @@ def _softmax(x: Tensor, *, axis: int = -1, flatten: bool = False) -> Tensor:
 
 @op("Elementwise")
 def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> Tensor:
-    """`fn` is a lower-case uop, div, silu or gelu; associative ones take any number of operands. `to` is cast's."""
+    """`fn` is a lower-case uop, div, trunc_div, silu or gelu; associative ones take any number of operands. `to` is
+    cast's."""
     operands = (x, *others)
+    if fn == "trunc_div":
+        _require_operands(fn, operands, 2)
+        return _truncated(*operands)
     if fn in _ACTIVATIONS:
         _require_operands(fn, operands, 1)
         return _ACTIVATIONS[fn](x)
     if fn not in _FUNCTIONS:
-        known = sorted({*_FUNCTIONS, *_ACTIVATIONS})
+        known = sorted({*_FUNCTIONS, *_ACTIVATIONS, "trunc_div"})
         fail(Kind.UNSUPPORTED_OP, STAGE, f"no elementwise function {fn!r}", supported=known)
     uop = _FUNCTIONS[fn]
     if uop == "CAST" and to is not None:
@@ -160,14 +164,20 @@ def _pool(
     stride: Pair | None = None,
     pad: Padding = 0,
     dilation: Pair = 1,
+    ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Tensor:
-    """Windows of [N, C, H, W]. Dilation is the maximum's, `count_include_pad` the average's."""
+    """Windows of [N, C, H, W]. Dilation is the maximum's, `count_include_pad` the average's: it counts `pad`, but
+    never what `ceil_mode` reads beyond."""
+    stride = kernel if stride is None else stride
+    padding = around(x, kernel, stride, pad, dilation, ceil_mode)
     if fn == "max":
-        return nn.max_pool2d(x, kernel, stride, pad, dilation)
+        return nn.max_pool2d(x, kernel, stride, padding.both, dilation)
     if dilation not in (1, (1, 1)):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a dilated average pool")
-    return nn.avg_pool2d(x, kernel, stride, pad, count_include_pad)
+    if not count_include_pad:
+        return nn.avg_pool2d(x, kernel, stride, padding.both, count_include_pad=False)
+    return nn.avg_pool2d(x.pad([(0, 0), (0, 0), *padding.pads]), kernel, stride, padding.more, count_include_pad=False)
 
 
 @op("GlobalPool")
@@ -225,6 +235,15 @@ def _cast(x: Tensor, *, to: str) -> Tensor:
 @op("Identity")
 def _identity(x: Tensor) -> Tensor:
     return x
+
+
+def _truncated(a: Tensor, b: Tensor) -> Tensor:
+    """a / b; of integers rounded to zero, where IDIV rounds down."""
+    if a.dtype.is_float:
+        return _binary("FDIV", a, b)
+    below = _binary("IDIV", a, b)
+    rounded = ((a - below * b) != 0) & ((a < 0) != (b < 0))
+    return _binary("ADD", below, rounded)
 
 
 def _folded(uop: str, operands: tuple[Tensor, ...]) -> Tensor:

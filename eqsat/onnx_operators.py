@@ -63,11 +63,14 @@ def converts(*names: str) -> Callable[[Converter], Converter]:
     return register
 
 
-def _pads(operator: Operator) -> list[list[int]]:
-    """ONNX's [top, left, bottom, right] as (before, after) per axis; automatic padding is refused."""
-    if operator.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        _refuse(operator, f"auto_pad={operator.attrs['auto_pad']}", "export the model with explicit pads")
-    pads = list(operator.attrs.get("pads", (0, 0, 0, 0)))
+def _pads(operator: Operator) -> list[list[int]] | str:
+    """ONNX's [top, left, bottom, right] as (before, after) per axis, or how the padding follows from the sizes."""
+    automatic = operator.attrs.get("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        return str(automatic).lower()
+    if automatic not in ("NOTSET", "VALID"):
+        _refuse(operator, f"auto_pad={automatic}")
+    pads = list(operator.attrs.get("pads", (0, 0, 0, 0))) if automatic == "NOTSET" else [0, 0, 0, 0]
     half = len(pads) // 2
     return [[pads[axis], pads[axis + half]] for axis in range(half)]
 
@@ -102,7 +105,7 @@ def _lrn(o: Operator) -> Node:
     return o.node("LRN", size=o.attrs["size"], **given)
 
 
-_RENAMED = {"Sum": "add", "Div": "fdiv", "Reciprocal": "recip", "Where": "where"}
+_RENAMED = {"Sum": "add", "Div": "trunc_div", "Reciprocal": "recip", "Where": "where"}
 
 
 @converts("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min", "Where")
@@ -115,14 +118,13 @@ def _elementwise(o: Operator) -> Node:
 
 @converts("MaxPool", "AveragePool")
 def _pool(o: Operator) -> Node:
-    if o.attrs.get("ceil_mode"):
-        _refuse(o, "ceil_mode")
     kernel = list(o.attrs["kernel_shape"])
-    attrs = {
+    attrs: Attributes = {
         "kernel": kernel,
         "stride": list(o.attrs.get("strides", [1] * len(kernel))),
         "pad": _pads(o),
         "dilation": list(o.attrs.get("dilations", [1] * len(kernel))),
+        "ceil_mode": bool(o.attrs.get("ceil_mode", 0)),
     }
     if o.op == "MaxPool":
         return o.node("Pool", "max", **attrs)

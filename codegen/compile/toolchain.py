@@ -37,12 +37,15 @@ Family = Literal["gcc", "clang", "zig"]
 """Whose command line it understands; zig is clang under a driver of its own."""
 
 
-OLDEST = {"gcc": 11, "clang": 13, "zig": 13}
+OLDEST = {"gcc": 11, "clang": 13, "zig": 18}
 """The least major versions that the prelude is tested with; zig's is that of the clang inside."""
+_ZIG_WITHOUT_EVEX512 = 20
+"""Up to this clang `zig cc` turns the 512-bit registers of AVX-512 off unless told otherwise."""
 
 
 class Compiler(msgspec.Struct, frozen=True):
-    """`command` starts it; `version` is the line in which it names itself, a part of every cache key."""
+    """`command` starts it; `version` is the line in which it names itself, a part of every cache key; `major` is of gcc
+    or of the clang inside."""
 
     command: tuple[str, ...]
     family: Family
@@ -158,7 +161,9 @@ def compile_flags(compiler: Compiler, machine: Machine, *, contract: bool = Fals
         *(_ISA_FLAGS[each] for each in machine.features if each in _ISA_FLAGS),
         f"-DEQ_VL={machine.lanes}",
     )
-    width = ("-mprefer-vector-width=512",) if machine.arch == "avx512" else ()
+    width = ["-mprefer-vector-width=512"] if machine.arch == "avx512" else []
+    if width and compiler.family == "zig" and compiler.major <= _ZIG_WITHOUT_EVEX512:
+        width.append("-mevex512")
     own = ("-Wno-psabi",) if compiler.family == "gcc" else ("-fno-sanitize=undefined", "-g0")
     return (*common, *isa, *width, *own)
 

@@ -193,11 +193,13 @@ def _along_terms(space: _Space, threads: bool) -> Plan:
 
 @dataclass
 class _Nest:
-    """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks."""
+    """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
+    none of the `shared` can be: loops at whose points one accumulator is read."""
 
     names: Sequence[str]
     extents: Sequence[int]
     scans: frozenset[int]
+    shared: frozenset[int]
     vectorize: Vectorize
     tiles: list[int]
     bound: list[int] = field(default_factory=list)
@@ -208,7 +210,9 @@ class _Nest:
         names = [_name(space.groups[number]) for number in order]
         extents = [space.extent(number) for number in order]
         scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
-        return _Nest(names, extents, scans, vectorize, list(extents))
+        apart = [space.loops.is_apart(space.groups[number]) for number in order]
+        shared = frozenset(position for position, each in enumerate(apart) if not each)
+        return _Nest(names, extents, scans, shared, vectorize, list(extents))
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
@@ -219,7 +223,7 @@ class _Nest:
         tasks = 1
         for position in order:
             extent, width = self.extents[position], self.width(position)
-            if position in self.scans or tasks >= _PARTS or extent == 1:
+            if position in self.scans | self.shared or tasks >= _PARTS or extent == 1:
                 continue
             tile = max(1, extent // -(-_PARTS // tasks))
             tile = min(max(width, tile // width * width), self.tiles[position])

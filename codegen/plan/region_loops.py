@@ -174,6 +174,11 @@ class RegionLoops:
                 return True
         return False
 
+    def is_apart(self, group: Axes) -> bool:
+        """Whether every accumulator is another one at each point of the loop over `group`: its points share none, so
+        that tasks may run through them without computing one twice."""
+        return all(self._needs(axes, group) for axes in self._finished)
+
     @cached_property
     def _finished(self) -> list[set[int]]:
         """Per accumulator in the outer scope the axes on which it depends."""

@@ -39,7 +39,6 @@ class Executable:
         self, module: Module, table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
     ) -> None:
         self._module = module
-        self._library = library
         self._program = library.function("eq_program", (ctypes.c_void_p, ctypes.c_int32))
         self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
         self._launches = len(table.launches)

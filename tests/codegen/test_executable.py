@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,10 @@ import pytest
 
 from codegen.compile.library import build
 from codegen.compile.machine import machine
+from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.run.executable import ALIGNMENT, Executable, aligned
 from codegen.text.program_to_c import c_units, launch_table
+from eqsat import nn
 from eqsat import tensor as t
 from eqsat.clock import Clock
 from eqsat.model import read_model
@@ -124,6 +129,26 @@ def test_a_constant_is_packed_once_for_all_its_readers() -> None:
     executable.run([given], outputs, 1)
     np.testing.assert_allclose(outputs[0], given @ w, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(outputs[1], 2 * given @ w, rtol=1e-4, atol=1e-4)
+
+
+QUIETED = ("-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-psabi")
+"""All phases have the same parameters, whether they need them or not."""
+
+
+def test_the_compiler_has_nothing_to_say(tmp_path: Path) -> None:
+    """Warnings of the optimizer too: what is read before it is set, what is beyond an array."""
+    x, w = t.input("x", (9, 33)), t.input("w", (33, 10))
+    image = nn.max_pool2d(nn.conv2d(t.input("i", (1, 3, 9, 9)), t.input("f", (4, 3, 3, 3)), padding=1), 2)
+    model = read_model([nn.softmax(nn.gelu(x @ w)), x.sin().cumsum(1).cast("fp16"), image])
+    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    compiler, here = find_compiler(), machine()
+    flags = [each for each in compile_flags(compiler, here) if each != "-w"]
+    for name, text in found.units.items():
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        command = [*compiler.command, *flags, "-Wall", "-Wextra", *QUIETED, "-c", str(source), "-o", os.devnull]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), name
 
 
 def test_the_same_module_gives_the_same_text() -> None:

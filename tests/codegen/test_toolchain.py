@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -113,7 +114,7 @@ print(program(rng.standard_normal((33, 19), np.float32), rng.standard_normal((19
 
 def test_every_compiler_builds_programs(compiler: Compiler, tmp_path: Path) -> None:
     """A program compared with playback, in a process that was told which compiler to take."""
-    env = {**os.environ, "EQSAT_CC": " ".join(compiler.command), "EQSAT_CACHE_DIR": str(tmp_path)}
+    env = {**os.environ, "EQSAT_CC": shlex.join(compiler.command), "EQSAT_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env=env, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert len(bytes.fromhex(done.stdout)) == 33 * 7 * 4

@@ -126,3 +126,12 @@ def test_every_cover_is_right(write: Write) -> None:
     for seed in range(6):
         cover = covered(graph, view, seed)
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
+
+
+@rows
+def test_no_two_tasks_finish_one_statistic(write: Write) -> None:
+    """Rows are dealt to threads, never the parts of a row: each would reduce it all again."""
+    program = compiled(write, (4, 300_000))
+    for plan in program.dump("plan").values():
+        assert "i1.o" not in plan["bind"]
+    program.verify()

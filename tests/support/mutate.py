@@ -236,7 +236,9 @@ def _change_pad(m: Mutator, document: Document) -> None:
 
 def _change_step(m: Mutator, document: Document) -> None:
     node = m.node(document, "SHRINK", "POOL")
-    rank = len(node["arg"].get("lo", node["arg"].get("kernel", ())) or ()) if node and "arg" in node else 0
+    arg = node.get("arg") if node else None
+    window = arg.get("lo", arg.get("kernel")) if isinstance(arg, dict) else None
+    rank = len(window) if isinstance(window, list) else 0
     if node and rank:
         key = "step" if node["uop"] == "SHRINK" else m.pick(("stride", "dilation", "kernel"))
         node["arg"][key] = [

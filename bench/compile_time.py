@@ -1,0 +1,103 @@
+"""How long ResNet-50 takes to optimize and compile, cold and from the cache, stage by stage.
+
+    python -m bench.compile_time [--rounds 5] [--model resnet50] [--threads 2]
+
+Every sample is a process of its own: a cold one with an empty cache folder, a cached one after it with the same folder.
+All must compute the same bits. Medians are reported and written to `bench/results/`; the peak memory is the process's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.facts import facts, warn_of_load, write
+
+STAGES = ("import", "read", "saturate", "extract", "lower", "compile", "load")
+"""In the order in which they pass; "read" is everything from ONNX to the first stage that the library names."""
+
+
+def sample(model: str, threads: int, cache: str) -> dict[str, Any]:
+    """Seconds by stage of one compilation, the first call's time, peak memory in MiB, and a digest of the result."""
+    os.environ["EQSAT_CACHE_DIR"] = cache
+    begun = [("import", time.perf_counter())]
+    from eqsat import optimize_and_compile
+    from eqsat.zoo import light_model
+
+    imported = time.perf_counter()
+    source = light_model(model)
+    begun.append(("read", time.perf_counter()))
+    program = optimize_and_compile(
+        source, threads=threads, progress=lambda name: begun.append((name, time.perf_counter()))
+    )
+    done = time.perf_counter()
+    ends = [imported, *(start for _, start in begun[2:]), done]
+    seconds = {name: end - start for (name, start), end in zip(begun, ends, strict=True)}
+    inputs = program.random_inputs()
+    start = time.perf_counter()
+    result = np.ascontiguousarray(program(**inputs))
+    return {
+        "seconds": seconds,
+        "total": done - begun[1][1],
+        "first call": time.perf_counter() - start,
+        "peak MiB": peak_mebibytes(),
+        "digest": hashlib.sha256(result.tobytes()).hexdigest(),
+        "kernels": len(program.kernels),
+    }
+
+
+def peak_mebibytes() -> float:
+    """The most memory that was resident, since this process began: `ru_maxrss` would hold its parent's."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def measure(model: str, threads: int, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """`rounds` samples each of "cold" and "cached", in turn."""
+    context = multiprocessing.get_context("spawn")
+    samples: dict[str, list[dict[str, Any]]] = {"cold": [], "cached": []}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="eqsat-bench-") as cache:
+            for taken in samples.values():
+                with ProcessPoolExecutor(1, context) as process:
+                    taken.append(process.submit(sample, model, threads, cache).result())
+    digests = {each["digest"] for taken in samples.values() for each in taken}
+    if len(digests) != 1:
+        raise SystemExit(f"{len(digests)} different results: not reported")
+    return samples
+
+
+def medians(taken: list[dict[str, Any]]) -> dict[str, float]:
+    """The typical value of every column."""
+    rows = [each["seconds"] | {name: each[name] for name in ("total", "first call", "peak MiB")} for each in taken]
+    return {name: float(np.median([row.get(name, 0.0) for row in rows])) for name in (*STAGES, *list(rows[0])[-3:])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    warn_of_load()
+    about = {**facts(), "model": options.model, "threads": options.threads, "rounds": options.rounds}
+    samples = measure(options.model, options.threads, options.rounds)
+    table = {name: medians(taken) for name, taken in samples.items()}
+    print(f"{options.model}, {samples['cold'][0]['kernels']} kernels\n{'':<12}{'cold':>10}{'cached':>10}")
+    for column in table["cold"]:
+        unit = "" if column == "peak MiB" else " s"
+        print(f"{column:<12}" + "".join(f"{table[name][column]:>9.3f}{unit or ' '}"[:11] for name in table))
+    write("compile_time", about, [{"case": name, **values} for name, values in table.items()])
+
+
+if __name__ == "__main__":
+    main()
