@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 from codegen.lower import lower_reduce
 from codegen.lower.blocks import Block, LaneAxis, Writer
+from codegen.lower.keep_rows import workspace_rows
 from codegen.lower.lane_values import converted
 from codegen.lower.lower_split import partial_phase
 from codegen.lower.lower_value import Evaluator
-from codegen.plan.nest_choices import Loop, check_nest_plan, is_split, nest_of
+from codegen.plan.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.region_text import region_text
 from ir.axis_expr import AxisExpr, coordinates, substitute
@@ -53,6 +54,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         for each in (*region.inputs, *region.outputs)
     )
     ev = Evaluator(RegionLoops(region, core, plan.ordered), writer)
+    ev.keep(workspace_rows(chosen_rows(ev.loops, plan), {name: op.dtype for name, op in ev.ops.items()}, writer))
     phases: list[Phase] = []
     if is_split(plan):
         phases.append(partial_phase(ev, plan))
@@ -66,6 +68,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         variables=tuple(writer.variables),
         phases=tuple(phases),
         shared=tuple(writer.shared),
+        private=tuple(writer.private),
         comment=_comment(region, plan),
     )
 

@@ -160,7 +160,10 @@ class _Sum:
 
     def term(self, reduced: Point, block: Block) -> Value:
         point = (*self.request.point, *reduced)
-        return converted(self.ev.operand(self.op.inputs[0], point, block, self.where), self.source, self.dtype)
+        around, self.ev.filling = self.ev.filling, self.request.name
+        term = self.ev.operand(self.op.inputs[0], point, block, self.where)
+        self.ev.filling = around
+        return converted(term, self.source, self.dtype)
 
     def start(self, block: Block) -> Reg:
         register = block.let(f"{self.request.name}_acc", self.identity, mutable=True)

@@ -12,7 +12,7 @@ mask where it is not, and nothing where the ranges of the variables prove it ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from codegen.lower import lower_reduce, lower_scan
 from codegen.lower.blocks import Block, Writer
 from codegen.lower.evaluation import Evaluation, evaluated
+from codegen.lower.keep_rows import Row
 from codegen.lower.lane_values import Point, Where, axes_of, constant, converted, rounded
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.axis_expr import AxisExpr, Box, interval, substitute, weighted_sum
@@ -42,7 +43,8 @@ class Evaluator:
     """Evaluates the values of one region into blocks.
 
     `provided` gives values that the caller computes itself (a contraction's accumulators, partial sums);
-    `parts` holds reductions to a part of their reduced axes.
+    `parts` holds reductions to a part of their reduced axes. `rows` are values kept on chip, which the terms of the
+    reduction `filling` compute, and all others load.
     """
 
     def __init__(self, loops: RegionLoops, writer: Writer) -> None:
@@ -50,6 +52,8 @@ class Evaluator:
         self.region, self.core, self.ops = loops.region, loops.core, loops.ops
         self.provided: dict[str, Provider] = {}
         self.parts: dict[str, tuple[Group, ...]] = {}
+        self.rows: dict[str, Row] = {}
+        self.filling: str | None = None
         self.buffers: dict[str, Buffer] = {each.name: each for each in (*self.region.inputs, *self.region.outputs)}
 
     def dtype(self, name: str) -> str:
@@ -90,11 +94,22 @@ class Evaluator:
         key = (name, point, where)
         found = block.find(key)
         if found is None:
+            row = self.rows.get(name)
+            if row is not None and self.filling != row.kept.filler:
+                yield self._value(row.kept.filler, row.filler_point(point), block, ())
+                return self._load(row.buffer.name, row.place(point), block, where)
             home = block.home(axes_of(point, where))
             op = self.ops[name]
             found = home.let(name, (yield self._computed(name, op, point, home, where)))
             home.memo.setdefault(key, found)
+            if row is not None:
+                home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), found)
         return found
+
+    def keep(self, rows: Mapping[str, Row]) -> None:
+        """Keeps these values on chip."""
+        self.rows |= rows
+        self.buffers |= {row.buffer.name: row.buffer for row in rows.values()}
 
     def _operand(self, operand: Operand | Number, point: Point, block: Block, where: Where) -> Evaluation:
         if isinstance(operand, Number):

@@ -14,7 +14,8 @@ from functools import cached_property
 
 import msgspec
 
-from codegen.plan.nest_choices import TERMS, is_split, loop_axes, loop_names
+from codegen.plan.kept_rows import KeptRow, kept_rows
+from codegen.plan.nest_choices import TERMS, is_split, loop_axes, loop_names, may_keep
 from codegen.plan.plan_check import runs_parallel
 from codegen.plan.region_loops import Axes, RegionLoops, Shape, View
 from codegen.where.tails import Steps, tail_axes
@@ -104,6 +105,11 @@ class _Space:
         scans run innermost."""
         order = self.loops.finishing_order(self.groups, range(len(self.groups)))
         return sorted(order, key=lambda number: number in self.scans)
+
+    @cached_property
+    def rows(self) -> tuple[KeptRow, ...]:
+        """The values of which a row is kept, where the second-level cache holds it beside what else is used."""
+        return tuple(row for row in kept_rows(self.loops) if row.nbytes <= self.target.l2_bytes // 4)
 
     @cached_property
     def reductions(self) -> tuple[str, ...]:
@@ -237,7 +243,7 @@ class _Nest:
             Steps(name, extent, tile if tile < extent else self.width(position))
             for position, (name, extent, tile) in enumerate(zip(self.names, self.extents, self.tiles, strict=True))
         ]
-        return Plan(
+        plan = Plan(
             arch=space.target.arch,
             algo_choice={"nest": " ".join(self.names)},
             tile=tuple(max(1, tile) for tile in self.tiles),
@@ -246,6 +252,8 @@ class _Nest:
             predicate_tail=tail_axes(steps),
             ordered=space.loops.ordered,
         )
+        edges = tuple(row.edge(space.loops.scope) for row in space.rows if may_keep(row, plan))
+        return msgspec.structs.replace(plan, local_edges=edges)
 
 
 def _split(space: _Space, plan: Plan) -> Plan:
@@ -258,6 +266,7 @@ def _split(space: _Space, plan: Plan) -> Plan:
         algo_choice={**plan.algo_choice, "reduce": "split"},
         tile=(*plan.tile, min(part, longest)),
         bind={**plan.bind, "r.o": "thread"},
+        local_edges=(),
     )
 
 
@@ -276,7 +285,7 @@ def _work(space: _Space, plan: Plan) -> Work:
     region, lanes = space.loops.region, space.lanes
     points = sum(math.prod(each.memref.shape) for each in region.outputs)
     flops = float(max(1, points, region_flops(region)))
-    cycles = flops / lanes + _moves(space, plan)
+    cycles = (flops + _repeated(space, plan)) / lanes + _moves(space, plan)
     return Work(
         flops=flops,
         bytes=float(region_bytes(region)),
@@ -284,6 +293,16 @@ def _work(space: _Space, plan: Plan) -> Work:
         occupancy=_occupancy(space, plan),
         efficiency=max(1e-5, min(1.0, flops / (4 * lanes * cycles))),
     )
+
+
+def _repeated(space: _Space, plan: Plan) -> float:
+    """Operations on values that are computed again in another scope; those that are kept are moved there instead."""
+    kept = {edge.src for edge in plan.local_edges}
+    total = 0.0
+    for row in space.rows:
+        points = math.prod(space.loops.ops[row.value].shape)
+        total += points * (2 * _VECTOR_CYCLES if row.value in kept else row.flops)
+    return total
 
 
 def _moves(space: _Space, plan: Plan) -> float:

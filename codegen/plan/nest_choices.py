@@ -7,6 +7,7 @@ bind         {"i0.o": "thread"}    the blocks of this loop are tasks
 vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
              "r0" means that lanes run along the reduced axes and outputs are written one by one
 layout_hints {"stream": true}      stores bypass the caches
+local_edges  exp → y, "stack"      a row of the value is kept on chip (`codegen.plan.kept_rows`)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from codegen.plan.kept_rows import KeptRow, kept_rows
 from codegen.plan.plan_check import Choices, check_choices, runs_parallel
 from codegen.plan.region_loops import Group, RegionLoops
 from codegen.where.tails import Steps, check_tails
@@ -58,7 +60,7 @@ def check_nest_plan(plan: Plan) -> None:
     """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest cannot do."""
     loops = loop_names(plan)
     pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
-    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces), STAGE)
+    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces, True), STAGE)
     if plan.warp_tile or plan.cache or plan.epilogue:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no warp_tile, cache or epilogue", hint="leave them empty")
     if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
@@ -69,6 +71,21 @@ def check_nest_plan(plan: Plan) -> None:
     if plan.vectorize and plan.vectorize.axis == TERMS and plan.vectorize.width != LANES[plan.arch]:
         message = f"lanes along the terms of a reduction fill registers of {LANES[plan.arch]}"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=TERMS, width=plan.vectorize.width)
+
+
+def chosen_rows(loops: RegionLoops, plan: Plan) -> list[KeptRow]:
+    """The rows that a plan keeps. Raises EqsatError, UnsupportedOp, for one that its lanes or parts do not allow."""
+    rows = {row.edge(loops.scope): row for row in kept_rows(loops)} if plan.local_edges else {}
+    for edge in plan.local_edges:
+        if edge not in rows or not may_keep(rows[edge], plan):
+            fail(Kind.UNSUPPORTED_OP, STAGE, f"no row of {edge.src} can be kept for {edge.dst}", at=edge.src)
+    return [rows[edge] for edge in plan.local_edges]
+
+
+def may_keep(row: KeptRow, plan: Plan) -> bool:
+    """Whether a thread of this plan has one row at a time: lanes share it, and all its terms are made together."""
+    lanes = loop_axes(plan.vectorize.axis) if plan.vectorize else []
+    return not is_split(plan) and not row.outer.intersection(lanes)
 
 
 def loop_names(plan: Plan) -> list[str]:

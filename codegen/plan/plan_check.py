@@ -15,11 +15,13 @@ RUNNERS = ("thread", "serial")
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """The values that a template knows, by key (None: any), and the pieces that it can bind."""
+    """The values that a template knows, by key (None: any), the pieces that it can bind, and whether it can keep values
+    on chip."""
 
     algo_choice: Mapping[str, Collection[str] | None]
     layout_hints: Mapping[str, Collection[str | bool | int]]
     bind: Collection[str]
+    keeps_rows: bool = False
 
 
 def check_choices(plan: Plan, choices: Choices, stage: str) -> None:
@@ -29,7 +31,7 @@ def check_choices(plan: Plan, choices: Choices, stage: str) -> None:
         fail(Kind.UNKNOWN_TARGET, stage, f"a plan for {plan.arch} on a CPU", hint=", ".join(LANES))
     if plan.stages != 1:
         fail(Kind.UNSUPPORTED_OP, stage, f"{plan.stages} stages: a CPU's loads need no pipeline", hint="stages=1")
-    if plan.local_edges:
+    if plan.local_edges and not choices.keeps_rows:
         edges = ", ".join(f"{each.src} → {each.dst}" for each in plan.local_edges)
         fail(Kind.UNSUPPORTED_OP, stage, f"buffers between values are the template's own choice: {edges}")
     _known("algo_choice", plan.algo_choice, choices.algo_choice, stage)

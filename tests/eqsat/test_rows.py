@@ -10,10 +10,10 @@ import pytest
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.model import read_model
 from eqsat.program import Program
-from eqsat.saturate import saturate
 from eqsat.tensor import Tensor
 from ir.uop_numpy import Array
 from rules import RULES
+from tests.support.canary import saturate
 from tests.support.path import compiled as run_module
 from tests.support.path import complaint, covered
 from tests.support.strategies import random_inputs

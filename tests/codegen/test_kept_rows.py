@@ -1,0 +1,106 @@
+"""A value that a reduction's terms compute is kept on chip for its readers, where the plan says so."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import pytest
+
+from codegen.compile.machine import machine
+from codegen.lower.lower_nest import lower_nest
+from codegen.plan.kept_rows import kept_rows
+from codegen.plan.region_loops import RegionLoops
+from codegen.text.cpu_to_c import c_text
+from codegen.where.region_facts import region_facts
+from ir.axis_map import parse_map
+from ir.diagnostics import EqsatError, Kind
+from ir.plan import LocalEdge, Plan, Vectorize
+from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
+from tests.codegen import nest_kernels
+
+SIZES = [(5, 130), (3, 7), (1, 1), (70, 33)]
+
+
+@cache
+def exp_over_sum(rows: int, terms: int, reads: str = "[{0},{1}] -> [i0, i1]", dtype: str = "fp32") -> Region:
+    """y[i, j] = e[i, j] / Σₖ e[i, k], e = exp(x); `reads` is where the output reads e."""
+    here, row = (parse_map(text.format(rows, terms)) for text in ("[{0},{1}] -> [i0, i1]", "[{0},{1}] -> [i0]"))
+    at = parse_map(reads.format(rows, terms))
+    return Region(
+        "exp_over_sum",
+        (Buffer("x", MemRef((rows, terms), dtype)),),
+        (Buffer("y", MemRef((rows, terms), dtype)),),
+        (
+            Let("e", Op("unary", "exp", dtype, (rows, terms), (Operand("x", here),))),
+            Let("s", Op("reduce", "sum", dtype, (rows, terms), (Operand("e", here),), 1)),
+            Let("q", Op("ewise", "fdiv", dtype, (rows, terms), (Operand("e", at), Operand("s", row)))),
+        ),
+        (Yield("q", "y", here),),
+    )
+
+
+def kept(plan: Plan) -> bool:
+    return plan.local_edges == (LocalEdge("e", "y", "stack"),)
+
+
+@pytest.mark.parametrize("arch", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "fp64"])
+def test_every_plan_is_right_with_and_without_its_rows(arch: str, dtype: str) -> None:
+    where = nest_kernels.available(arch)
+    if where is None:
+        pytest.skip(f"this machine has no {arch}")
+    backwards = "[{0},{1}] -> [i0, -i1 + " + "{2}" + "]"
+    tried = []
+    for rows, terms in SIZES:
+        straight = exp_over_sum(rows, terms, dtype=dtype)
+        turned = exp_over_sum(rows, terms, backwards.replace("{2}", str(terms - 1)), dtype)
+        for region in (straight, turned):
+            for each in nest_kernels.cases([region], arch):
+                for edges in {each.plan.local_edges, ()}:
+                    plan = msgspec.structs.replace(each.plan, local_edges=edges)
+                    core = region_facts(region).core
+                    tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
+    assert any(kept(each.plan) for each in tried)
+    lib = nest_kernels.library(tried, where)
+    for each in tried:
+        for at_end in (True, False):
+            nest_kernels.check(lib, each, nest_kernels.random_inputs(each.region, nan=True), at_end=at_end)
+
+
+def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
+    region = exp_over_sum(64, 1000)
+    core = region_facts(region).core
+    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    text = c_text(lower_nest(region, core, plan))
+    again = c_text(lower_nest(region, core, msgspec.structs.replace(plan, local_edges=())))
+    assert "e_row" in text
+    assert "e_row" not in again
+    assert text.count("eq_exp_f32(") < again.count("eq_exp_f32(")
+
+
+def test_what_is_cheap_or_read_once_is_not_kept() -> None:
+    region = exp_over_sum(4, 5)
+    core = region_facts(region).core
+    assert [row.value for row in kept_rows(RegionLoops(region, core))] == ["e"]
+    body = tuple(Let(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
+                 for each in region.body)  # fmt: skip
+    cheap = msgspec.structs.replace(region, body=body)
+    assert not kept_rows(RegionLoops(cheap, region_facts(cheap).core))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"local_edges": (LocalEdge("q", "y", "stack"),)},
+        {"local_edges": (LocalEdge("e", "s", "stack"),)},
+        {"local_edges": (LocalEdge("e", "y", "reg"),)},
+        {"vectorize": Vectorize("i0", 1)},
+    ],
+)
+def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> None:
+    region = exp_over_sum(6, 40)
+    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    with pytest.raises(EqsatError) as caught:
+        lower_nest(region, region_facts(region).core, msgspec.structs.replace(plan, **changes))
+    assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
