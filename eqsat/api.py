@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -14,7 +14,7 @@ from eqsat.clock import Progress
 from eqsat.compiled import Compiled
 from eqsat.cost import Terms
 from eqsat.model import BoundModel, Model, read_model
-from eqsat.options import Budget, check_switches, checked_options, checked_path, checked_threads
+from eqsat.options import Budget, RuleChoice, check_switches, checked_options, checked_path, checked_threads
 from eqsat.program import Program
 from eqsat.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind
@@ -28,7 +28,7 @@ def optimize_and_compile(
     target: str | Target = "auto",
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
-    rules: Sequence[str] | None = None,
+    rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
     extractor: str = "pareto",
     cost_model: str | Terms = "roofline",
@@ -46,10 +46,11 @@ def optimize_and_compile(
         target: "auto" (the CPU where there is no GPU), "cpu", or a Target.
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
-        rules: the families to use; None is all of them.
+        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
+            is all families, and so is a list that names none. A rule of yours is checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
-        extractor: "pareto", "greedy" or "tree".
+        extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".
         cost_model: "roofline" (§11), or the terms of it that count.
         budget: limits of saturation.
         threads: of each call; None is every core.

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from eqsat.arena import Interval, pack
+from eqsat.cover import Cover, Kernel
 from eqsat.egraph_view import EGraphView
-from eqsat.extract import Cover, Kernel, input_classes
+from eqsat.extract import input_classes
 from eqsat.kernel_tree import rules_of
 from ir.module import Call, Module, Role, Slot
 from ir.pricer import Price

@@ -161,14 +161,17 @@ class Enumeration:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
         for kids in product(*choices):
-            tree = self.forest.make(node, kids)
-            if self._fits(tree):
-                yield tree
+            if len(kids) == 1 or self._fits(frozenset().union(*[kid.accumulators for kid in kids])):
+                tree = self.forest.make(node, kids)
+                if not tree.captured and self._fits(tree.accumulators):
+                    yield tree
 
-    def _fits(self, tree: Tree) -> bool:
-        several = len(tree.accumulators) > 1
-        contracts = several and any(each.node.ctor == "Contract" for each in tree.accumulators)
-        return not contracts and not tree.captured and len(tree.accumulators) <= max(1, self.limits.reductions)
+    def _fits(self, accumulators: frozenset[Tree]) -> bool:
+        """Whether one kernel may hold them."""
+        if len(accumulators) < 2:
+            return True
+        contracts = any(each.node.ctor == "Contract" for each in accumulators)
+        return not contracts and len(accumulators) <= self.limits.reductions
 
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every

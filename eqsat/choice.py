@@ -11,9 +11,13 @@ from ir.region import Region
 
 @dataclass(frozen=True)
 class Priced:
-    """A distinct region, and what the pricer says of it; None where it never runs."""
+    """A distinct region, and what the pricer says of it; None where it never runs.
+
+    inputs  of the region, in order: which of the buffers that a tree of this structure reads, by first appearance
+    """
 
     region: Region
+    inputs: tuple[int, ...]
     price: Price | Rejected | None
 
 

@@ -175,18 +175,19 @@ def doctor() -> None:
 
 @rules_app.callback()
 def list_rules(context: typer.Context) -> None:
-    """One line per rule: name, exactness, equation."""
+    """One line per rule: name, exactness, certificate, equation."""
     if context.invoked_subcommand is None:
+        from eqsat.rule_text import rule_line
         from rules import RULES
 
         for rule in RULES:
-            typer.echo(f"{rule.name:<40} {rule.exactness!s:<12} {rule.equation}")
+            typer.echo(rule_line(rule))
 
 
 @rules_app.command("show")
 def show_rule(name: str) -> None:
-    """One rule: its equation, its conditions, both sides."""
-    from eqsat.explain import rule_text
+    """One rule: its equation, its conditions, its certificate, both sides, and an example."""
+    from eqsat.rule_text import rule_text
 
     typer.echo(rule_text(name))
 

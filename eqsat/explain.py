@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.compiled import Compiled, KernelReport
 from eqsat.selection import Rival, Selection
-from ir.diagnostics import Kind, fail, jsonable
+from ir.diagnostics import jsonable
 from ir.plan import Plan
 from ir.pricer import Price
 from ir.serde import to_builtins
@@ -203,23 +203,3 @@ def counted(rules: Iterable[str]) -> str:
 def micros(ns: float) -> str:
     """ns as µs."""
     return f"{ns / 1e3:,.1f} µs"
-
-
-def rule_text(name: str) -> str:
-    """A rule for people: equation, level, conditions, both sides. Raises EqsatError for a name that is none."""
-    import difflib
-
-    from rules import RULES
-
-    found = next((rule for rule in RULES if rule.name == name), None)
-    if found is None:
-        near = difflib.get_close_matches(name, [rule.name for rule in RULES], 3)
-        hint = ", ".join(near) or "`eqsat rules` lists them"
-        fail(Kind.INVALID_OPTION, "rules", f"there is no rule {name!r}", hint=hint)
-    lines = [
-        f"{found.name} ({found.family}, {found.exactness.name.lower()})",
-        f"  {found.equation}",
-        f"  from  {found.lhs}",
-        f"  to    {found.rhs}",
-    ]
-    return "\n".join([*lines, *(f"  when  {condition}" for condition in found.when)])

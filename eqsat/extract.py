@@ -14,66 +14,28 @@ from typing import NoReturn
 
 from eqsat.as_written import as_written
 from eqsat.candidates import DEFAULT, Enumeration, Limits, constant_classes
-from eqsat.choice import Choice, Priced
-from eqsat.cover import EXTRACTORS, Column, Extractor, Problem, greedy, shuffled
+from eqsat.choice import Choice
+from eqsat.cover import Cover, Kernel, assert_acyclic
 from eqsat.egraph_view import EGraphView
-from eqsat.kernel_tree import Tree, structure
-from eqsat.one_rounding import Roundings, consistent
+from eqsat.extractors import EXTRACTORS, OPTIMAL
+from eqsat.extractors.agreement import agreeing
+from eqsat.extractors.exact import exact, lower_bound
+from eqsat.extractors.greedy import greedy
+from eqsat.extractors.problem import Column, Covering, Extractor, Problem
+from eqsat.extractors.shuffled import shuffled
+from eqsat.kernel_tree import Tree, buffers_of
+from eqsat.one_rounding import Roundings
+from eqsat.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.rivals import Contest
 from eqsat.selection import UNCONTESTED, Selection
 from eqsat.term_to_region import region_of
-from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
-from ir.pricer import Price, Pricer, Rejected
+from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
+from ir.pricer import Pricer
 from ir.region import Buffer, MemRef, Region
 
 STAGE = "extract"
 ROUNDS = 8
 """Covers computed before the choice is confined to kernels that are priced."""
-
-TIE_NS_PER_FLOP, TIE_NS_PER_BYTE = 1e-8, 1e-9
-"""Far below any time: among covers of one price the one that computes less wins (a roofline hides the smaller side),
-then the one with fewer bytes of constants, whose kernels cost nothing when the program runs."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel of a cover.
-
-    buffer    the Buf class it writes; `reads` those it reads, in the order of the region's inputs
-    region    shared by all kernels that differ only in what they are applied to
-    price     of its best plan; None for a kernel that runs once, when the program is built
-    selection what else could have written the buffer, where that was asked for
-    """
-
-    buffer: int
-    tree: Tree
-    reads: tuple[int, ...]
-    region: Region
-    price: Price | None
-    selection: Selection = UNCONTESTED
-
-    @property
-    def time_ns(self) -> float:
-        return self.price.time_ns if self.price else 0.0
-
-
-@dataclass(frozen=True)
-class Cover:
-    """The kernels in an order in which they can run, and what was learnt on the way.
-
-    names: Buf class → the name of its buffer. considered: candidates; priced: distinct regions priced.
-    """
-
-    kernels: tuple[Kernel, ...]
-    outputs: tuple[tuple[str, int], ...]
-    names: Mapping[int, str]
-    constants: frozenset[int]
-    considered: int = 0
-    priced: int = 0
-
-    @property
-    def time_ns(self) -> float:
-        return sum(kernel.time_ns for kernel in self.kernels)
 
 
 def extract(
@@ -97,8 +59,42 @@ def extract(
     if extractor not in EXTRACTORS:
         fail(Kind.INVALID_OPTION, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
     extraction = Extraction(view, outputs, pricer, constants, limits)
-    extraction.learn()
+    if extractor in OPTIMAL:
+        extraction.learn_all()
+    else:
+        extraction.learn()
     return extraction.cover(EXTRACTORS[extractor], compared=True)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """ns that no cover by these candidates can beat: the optimum where kernels may be taken in part (`linear_ns`), and
+    what the binary program has proven, which is the optimum itself unless a limit stopped it (`proven_ns`)."""
+
+    linear_ns: float
+    proven_ns: float
+
+    def gap(self, cover: Cover) -> float:
+        """By how much the cover is dearer than the linear bound, relative to that; 0 where both cost nothing."""
+        return cover.time_ns / self.linear_ns - 1 if self.linear_ns else 0.0
+
+
+def bound(
+    view: EGraphView,
+    outputs: Sequence[str],
+    pricer: Pricer,
+    *,
+    constants: Iterable[str] = (),
+    limits: Limits = DEFAULT,
+) -> Bound:
+    """What no extractor can beat, whatever it chooses. Prices every candidate.
+
+    Raises:
+        EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
+    """
+    extraction = Extraction(view, outputs, pricer, constants, limits)
+    extraction.learn_all()
+    return extraction.bound()
 
 
 def random_cover(
@@ -114,6 +110,14 @@ def random_cover(
     every choice computes the same."""
     extraction = Extraction(view, outputs, pricer, constants, limits, with_written=True)
     return extraction.cover(lambda problem: shuffled(problem, rng))
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """The candidates of a cover in an order in which they run, and how they were found."""
+
+    choices: tuple[Choice, ...]
+    covering: Covering
 
 
 class Extraction:
@@ -137,37 +141,50 @@ class Extraction:
         roots = [buffer for _, buffer in self.outputs]
         self.enumeration = Enumeration(view, pricer.lower_bound, roots, self.constant, limits)
         self.names = buffer_names(view, inputs, roots)
-        self._pricer = pricer
+        self._prices = Prices(pricer, self._leaf, self._region)
         self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
         self._roundings = Roundings(view, self.enumeration.forest.type_of)
         self._choices: dict[int, list[Choice]] = {}
-        self._memo: dict[tuple[object, ...], Priced] = {}
-        self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
+        self._is_rounding = False
 
     def cover(self, extractor: Extractor, *, compared: bool = False) -> Cover:
         """The cover that `extractor` makes of the priced candidates; `compared` with what else could be chosen, and
         made again as long as the prices learnt by that make a better one."""
-        for buffer in self._roots:
-            self._demand(buffer)
         picked = self._settled(extractor)
         if not compared:
             return self._finished(picked, {})
-        contest = self._contest(picked)
+        contest = self._contest(picked.choices)
         while contest.is_lost:
             again = self._settled(extractor)
             if self._total(again) >= self._total(picked):
                 break
-            picked, contest = again, self._contest(again)
+            picked, contest = again, self._contest(again.choices)
         return self._finished(picked, contest.selections(self._choices, self.names))
 
     def learn(self) -> None:
         """Price what cheaply found covers choose, so that a dearer extractor starts from good estimates."""
-        for buffer in self._roots:
-            self._demand(buffer)
         self._settled(greedy)
 
-    def _settled(self, extractor: Extractor) -> list[Choice]:
+    def learn_all(self) -> None:
+        """Price every candidate."""
+        self.learn()
+        while self._prices.learn([choice for several in self._choices.values() for choice in several]):
+            self._settled(greedy)
+
+    def bound(self) -> Bound:
+        """What no cover can beat, after `learn_all`."""
+        columns, choices = self._columns(priced_only=True)
+        times = [choice.price.time_ns if choice.price else 0.0 for choice in choices]
+        timed = (Column(each.writes, each.reads, time, each.marks) for each, time in zip(columns, times, strict=True))
+        problem = Problem(tuple(timed), self._roots)
+        best = exact(problem)
+        assert best is not None, "there was a cover to learn from"
+        return Bound(lower_bound(problem), best.bound)
+
+    def _settled(self, extractor: Extractor) -> _Picked:
         """A cover of priced kernels: cover, price what was chosen, cover again."""
+        for buffer in self._roots:
+            self._demand(buffer)
         rounds = 0
         while True:
             picked = self._covered(extractor, priced_only=True) if rounds >= ROUNDS else None
@@ -175,14 +192,14 @@ class Extraction:
                 picked = self._covered(extractor, priced_only=False)
             if picked is None:
                 self._fall_back()
-            elif not self._price_all(picked):
+            elif not self._prices.learn(picked.choices):
                 return picked
             rounds += 1
 
-    def _covered(self, extractor: Extractor, *, priced_only: bool) -> list[Choice] | None:
+    def _covered(self, extractor: Extractor, *, priced_only: bool) -> _Picked | None:
         columns, choices = self._columns(priced_only=priced_only)
-        chosen = consistent(Problem(columns, self._roots), extractor, lambda k: self._roundings.marks(choices[k].tree))
-        return None if chosen is None else [choices[index] for index in chosen]
+        found = agreeing(Problem(columns, self._roots), extractor)
+        return None if found is None else _Picked(tuple(choices[index] for index in found.columns), found)
 
     def _demand(self, buffer: int) -> None:
         """Enumerate the candidates of a buffer, and of every buffer that they read."""
@@ -205,6 +222,7 @@ class Extraction:
         return buffer in self.constant and self.constant.issuperset(tree.reads)
 
     def _choice(self, buffer: int, tree: Tree) -> Choice:
+        self._is_rounding |= self._roundings.is_rounding(tree)
         reads = tuple(read for read in tree.reads if read not in self._inputs)
         if self._at_compile_time(buffer, tree):
             size = self.enumeration.forest.type_of(buffer).nbytes
@@ -218,47 +236,21 @@ class Extraction:
             for choice in several
             if not choice.refusal and (choice.priced or choice.compile_time or not priced_only)
         ]
-        columns = (Column(choice.buffer, choice.reads, self._cost(choice)) for choice in choices)
-        return tuple(columns), choices
+        return tuple(map(self._column, choices)), choices
 
-    def _cost(self, choice: Choice) -> float:
-        """The price, or the bound scaled by how far kernels of this kind were from theirs."""
-        if choice.compile_time:
-            return choice.bound_ns
-        tie = TIE_NS_PER_FLOP * choice.tree.flops
-        if choice.price is not None:
-            return choice.price.time_ns + tie
-        time, bound = self._kinds.get(choice.tree.kinds, (1.0, 1.0))
-        return choice.bound_ns * max(1.0, time / bound) + tie
-
-    def _price_all(self, picked: Sequence[Choice]) -> bool:
-        """Price what is not priced yet; whether there was any."""
-        fresh = [choice for choice in picked if choice.priced is None]
-        for choice in fresh:
-            choice.priced = self._priced(choice)
-        return any(not choice.compile_time for choice in fresh)
-
-    def _priced(self, choice: Choice) -> Priced:
-        key = (self._leaf(choice.buffer), *structure(choice.tree, self._leaf))
-        if key not in self._memo:
-            region = self._region(choice)
-            self._memo[key] = Priced(region, None if choice.compile_time else self._exact(choice, region))
-        return self._memo[key]
-
-    def _exact(self, choice: Choice, region: Region) -> Price | Rejected:
-        """What the pricer says; a price tells how far the bounds of its kind are off."""
-        found = self._pricer.price(region)
-        if isinstance(found, Price) and choice.bound_ns > 0:
-            time, bound = self._kinds.get(choice.tree.kinds, (0.0, 0.0))
-            self._kinds[choice.tree.kinds] = (time + found.time_ns, bound + choice.bound_ns)
-        return found
+    def _column(self, choice: Choice) -> Column:
+        marks = self._roundings.marks(choice.tree) if self._is_rounding else ()
+        return Column(choice.buffer, choice.reads, self._prices.cost(choice), marks)
 
     def _leaf(self, buffer: int) -> str:
         type_ = self.enumeration.forest.type_of(buffer)
         return f"{'const ' if buffer in self.constant else ''}{type_}"
 
-    def _region(self, choice: Choice) -> Region:
-        return region_of(choice.tree, self.buffer(choice.buffer, constant=False), self.buffer)
+    def _region(self, choice: Choice) -> tuple[Region, tuple[int, ...]]:
+        """The candidate as a region, and the buffers that are its inputs."""
+        region = region_of(choice.tree, self.buffer(choice.buffer, constant=False), self.buffer)
+        by_name = {self.names[buffer]: buffer for buffer in choice.tree.reads}
+        return region, tuple(by_name[each.name] for each in region.inputs)
 
     def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
         """The edge of a region at this Buf class."""
@@ -305,28 +297,44 @@ class Extraction:
         while True:
             columns, choices = self._columns(priced_only=False)
             contest = Contest(Problem(columns, self._roots), choices, picked)
-            if not self._price_all(contest.nearest):
+            if not self._prices.learn(contest.nearest):
                 return contest
 
-    def _total(self, picked: Sequence[Choice]) -> float:
-        return sum(map(self._cost, picked))
+    def _total(self, picked: _Picked) -> float:
+        return sum(map(self._prices.cost, picked.choices))
 
-    def _finished(self, picked: Sequence[Choice], selections: Mapping[int, Selection]) -> Cover:
-        kernels = tuple(self._kernel(choice, selections.get(choice.buffer, UNCONTESTED)) for choice in picked)
-        _assert_acyclic(kernels)
+    def _finished(self, picked: _Picked, selections: Mapping[int, Selection]) -> Cover:
+        kernels = tuple(self._kernel(choice, selections.get(choice.buffer, UNCONTESTED)) for choice in picked.choices)
+        assert_acyclic(kernels)
         return Cover(
             kernels=kernels,
             outputs=self.outputs,
             names=self.names,
             constants=self.constant,
             considered=sum(map(len, self._choices.values())),
-            priced=len(self._memo),
+            priced=len(self._prices),
+            diagnostics=self._stops(picked),
         )
+
+    def _stops(self, picked: _Picked) -> tuple[Diagnostic, ...]:
+        """A word where a limit ended the search for a better cover."""
+        if not picked.covering.stopped:
+            return ()
+        stop = note(
+            Kind.RESOURCE_EXCEEDED,
+            STAGE,
+            "the binary program stopped at its limit; the program is right, a better one may be missed, and another "
+            "run may differ",
+            severity=Severity.WARNING,
+            cost_ns=self._total(picked),
+            proven_ns=picked.covering.bound,
+        )
+        return (stop,)
 
     def _kernel(self, choice: Choice, selection: Selection) -> Kernel:
         assert choice.priced is not None
-        by_name = {self.names[buffer]: buffer for buffer in choice.tree.reads}
-        reads = tuple(by_name[each.name] for each in self._region(choice).inputs)
+        buffers = buffers_of(choice.tree)
+        reads = tuple(buffers[place] for place in choice.priced.inputs)
         return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.price, selection)
 
 
@@ -352,14 +360,3 @@ def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[in
             names[each] = name
             taken.add(name)
     return names
-
-
-def _assert_acyclic(kernels: Sequence[Kernel]) -> None:
-    """The order of the kernels is one in which they can run; networkx is a second opinion on that."""
-    import networkx
-
-    graph = networkx.DiGraph((read, kernel.buffer) for kernel in kernels for read in kernel.reads)
-    assert networkx.is_directed_acyclic_graph(graph), "the cover has a cycle"
-    place = {kernel.buffer: position for position, kernel in enumerate(kernels)}
-    for position, kernel in enumerate(kernels):
-        assert all(place.get(read, -1) < position for read in kernel.reads), "a kernel runs before its source"

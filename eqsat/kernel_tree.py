@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from eqsat.egraph_view import EGraphView, ENode
 from eqsat.work import Work, union
@@ -20,6 +21,8 @@ from ir.term_text import parse_sizes, parse_type
 
 INLINE = (Sort.PRO, Sort.ACC, Sort.EPI)
 """The sorts that live inside a kernel."""
+
+_PLAIN = (Sort.STR, Sort.I64)
 
 VIEWS = ("PView", "EView")
 """Movements on their way down to the reads: no kernel can hold one."""
@@ -42,7 +45,7 @@ class Tree:
     """
 
     __slots__ = (
-        *("accumulators", "axes", "captured", "finished", "flops"),
+        *("_kinds", "accumulators", "axes", "captured", "finished", "flops"),
         *("kids", "node", "ops", "own", "rank", "reads", "serial"),
     )
 
@@ -56,6 +59,7 @@ class Tree:
         self.accumulators: frozenset[Tree] = frozenset()
         self.finished: frozenset[int] = frozenset()
         self.captured = False
+        self._kinds: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *texts_of(self.node))))})"
@@ -63,7 +67,9 @@ class Tree:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The constructors of its accumulators, sorted: kernels of different kinds do not replace one another."""
-        return tuple(sorted(each.node.ctor for each in self.accumulators))
+        if self._kinds is None:
+            self._kinds = tuple(sorted(each.node.ctor for each in self.accumulators))
+        return self._kinds
 
 
 class Forest:
@@ -191,8 +197,7 @@ def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorTyp
 
 def inline_classes(view: EGraphView, node: ENode) -> tuple[int, ...]:
     """The class arguments of a node that are decided inside the kernel."""
-    sorts = CTORS[node.ctor].args
-    return tuple(int(arg) for sort, arg in zip(sorts, node.args, strict=True) if sort in INLINE)
+    return tuple([int(node.args[place]) for place in _places(node.ctor, INLINE)])
 
 
 def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
@@ -203,9 +208,13 @@ def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
 
 def texts_of(node: ENode) -> tuple[int | str, ...]:
     """The arguments of a node that are not classes."""
-    sorts = CTORS[node.ctor].args
-    plain = (Sort.STR, Sort.I64)
-    return tuple(arg for sort, arg in zip(sorts, node.args, strict=True) if sort in plain)
+    return tuple([node.args[place] for place in _places(node.ctor, _PLAIN)])
+
+
+@cache
+def _places(ctor: str, sorts: tuple[Sort, ...]) -> tuple[int, ...]:
+    """Which arguments of a constructor are of these sorts."""
+    return tuple(place for place, sort in enumerate(CTORS[ctor].args) if sort in sorts)
 
 
 def buffer_of(node: ENode) -> int | None:
@@ -216,6 +225,12 @@ def buffer_of(node: ENode) -> int | None:
 def subtrees(tree: Tree) -> list[Tree]:
     """Every distinct tree below, operands before what reads them, the tree itself last."""
     return post_order([tree], lambda each: each.kids)
+
+
+def buffers_of(tree: Tree) -> tuple[int, ...]:
+    """The Buf classes that the tree reads, by first appearance: equal structures have them in corresponding places."""
+    found = (buffer_of(each.node) for each in subtrees(tree))
+    return tuple(dict.fromkeys(buffer for buffer in found if buffer is not None))
 
 
 def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:

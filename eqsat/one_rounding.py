@@ -9,18 +9,15 @@ their maximum, the difference is all that is left of scores near 2e4, and an exp
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, reduce
 from operator import or_
 
-from eqsat.cover import Extractor, Problem
 from eqsat.egraph_view import EGraphView
+from eqsat.extractors.problem import Mark
 from eqsat.kernel_tree import Tree, buffer_of, class_arguments
 from ir.dtype import TensorType
 from ir.term import Sort
-
-Mark = tuple[int, bool]
-"""The inputs of a sum, as bits, and whether its products are rounded."""
 
 
 class Roundings:
@@ -31,12 +28,20 @@ class Roundings:
         sums = (nodes for each, nodes in view.classes.items() if view.sorts[each] is Sort.ACC)
         both = (nodes for nodes in sums if {"Reduce", "Contract"} <= {node.ctor for node in nodes})
         self._both = frozenset(node for nodes in both for node in nodes)
+        self._marks: dict[Tree, tuple[Mark, ...]] = {}
 
-    def marks(self, tree: Tree) -> list[Mark]:
-        """Of every sum in the kernel that can be computed both ways. Those of the same inputs count as one: a copy
+    def is_rounding(self, tree: Tree) -> bool:
+        """Whether the kernel rounds the products of a sum that can be computed both ways."""
+        return any(each.node in self._both and self._rounds(each) for each in tree.accumulators)
+
+    def marks(self, tree: Tree) -> tuple[Mark, ...]:
+        """Of every sum in the kernel that can be computed both ways: its inputs, as bits, and whether its products are
+        rounded. Those of the same inputs count as one: a copy
         under another view is in another class, and may read what another kernel stored."""
-        sums = sorted((each for each in tree.accumulators if each.node in self._both), key=lambda each: each.serial)
-        return [(self._inputs_behind(each), self._rounds(each)) for each in sums]
+        if tree not in self._marks:
+            sums = sorted((each for each in tree.accumulators if each.node in self._both), key=lambda each: each.serial)
+            self._marks[tree] = tuple((self._inputs_behind(each), self._rounds(each)) for each in sums)
+        return self._marks[tree]
 
     def _inputs_behind(self, accumulator: Tree) -> int:
         return reduce(or_, (self._inputs.get(buffer, 0) for buffer in accumulator.reads), 0)
@@ -75,33 +80,3 @@ class Roundings:
         buffer = buffer_of(summand.node)
         found = summand.node.args[1] if buffer is None else self._type_of(buffer).dtype.name
         return found != accumulator.node.args[1]
-
-
-def consistent(
-    problem: Problem, extractor: Extractor, marks: Callable[[int], Iterable[Mark]]
-) -> tuple[int, ...] | None:
-    """The extractor's cover, made again without the dearer of two roundings as long as a value has both.
-
-    Args:
-        marks: of the kernel of a column.
-    """
-    kept = tuple(range(len(problem.columns)))
-    chosen = extractor(problem)
-    while chosen is not None and (value := _rounded_both_ways(chosen, marks)) is not None:
-        found: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
-        for rounded in (False, True):
-            fewer = tuple(index for index in kept if (value, rounded) not in marks(index))
-            cover = extractor(Problem(tuple(problem.columns[index] for index in fewer), problem.roots))
-            if cover is not None:
-                picked = tuple(fewer[index] for index in cover)
-                found.append((sum(problem.columns[index].cost for index in picked), fewer, picked))
-        if not found:
-            return chosen
-        _, kept, chosen = min(found, key=lambda each: each[0])
-    return chosen
-
-
-def _rounded_both_ways(chosen: Iterable[int], marks: Callable[[int], Iterable[Mark]]) -> int | None:
-    """The inputs of the first sum that has both roundings."""
-    seen = dict.fromkeys(mark for index in chosen for mark in marks(index))
-    return next((value for value, rounded in seen if (value, not rounded) in seen), None)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 
 from eqsat.cost import ALL_TERMS, Terms
 from ir.diagnostics import Kind, fail
-from ir.rule import Exactness
+from ir.rule import Exactness, Rule
 from ir.uop_args import is_text
 
 T = TypeVar("T")
 
 STAGE = "options"
+RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
+"""What `rules=` takes."""
+
 COST_MODELS = {"roofline": ALL_TERMS}
 """§11 by name; an ablation gives the `Terms` that shall count instead."""
 
@@ -51,7 +54,8 @@ class Budget(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """The keywords of `optimize_and_compile` that decide which program comes out.
 
-    rules: names of the families to use (None: all). exactness: the highest level allowed. extractor: by name.
+    rules: as `rules.select` reads them (None: all families); a caller's rule stands there as `name@digest`, so that no
+    artifact is taken for one of other rules. exactness: the highest level allowed. extractor: by name.
     cost_model: the terms of §11 that count.
     """
 
@@ -63,7 +67,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def checked_options(
-    rules: Sequence[str] | None,
+    rules: RuleChoice,
     exactness: str | Exactness,
     extractor: str,
     cost_model: str | Terms,
@@ -72,14 +76,16 @@ def checked_options(
     """The options as they were asked for.
 
     Raises:
-        EqsatError: InvalidOption for an unknown family, level, extractor, cost model or budget; it lists what there is.
+        EqsatError: InvalidOption for an unknown family, rule, level, extractor, cost model or budget; it lists what
+            there is. UnsoundRule for a rule of the caller's that does not hold.
     """
     from eqsat.extractors import EXTRACTORS
 
     known = {name: name for name in EXTRACTORS}
+    level = exactness_named(exactness)
     return Options(
-        rules=_families(rules),
-        exactness=exactness_named(exactness),
+        rules=_chosen_rules(rules, level),
+        exactness=level,
         extractor=_one_of("extractor", extractor, known),
         cost_model=cost_model if isinstance(cost_model, Terms) else _one_of("cost_model", cost_model, COST_MODELS),
         budget=_checked_budget(budget),
@@ -123,16 +129,32 @@ def checked_path(path: object) -> Path:
     return Path(path)
 
 
-def _families(rules: Sequence[str] | None) -> tuple[str, ...] | None:
+def _chosen_rules(rules: RuleChoice, level: Exactness) -> tuple[str, ...] | None:
     from rules import FAMILIES, select
 
     if rules is None:
         return None
     listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
-    if not all(isinstance(each, str) for each in listed):
-        fail(Kind.INVALID_OPTION, STAGE, f"rules= lists names of families, not {rules!r}", hint=", ".join(FAMILIES))
-    select(listed)
-    return listed
+    if not all(isinstance(each, Rule) or (isinstance(each, str) and "@" not in each) for each in listed):
+        what = "names of families, -names to leave out, and rules"
+        fail(Kind.INVALID_OPTION, STAGE, f"rules= lists {what}, not {rules!r}", hint=", ".join(FAMILIES))
+    named = tuple(each if isinstance(each, str) else _admitted(each, level) for each in listed)
+    select(named)
+    return named
+
+
+def _admitted(rule: Rule, level: Exactness) -> str:
+    """The reference of a caller's rule, once it is known to be sound and allowed."""
+    from rules import RULES
+    from rules.users import admit
+
+    if any(rule.name == each.name for each in RULES):
+        hint = "give it another name"
+        fail(Kind.INVALID_OPTION, STAGE, f"there is a rule {rule.name} already", at=rule.name, hint=hint)
+    if rule.exactness > level:
+        message = f"the rule is of level {rule.exactness}, exactness= allows {level}"
+        fail(Kind.INVALID_OPTION, STAGE, message, at=rule.name, hint=f'exactness="{rule.exactness}"')
+    return admit(rule)
 
 
 def _one_of(option: str, wanted: object, known: Mapping[str, T]) -> T:

@@ -88,6 +88,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         estimated_before_ns=unfused_ns(graph, target),
         saturation=saturation,
         seconds=dict(clock.seconds),
+        extraction=cover.diagnostics,
     )
     texts = kernel_texts(lowered.values())
     selections = tuple(kernel.selection for kernel in cover.kernels if kernel.price)
@@ -116,7 +117,7 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
         artifact=found,
         kernels=tuple(map(_report, running, found.prices, found.selections, found.table.launches)),
         seconds=dict(clock.seconds),
-        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *library.diagnostics),
+        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *found.stats.extraction, *library.diagnostics),
         executable=executable,
         library=library,
         features=restricted(machine(), found.target.arch).features,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.choice import Choice
-from eqsat.cover import Problem, cheapest_writers
+from eqsat.extractors.problem import Problem
+from eqsat.extractors.tree import cheapest_writers
 from eqsat.selection import Rival, Selection
 
 NEAREST = 8

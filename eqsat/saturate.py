@@ -21,7 +21,7 @@ from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.rule import Exactness, Rule
 from ir.term import CTORS, Analysis, App, EView, PView, subterms
 from ir.tiny import Graph
-from rules import PHASES
+from rules import PASSING, PHASES
 from rules import analyses as known
 from rules.primitives import PIECEWISE
 from rules.reachable import reachable
@@ -107,9 +107,9 @@ def saturate(
 ) -> tuple[EGraphView, SaturationStats]:
     """All that `rules` (those no less exact than `exactness`) make of a graph, and how it went.
 
-    Each phase adds its families to those of the phases before and runs until nothing changes or the budget
-    ends it; families that no phase names join the last. The result depends on the graph, the rules, the phases
-    and the node and iteration budgets alone.
+    Each phase adds its families to those of the phases before, but for `rules.PASSING`, and runs until nothing
+    changes or the budget ends it; families that no phase names join the last. The result depends on the graph, the
+    rules, the phases and the node and iteration budgets alone.
 
     Raises:
         EqsatError: UnsoundRule, when two rules share a name or contradict an analysis.
@@ -219,7 +219,7 @@ def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterato
         last = position == len(phases) - 1
         news = [family for family in (*phase, *(others if last else ())) if family in present]
         if news:
-            joined += news
+            joined = [family for family in joined if family not in PASSING] + news
             yield _Phase(f"phase{position}", tuple(joined))
 
 

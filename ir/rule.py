@@ -31,6 +31,19 @@ class Exactness(enum.IntEnum):
         return self.name.lower()
 
 
+class Certificate(enum.StrEnum):
+    """What stands behind a rule; `rules.certificates` computes it.
+
+    PROVED  both sides read the same at every point, for all maps, operations and operands
+    EXACT   rational functions, compared on random instances in exact arithmetic
+    SAMPLED compared on random instances in floating point
+    """
+
+    PROVED = "proved"
+    EXACT = "exact"
+    SAMPLED = "sampled"
+
+
 @dataclass(frozen=True)
 class Equal:
     """The condition that two texts are the same."""

@@ -2,30 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from ir.diagnostics import Kind, fail
 from ir.rule import Exactness, Rule
-from rules import broadcast, casts, contraction, fusion, movement, rows
+from rules import (
+    algebra,
+    broadcast,
+    casts,
+    contraction,
+    elementary,
+    epilogues,
+    fusion,
+    indices,
+    logic,
+    movement,
+    reductions,
+    rows,
+)
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {
-    module.FAMILY: module.RULES for module in (movement, casts, broadcast, contraction, fusion, rows)
+    module.FAMILY: module.RULES
+    for module in (
+        *(movement, casts, broadcast, algebra, elementary, logic, indices),
+        *(contraction, reductions),
+        *(fusion, epilogues, rows),
+    )
 }
 """Every family by name."""
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in family)
 
-PHASES: tuple[tuple[str, ...], ...] = (("movement", "casts", "broadcast"), ("contraction",), ("fusion", "rows"))
-"""The families that join at each phase; those of the phases before stay. Any other family joins the last."""
+PHASES: tuple[tuple[str, ...], ...] = (
+    ("movement", "casts", "broadcast"),
+    ("algebra", "elementary", "logic", "indices"),
+    ("contraction", "reductions"),
+    ("fusion", "epilogues", "rows"),
+)
+"""The families that join at each phase; those of the phases before stay, but for `PASSING`; others join the last."""
+
+PASSING = frozenset({"algebra", "elementary", "logic", "indices", "reductions"})
+"""Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
 
 
-def select(families: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
-    """The rules of these families (None: all) that are no less exact than `exactness`.
+def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
+    """The rules that a list of names stands for (None: all), as far as they are no less exact than `exactness`.
+
+    names: families to use; `-name` leaves out a family or a rule; `name@digest` is a caller's rule that
+    `rules.users.admit` has checked. A list of only the last two changes all families.
 
     Raises:
-        EqsatError: InvalidOption, for a family that does not exist.
+        EqsatError: InvalidOption, for a name that is none.
     """
-    names = tuple(FAMILIES) if families is None else tuple(families)
-    if unknown := [name for name in names if name not in FAMILIES]:
+    listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
+    left_out = {each[1:] for each in listed if each.startswith("-")}
+    references = [each for each in listed if "@" in each]
+    families = [each for each in listed if not each.startswith("-") and "@" not in each]
+    _check_names(families, left_out)
+    if listed and not families:
+        families = list(FAMILIES)
+    chosen = [rule for name in families if name not in left_out for rule in FAMILIES[name]]
+    if references:
+        from rules.users import admitted
+
+        chosen += map(admitted, references)
+    return tuple(rule for rule in chosen if rule.name not in left_out and rule.exactness <= exactness)
+
+
+def rule_named(name: str) -> Rule:
+    """The rule of that name. Raises EqsatError, InvalidOption, for a name that is none."""
+    found = next((rule for rule in RULES if rule.name == name), None)
+    if found is None:
+        near = get_close_matches(name, [rule.name for rule in RULES], 3)
+        hint = ", ".join(near) or "`eqsat rules` lists them"
+        fail(Kind.INVALID_OPTION, "rules", f"there is no rule {name!r}", hint=hint)
+    return found
+
+
+def _check_names(families: Sequence[str], left_out: Collection[str]) -> None:
+    if unknown := [name for name in families if name not in FAMILIES]:
         fail(Kind.INVALID_OPTION, "rules", f"there is no family {unknown[0]!r}", hint=", ".join(FAMILIES))
-    return tuple(rule for name in names for rule in FAMILIES[name] if rule.exactness <= exactness)
+    for name in sorted(left_out):
+        if name not in FAMILIES:
+            rule_named(name)

@@ -6,18 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from ir import axis_moves as moves
-from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map, compose, identity
+from ir.axis_expr import axis, box_of, interval
+from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DTYPES, TensorType, dtype
+from ir.dtype import DTYPES, DType, TensorType, dtype
+from ir.rule import Exactness
 from ir.term import (
     App,
+    At,
     Contract,
     EView,
     Fin,
@@ -37,7 +41,7 @@ from ir.term import (
     Term,
     Var,
 )
-from ir.term_text import number_text, parse_sizes, sizes_text, type_text
+from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop import UOPS, UOpKind
 
 T = TypeVar("T")
@@ -47,7 +51,25 @@ Array = NDArray[Any]
 SIZES = (0, 1, 1, 2, 3, 3, 5)
 ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i64", "bool")
 FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
+CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, math.log2(math.e), math.log(2))
 TAME = ("add", "sub", "mul", "max", "neg")
+LEAST = 5e-324
+"""Stands for the least denormal of whatever float dtype it is put into."""
+
+SPECIALS: Mapping[Exactness, tuple[float, ...]] = MappingProxyType(
+    {
+        Exactness.EXACT: (math.nan, math.inf, -math.inf, -0.0, 0.0, LEAST),
+        Exactness.REASSOCIATE: (math.nan, math.inf, -math.inf, -0.0, 0.0),
+        Exactness.ROUNDING: (math.nan, math.inf, -math.inf, -0.0, 0.0),
+        Exactness.RANGE: (math.nan, -0.0, 0.0),
+    }
+)
+"""What a rule of each level must bear among its floats. Above EXACT kernels may flush denormals; at RANGE a rule may
+overflow, so that infinities tell nothing."""
+
+LARGE = (1000.0, -1000.0)
+"""Their exponentials overflow fp64, their products do not: rules below RANGE keep finite what is."""
+
 _MAX_ELEMENTS = 512
 
 
@@ -58,15 +80,32 @@ class Unfit(Exception):  # noqa: N818 - a signal, not an error
 class Instance:
     """The left side of a rule, made ground: `term`, with `binding` of the pattern's variables and `inputs`."""
 
-    def __init__(self, pattern: App, rng: np.random.Generator, specials: bool) -> None:
+    def __init__(
+        self, pattern: App, rng: np.random.Generator, specials: Sequence[float] = (), fine: bool = False
+    ) -> None:
+        """specials: what stands among the inputs' ordinary numbers; with any, integers reach the ends of their
+        dtypes, too, where the pattern's value is one. fine: floats have all their digits, so that every rounding
+        shows. Raises Unfit where this attempt fails."""
         self.binding: dict[str, Term] = {}
         self.inputs: dict[str, Array] = {}
         self._types: dict[str, TensorType] = {}
+        self._sources: dict[str, Shape] = {}
         self._rng = rng
-        self._specials = specials
-        makers = {Sort.BUF: self._buffer, Sort.PRO: self._value, Sort.EPI: self._value, Sort.ACC: self._value}
-        shape = self._shape()
-        self.term = makers[pattern.ctor.result](pattern, TensorType.of(self._pick(ELEMENTS), shape))
+        self._specials, self._fine = specials, fine
+        type_ = TensorType.of(_dtype_named(pattern) or self._pick(ELEMENTS), self._shape())
+        self._wraps = bool(specials) and not type_.dtype.is_float
+        make = self._buffer if pattern.ctor.result is Sort.BUF else self._value
+        self.term: App = make(pattern, type_)  # type: ignore[assignment]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the inputs are ordinary numbers only."""
+        return not self._specials
+
+    @property
+    def is_large(self) -> bool:
+        """Whether large numbers are among the inputs, which narrow floats are not expected to bear."""
+        return self._specials is LARGE
 
     def _pick(self, options: Sequence[T]) -> T:
         if not options:
@@ -117,23 +156,26 @@ class Instance:
         return Input(name, type_text(type_))
 
     def _array(self, type_: TensorType) -> Array:
-        """Small dyadic numbers, exact in every float dtype; with `specials`, NaN, infinities and signed zeros."""
+        """Small dyadic numbers, exact in every float dtype, unless they are `fine`; with `specials` among them."""
         element = type_.dtype
         array = self._rng.integers(-8, 9, type_.shape)
-        if not element.is_float:
-            return np.asarray(array > 0) if element.is_bool else np.asarray(array).astype(element.numpy)
-        values = np.asarray(array / 4)
-        if self._specials:
+        if element.is_bool:
+            return np.asarray(array > 0)
+        floats = self._rng.standard_normal(type_.shape) if self._fine and element.is_float else array / 4
+        values = np.asarray(array if element.is_int else floats).astype(element.numpy)
+        if self._wraps if element.is_int else self._specials:
+            options = (element.lowest, element.highest) if element.is_int else self._specials
+            odd = np.asarray([_held(each, element) for each in options], element.numpy)
             places = self._rng.random(type_.shape) < 0.2
-            values = np.where(places, self._rng.choice([math.nan, math.inf, -math.inf, -0.0, 0.0], type_.shape), values)
-        return values.astype(element.numpy)
+            values = np.where(places, self._rng.choice(odd, type_.shape), values)
+        return np.asarray(values, element.numpy)
 
     # Values: Pro, Acc and Epi alike
 
     def _value(self, pattern: Term, type_: TensorType) -> Term:
         if isinstance(pattern, Var):
-            leaf = {Sort.PRO: self._leaf, Sort.EPI: self._epilogue}[pattern.sort]
-            return self._bound(pattern, type_, leaf)
+            leaves = {Sort.PRO: self._leaf, Sort.EPI: self._epilogue, Sort.ACC: self._accumulator}
+            return self._bound(pattern, type_, leaves[pattern.sort])
         maker = _MAKERS.get(pattern.ctor.name) if isinstance(pattern, App) else None
         if maker is None or not isinstance(pattern, App):
             fail(Kind.UNSOUND_RULE, "rules", f"no instances can be made of {pattern}", hint="see rules.instances")
@@ -163,33 +205,64 @@ class Instance:
         return Store(Fin(Reduce("max", type_.dtype.name, "[2]", read)), type_text(type_))
 
     def _epilogue(self, type_: TensorType) -> App:
-        if self._rng.integers(2) or type_.dtype.is_bool:
-            return Pure(self._leaf(type_))
+        return Pure(self._leaf(type_)) if self._rng.integers(2) else Fin(self._accumulator(type_))
+
+    def _accumulator(self, type_: TensorType) -> App:
         sizes = (self._pick((1, 2, 3)),)
         inner = TensorType.of(type_.dtype, type_.shape + sizes)
-        return Fin(Reduce(self._pick(("sum", "max")), type_.dtype.name, sizes_text(sizes), self._leaf(inner)))
+        op = "max" if type_.dtype.is_bool else self._pick(("sum", "max"))
+        return Reduce(op, type_.dtype.name, sizes_text(sizes), self._leaf(inner))
 
     def _number(self, type_: TensorType) -> float:
         return self._pick((0, 1, 2, 3)) if not type_.dtype.is_float else self._pick((0.0, 1.0, -2.0, 0.5, -0.0))
 
+    def _constant(self, element: DType) -> float:
+        """A number that a rule may ask for by a condition: identities, annihilators, ends of the dtype."""
+        if element.is_float:
+            return self._pick((*CONSTANTS, math.inf, -math.inf) if self._specials else CONSTANTS)
+        return self._pick((0, 1, 2, 3, -1, element.lowest, element.highest))
+
     def _load(self, pattern: App, type_: TensorType) -> App:
-        view, shape = self.view(type_.shape)
-        read = self._field(pattern.args[1], [str(view)])
+        read, shape = self._map(pattern.args[1], type_, (0.0, 1.0))
         return Load(self._buffer(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
 
     def _viewed(self, pattern: App, type_: TensorType) -> App:
-        view, shape = self.view(type_.shape, self._fills(type_))
-        text = self._field(pattern.args[1], [str(view)])
+        read, shape = self._map(pattern.args[1], type_, self._fills(type_))
         ctor = PView if pattern.ctor is PView else EView
-        return ctor(self._value(pattern.args[0], TensorType.of(type_.dtype, shape)), text)
+        return ctor(self._value(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
+
+    def _finished(self, pattern: App, type_: TensorType) -> App:
+        read, shape = self._map(pattern.args[2], type_, self._fills(type_))
+        inner = TensorType.of(type_.dtype, shape)
+        return At(self._value(pattern.args[0], inner), self._field(pattern.args[1], [type_text(inner)]), read)
+
+    def _map(self, field: Term, type_: TensorType, fills: Sequence[float]) -> tuple[str, Shape]:
+        """The text of a map from `type_`'s domain, and the shape of what it reads: a map that occurs again reads
+        the same shape, one that stands in the rule the least that it fits."""
+        if isinstance(field, Var) and field.name not in self._sources:
+            view, shape = self.view(type_.shape, fills)
+            self._sources[field.name] = shape
+            return self._field(field, [str(view)]), shape
+        text = str(self.binding[field.name] if isinstance(field, Var) else field)
+        fixed = parse_map(text)
+        if fixed.sizes != type_.shape:
+            raise Unfit
+        if isinstance(field, Var):
+            return text, self._sources[field.name]
+        return text, tuple(max(0, interval(expr, fixed.interior)[1]) + 1 for expr in fixed.exprs)
 
     def _fills(self, type_: TensorType) -> Sequence[float]:
         return FILLS if type_.dtype.is_float else (0, 0, 1)
 
     def _imm(self, pattern: App, type_: TensorType) -> App:
-        number = number_text(self._number(type_), type_.dtype)
-        return Imm(*(self._field(field, [text]) for field, text in zip(
-            pattern.args, (type_.dtype.name, number, sizes_text(type_.shape)), strict=True)))  # fmt: skip
+        element, number, sizes = pattern.args
+        wanted = self.binding.get(number.name) if isinstance(number, Var) else number
+        text = number_text(self._constant(type_.dtype) if wanted is None else parse_number(str(wanted)), type_.dtype)
+        return Imm(
+            self._field(element, [type_.dtype.name]),
+            self._field(number, [text]),
+            self._field(sizes, [sizes_text(type_.shape)]),
+        )
 
     def _index(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool or not type_.shape:
@@ -227,13 +300,15 @@ class Instance:
         return App(pattern.ctor, (op, element, *operands))
 
     def _reduction(self, pattern: App, type_: TensorType) -> App:
-        op = self._field(pattern.args[0], ("sum", "max", "min", "prod"))
+        op = self._field(pattern.args[0], ("max", "min") if type_.dtype.is_bool else ("sum", "max", "min", "prod"))
         element = self._field(pattern.args[1], [type_.dtype.name])
         sizes = self._sizes(pattern.args[2])
         inner = TensorType.of(self._pick(_summands(type_.dtype.name)), type_.shape + parse_sizes(sizes))
         return Reduce(op, element, sizes, self._value(pattern.args[3], inner))
 
     def _contraction(self, pattern: App, type_: TensorType) -> App:
+        if type_.dtype.is_bool:
+            raise Unfit
         element = self._field(pattern.args[0], [type_.dtype.name])
         sizes = self._sizes(pattern.args[1])
         shape = type_.shape + parse_sizes(sizes)
@@ -256,8 +331,9 @@ class Instance:
         return App(pattern.ctor, (self._value(pattern.args[0], type_),))
 
     def _sizes(self, field: Term) -> str:
-        if isinstance(field, str):
-            return field
+        known = self.binding.get(field.name) if isinstance(field, Var) else field
+        if known is not None:
+            return str(known)
         sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
         return self._field(field, [sizes_text(sizes)])
 
@@ -316,6 +392,19 @@ class Instance:
 _OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
 
 
+def _dtype_named(pattern: App) -> str | None:
+    """The dtype that a pattern asks of its value by name."""
+    named = (arg for (field, _), arg in zip(pattern.ctor.fields, pattern.args, strict=True) if field == "dtype")
+    return next((arg for arg in named if isinstance(arg, str)), None)
+
+
+def _held(value: float, element: DType) -> Any:
+    """The number as `element` has it; LEAST is its least denormal."""
+    if element.is_float and value == LEAST:
+        return ml_dtypes.finfo(element.numpy).smallest_subnormal
+    return element.numpy.type(value)
+
+
 @cache
 def _operands(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes that operands of an op may have for its result to have the dtype `result`."""
@@ -348,6 +437,7 @@ _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "Gather": Instance._gathered,
     **dict.fromkeys(("PUn", "PBin", "PTern", "EUn", "EBin", "ETern"), Instance._operation),
     **dict.fromkeys(("PView", "EView"), Instance._viewed),
+    "At": Instance._finished,
     "Reduce": Instance._reduction,
     "Contract": Instance._contraction,
     "Scan": Instance._scanned,

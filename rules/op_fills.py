@@ -21,12 +21,20 @@ Operand: TypeAlias = "tuple[str, Number | None]"
 _COMMON: tuple[Number, ...] = (0, 1, -1, -0.0, math.inf, -math.inf)
 
 
-@lru_cache(maxsize=1 << 14)
 def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) -> tuple[Number, ...] | None:
     """The operands' values for which `op` gives exactly `fill` (signs of zero and NaN included), or None.
 
     The fill itself is tried first, so that guards keep their fill where they can.
     """
+    numbers = (fill, *(value for _, value in operands if value is not None))
+    return _preimage(op, result, fill, operands, tuple(math.copysign(1, number) for number in numbers))
+
+
+@lru_cache(maxsize=1 << 14)
+def _preimage(
+    op: str, result: str, fill: Number, operands: tuple[Operand, ...], signs: tuple[float, ...]
+) -> tuple[Number, ...] | None:
+    """`signs` are those of the numbers: 0 and −0 are one key."""
     out = dtype(result)
     wanted = scalar(fill, out)
     fill = wanted[()].item()

@@ -199,6 +199,12 @@ def idempotent(op: str) -> str:
 
 
 @Primitive
+def without_unit(sizes: str) -> str:
+    """No size is 1."""
+    return _yes(1 not in parse_sizes(sizes))
+
+
+@Primitive
 def without_units_sizes(sizes: str) -> str:
     """The sizes without those that are 1; "" if there is none."""
     counts = parse_sizes(sizes)
@@ -252,3 +258,29 @@ def _without(read: str, dropped: Sequence[int], reduced: int) -> str:
     gone = {first + axis for axis in dropped}
     projected = axis_map.project(map_, [axis for axis in range(len(map_.sizes)) if axis not in gone])
     return "" if projected is None else str(projected)
+
+
+@Primitive
+def without_last(sizes: str, reduced: str) -> str:
+    """The sizes of a domain without the last, reduced ones."""
+    counts = parse_sizes(sizes)
+    return sizes_text(counts[: len(counts) - len(parse_sizes(reduced))])
+
+
+@Primitive
+def joined(outer: str, inner: str) -> str:
+    """The sizes of two nested reductions as one."""
+    return sizes_text(parse_sizes(outer) + parse_sizes(inner))
+
+
+@Primitive
+def nonempty(sizes: str) -> str:
+    """No axis is empty."""
+    return _yes(0 not in parse_sizes(sizes))
+
+
+@Primitive
+def invariant(read: str, sizes: str) -> str:
+    """`read` without its reduced axes, where it depends on none of them."""
+    counts = parse_sizes(sizes)
+    return _without(read, range(len(counts)), len(counts))

@@ -1,59 +1,112 @@
 """The soundness checker: a rule's two sides are evaluated on random instances and compared.
 
-Facts that only steer the search (what is worth fusing) are taken to hold, so a rule must be sound without them.
+Both sides must be well-typed and of one type, and agree as their dtypes round, in fp64 and, where every op has an
+exact value, in fractions. Facts that only steer the search (what is worth fusing) are taken to hold, so a rule must be
+sound without them.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ir.diagnostics import Kind, fail
-from ir.dtype import dtype
+from ir.axis_map import parse_map
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.dtype import TensorType, dtype
 from ir.rule import Condition, Equal, Exactness, Rule
-from ir.term import App, Fact, Prim, Term, substitute, subterms
+from ir.term import App, Fact, Imm, Input, Prim, Term, substitute, subterms
 from ir.term_playback import evaluate
+from ir.term_text import parse_number
+from ir.term_types import IllTyped, term_type
 from ir.uop import SERIES, UOPS
-from rules.instances import Instance, Unfit
+from rules.counterexample import Difference, refuse, smallest
+from rules.instances import LARGE, SPECIALS, Instance, Unfit
+from rules.rational import NotRational, exact_value, random_fractions
 
 Array = NDArray[Any]
 
 
-def check(rule: Rule, rng: np.random.Generator, instances: int = 50, attempts: int = 20_000) -> int:
+def check(
+    rule: Rule,
+    rng: np.random.Generator,
+    instances: int = 50,
+    attempts: int = 20_000,
+    seconds: float | None = None,
+) -> int:
     """Compare both sides of `rule` on random instances where its conditions hold; the number of those.
 
-    At least `instances` are wanted, and sought in `attempts` attempts. Exact rules are also tried on NaN,
-    infinities and zeros of both signs. Other rules are compared in fp64 without rounding, where small dyadic
-    inputs leave only the error of the fp64 sums, and as their dtypes round, within 64 units of the last place of
-    the narrowest.
+    `instances` are wanted, and sought in `attempts` attempts, for `seconds` of wall clock at most. Half of them have
+    the values among their inputs that the rule's level must bear (`rules.instances.SPECIALS`). Rules above EXACT are
+    compared in fp64 without rounding, where small dyadic inputs leave only the error of the fp64 sums, and as their
+    dtypes round, within 64 units of the last place of the narrowest.
 
     Raises:
-        EqsatError: UnsoundRule, with the instance.
+        EqsatError: UnsoundRule, with a small counterexample.
     """
     applied = 0
-    for attempt in range(attempts):
-        try:
-            instance = Instance(rule.lhs, rng, specials=rule.exactness is Exactness.EXACT and attempt % 2 == 0)
-        except Unfit:
-            continue
-        rhs = rewritten(rule, instance)
-        if rhs is None:
-            continue
-        _compare(rule, instance, rhs)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for instance, rhs in applications(rule, rng, attempts, deadline):
+        found = difference(rule, instance, rhs)
+        if found is not None:
+            rivals = ((each, difference(rule, each, other)) for each, other in applications(rule, rng, 2_000, deadline))
+            refuse(rule, *smallest(rule, (instance, found), rivals, difference))
         applied += 1
         if applied == instances:
             break
     return applied
 
 
+def applications(
+    rule: Rule, rng: np.random.Generator, attempts: int, deadline: float | None = None
+) -> Iterator[tuple[Instance, Term]]:
+    """Instances of the left side to which the rule applies, each with its right side; until `deadline`, a time of
+    `time.monotonic`. Every second attempt has special values among its inputs; exact rules meet floats of all digits.
+    """
+    for attempt in range(attempts):
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        try:
+            specials = () if attempt % 2 else _specials(rule, attempt)
+            instance = Instance(rule.lhs, rng, specials, fine=rule.exactness is Exactness.EXACT)
+            term_type(instance.term)
+        except (Unfit, IllTyped):
+            continue
+        rhs = rewritten(rule, instance)
+        if rhs is not None:
+            yield instance, rhs
+
+
+def _specials(rule: Rule, attempt: int) -> tuple[float, ...]:
+    large = attempt % 8 == 0 and Exactness.EXACT < rule.exactness < Exactness.RANGE
+    return LARGE if large else SPECIALS[rule.exactness]
+
+
 def rewritten(rule: Rule, instance: Instance) -> Term | None:
-    """The right side for an instance of the left; None where a condition does not hold."""
-    for condition in rule.when:
-        if not _holds(condition, instance):
-            return None
-    return _computed(substitute(rule.rhs, instance.binding), instance)
+    """The right side for an instance of the left; None where a condition does not hold.
+
+    Raises:
+        EqsatError: UnsoundRule, where a primitive fails.
+    """
+    try:
+        for condition in rule.when:
+            if not _holds(condition, instance):
+                return None
+        return _computed(substitute(rule.rhs, instance.binding), instance)
+    except EqsatError:
+        raise
+    except Exception as error:  # a primitive is anybody's function
+        fail(
+            Kind.UNSOUND_RULE,
+            "rules",
+            f"a primitive failed: {type(error).__name__}: {error}",
+            at=rule.name,
+            lhs=str(instance.term),
+        )
 
 
 def _holds(condition: Condition, instance: Instance) -> bool:
@@ -62,7 +115,7 @@ def _holds(condition: Condition, instance: Instance) -> bool:
             left, right = (_computed(substitute(each, instance.binding), instance) for each in
                            (condition.left, condition.right))  # fmt: skip
             return left is not None and left == right
-        case Fact() if not condition.analysis.valued:
+        case Fact() if condition.analysis.steers:
             return True
         case _:
             return _computed(substitute(condition, instance.binding), instance) is not None
@@ -80,42 +133,99 @@ def _computed(term: Term, instance: Instance) -> Term | None:
                 return App(term.ctor, tuple(ready))
             return term.fn.fn(*map(str, ready)) or None
         case Fact():
-            return dtype(evaluate(term.term, instance.inputs).dtype).name
+            return term_type(term.term).dtype.name
         case _:
             return term
 
 
-def _compare(rule: Rule, instance: Instance, rhs: Term) -> None:
-    modes = (False,) if rule.exactness is Exactness.EXACT else (False, True)
-    for wide in modes:
-        left = evaluate(instance.term, instance.inputs, wide=wide)
-        right = evaluate(rhs, instance.inputs, wide=wide)
-        if not agree(left, right, _tolerance(rule, instance.term, wide)):
-            fail(
-                Kind.UNSOUND_RULE,
-                "rules",
-                "the two sides differ",
-                at=rule.name,
-                lhs=str(instance.term),
-                rhs=str(rhs),
-                left=str(left)[:400],
-                right=str(right)[:400],
-                inputs={name: str(array)[:200] for name, array in instance.inputs.items()},
-            )
+def difference(rule: Rule, instance: Instance, rhs: Term) -> Difference | None:
+    """How the right side differs from the instance beyond what the rule's level allows, if it does."""
+    try:
+        left, right = term_type(instance.term), _type_of(rhs, instance)
+    except (IllTyped, EqsatError, LookupError, TypeError, ValueError) as error:  # texts that are no maps or types …
+        return Difference(rhs, "the right side means nothing", f"{type(error).__name__}: {error}")
+    if left != right:
+        return Difference(rhs, f"the right side is {right}, the left {left}")
+    rounded = _rounds_numbers(instance.term, rhs)
+    wide = rule.exactness is not Exactness.EXACT and not rounded
+    found = _rounded_difference(rule, instance, rhs, wide=True) if wide else None
+    if not instance.is_large:
+        found = found or _rounded_difference(rule, instance, rhs, wide=False)
+    return found or (_exact_difference(instance, rhs) if instance.is_plain and not rounded else None)
 
 
-def agree(left: Array, right: Array, tolerance: float) -> bool:
-    """Same shape, dtype and NaN; numbers that differ by `tolerance` times the largest of them (or 16) at most."""
+def _type_of(rhs: Term, instance: Instance) -> TensorType:
+    """The type of a right side, which may read what the left side reads only."""
+    given = {each for each in subterms(instance.term) if isinstance(each, App) and each.ctor is Input}
+    for each in subterms(rhs):
+        if isinstance(each, App) and each.ctor is Input and each not in given:
+            raise IllTyped(f"there is no {each}")
+    return term_type(rhs)
+
+
+def _rounded_difference(rule: Rule, instance: Instance, rhs: Term, wide: bool) -> Difference | None:
+    a = evaluate(instance.term, instance.inputs, wide=wide)
+    b = evaluate(rhs, instance.inputs, wide=wide)
+    tolerance = _tolerance(rule, instance.term, wide and not _rounds_numbers(instance.term, rhs))
+    if agree(a, b, tolerance, _signed(rule, instance.term, rhs), rule.exactness):
+        return None
+    return Difference(rhs, "in fp64" if wide else "as dtypes round", left=a, right=b)
+
+
+def _rounds_numbers(left: Term, right: Term) -> bool:
+    """Whether only one side has a number that was computed, and maybe rounded: one that is no short dyadic."""
+    numbers = (float(parse_number(each)) for each in _numbers(left) ^ _numbers(right))
+    return any(math.isfinite(each) and not (each * 4).is_integer() for each in numbers)
+
+
+def _numbers(side: Term) -> set[str]:
+    """The constants, and the fills of the maps."""
+    below = list(subterms(side))
+    constants = {str(each.args[1]) for each in below if isinstance(each, App) and each.ctor is Imm}
+    maps = {each for each in below if isinstance(each, str) and " if " in each}
+    return constants | {str(guard.fill) for each in maps for guard in parse_map(each).guards}
+
+
+def _exact_difference(instance: Instance, rhs: Term) -> Difference | None:
+    """Whether fractions tell the sides apart. Which ones is drawn from the term, so that the verdict repeats."""
+    inputs = random_fractions(instance.inputs, np.random.default_rng(len(str(rhs))))
+    try:
+        a, b = exact_value(instance.term, inputs), exact_value(rhs, inputs)
+    except NotRational:
+        return None
+    return None if np.array_equal(a, b) else Difference(rhs, "in exact arithmetic", left=a, right=b, inputs=inputs)
+
+
+def agree(
+    left: Array, right: Array, tolerance: float, signed: bool = False, level: Exactness = Exactness.EXACT
+) -> bool:
+    """Same shape, dtype and NaN; numbers that differ by `tolerance` times the largest of them (or 16) at most.
+
+    signed: zeros have their signs. Above EXACT, NaN and the infinities may stand for each other: ∞ − ∞ may come
+    before or after a product.
+    """
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not dtype(left.dtype).is_float:
         return bool(np.array_equal(left, right))
     a, b = left.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    if level is Exactness.EXACT:
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return False
+    elif not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return False
+    if signed and not np.array_equal(np.signbit(a[finite]), np.signbit(b[finite])):
         return False
     scale = max(16.0, float(np.abs(a[finite]).max(initial=0)), float(np.abs(b[finite]).max(initial=0)))
     return bool(np.all(np.abs(a[finite] - b[finite]) <= tolerance * scale))
+
+
+def _signed(rule: Rule, left: Term, right: Term) -> bool:
+    """Whether the sign of a zero is a part of the value: the greater of 0 and −0 may be either."""
+    if rule.exactness is not Exactness.EXACT:
+        return False
+    return not any(each in ("max", "min") for side in (left, right) for each in subterms(side))
 
 
 def _tolerance(rule: Rule, term: Term, wide: bool) -> float:

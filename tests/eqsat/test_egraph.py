@@ -11,7 +11,6 @@ import pytest
 from eqsat import egraph_dump
 from eqsat.egglog_text import quoted
 from eqsat.egraph import EGraph
-from eqsat.saturate import saturate, saturate_terms
 from eqsat.tiny_to_term import tiny_to_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.term import App, Input, Load, Pure, Sort, Store
@@ -19,6 +18,7 @@ from ir.term_playback import evaluate
 from ir.tiny_playback import values
 from rules import RULES
 from tests.support import graphs
+from tests.support.canary import saturate, saturate_terms
 from tests.support.strategies import random_graph, random_inputs
 
 

@@ -126,7 +126,8 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
             reads = [each for each in rng.sample(range(7), rng.randint(0, 3)) if each != buffer]
             columns.append(Column(buffer, tuple(reads), rng.uniform(1, 9)))
     problem = Problem(tuple(columns), (0, 1))
-    chosen = pareto(problem, sets=64)
+    found = pareto(problem, sets=64)
+    chosen = found and found.columns
     if chosen is None:
         return
     swaps = Swaps(problem, chosen)

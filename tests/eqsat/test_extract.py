@@ -5,14 +5,18 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eqsat.cover import EXTRACTORS, Column, Problem, pareto, resolve, shuffled, tree
-from eqsat.extract import Cover, extract, random_cover
-from ir.diagnostics import EqsatError, Kind
+from eqsat.cover import Cover
+from eqsat.extract import bound, extract, random_cover
+from eqsat.extractors import EXTRACTORS
+from eqsat.extractors.binary_program import SolverLimits
+from eqsat.extractors.exact import exact
+from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region import Region
 from ir.tiny import Graph
 from tests.support import graphs
@@ -38,6 +42,14 @@ def residual_diamond() -> Graph:
     x = t.input("x", 6, 8)
     a = t.op("RELU", t.linear(x, "a", 8))
     return t.graph(t.op("RELU", t.op("ADD", a, t.linear(a, "b", 8))))
+
+
+def residual_block() -> Graph:
+    t = Tiny()
+    x = t.input("x", 1, 8, 6, 6)
+    y = t.op("RELU", t.scale_shift(t.conv(x, "a", 4, 1), "a"))
+    y = t.op("RELU", t.scale_shift(t.conv(y, "b", 4, 3), "b"))
+    return t.graph(t.op("RELU", t.op("ADD", x, t.scale_shift(t.conv(y, "c", 8, 1), "c"))))
 
 
 def shared_expression() -> Graph:
@@ -76,6 +88,38 @@ def test_every_extractor_computes_the_same(case: str, extractor: str) -> None:
     cover = covered(CASES[case][0](), extractor=extractor)
     best = covered(CASES[case][0]())
     assert best.time_ns <= cover.time_ns * 1.0001
+
+
+@pytest.mark.parametrize("case", [*CASES, "encoder", "conv block"])
+def test_no_extractor_beats_the_bound(case: str) -> None:
+    others = {"encoder": lambda: graphs.encoder(1, 16, 32, 4), "conv block": residual_block}
+    build = CASES[case][0] if case in CASES else others[case]
+    graph, view = saturated(build())
+    constants = tuple(tensor for tensor in graph.inputs if tensor != "x")
+    pricer = ApproximatePricer()
+    least = bound(view, graph.outputs, pricer, constants=constants)
+    covers = {
+        name: extract(view, graph.outputs, pricer, constants=constants, extractor=name) for name in sorted(EXTRACTORS)
+    }
+    check(covers["exact"], view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
+    check(covers["windowed"], view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
+    slack = 1 + 1e-6
+    assert least.linear_ns <= least.proven_ns * slack
+    assert least.proven_ns == pytest.approx(covers["exact"].time_ns, rel=1e-6)
+    assert covers["exact"].time_ns <= covers["windowed"].time_ns * slack
+    assert covers["windowed"].time_ns <= covers["pareto"].time_ns * slack
+    assert all(-1e-6 <= least.gap(cover) < 0.5 for cover in covers.values())
+    assert not any(cover.diagnostics for cover in covers.values())
+
+
+def test_a_search_that_stops_early_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = partial(exact, limits=SolverLimits(seconds=0.0))
+    monkeypatch.setitem(EXTRACTORS, "exact", hasty)  # type: ignore[arg-type]
+    graph, view = saturated(softmax_attention())
+    (told,) = extract(view, graph.outputs, ApproximatePricer(), extractor="exact").diagnostics
+    assert told.kind is Kind.RESOURCE_EXCEEDED
+    assert told.severity is Severity.WARNING
+    assert told.details["proven_ns"] <= told.details["cost_ns"]
 
 
 def test_several_outputs_one_of_them_an_input_one_inside_another() -> None:
@@ -199,7 +243,9 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     program = (
         "from tests.support.approximate import *; from tests.support import graphs; from eqsat.extract import extract\n"
         "graph, view = saturated(graphs.attention(8, 8, 2))\n"
-        "print(assemble(extract(view, graph.outputs, ApproximatePricer()), view, graph).module)"
+        "for name in ('pareto', 'windowed', 'exact'):\n"
+        "    cover = extract(view, graph.outputs, ApproximatePricer(), extractor=name)\n"
+        "    print(assemble(cover, view, graph).module)"
     )
     found = {
         subprocess.run(
@@ -213,65 +259,3 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert len(found) == 1
-
-
-# --- the covering problem alone -------------------------------------------------------------------
-
-
-def brute_force(problem: Problem) -> float:
-    """The least cost over all sets of columns."""
-    best = float("inf")
-    for mask in range(1 << len(problem.columns)):
-        chosen = [index for index in range(len(problem.columns)) if mask >> index & 1]
-        found = resolve(problem, chosen)
-        if found is not None:
-            best = min(best, sum(problem.columns[index].cost for index in found))
-    return best
-
-
-def random_problem(rng: random.Random, buffers: int = 5) -> Problem:
-    columns = []
-    for buffer in range(buffers):
-        for _ in range(rng.randint(1, 3)):
-            others = rng.sample(range(buffers), rng.randint(0, min(2, buffers - 1)))
-            columns.append(Column(buffer, tuple(each for each in others if each != buffer), rng.uniform(1, 9)))
-    return Problem(tuple(columns[:11]), (0, 1))
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_pareto_finds_the_optimum_of_small_problems(seed: int) -> None:
-    problem = random_problem(random.Random(seed))
-    best = brute_force(problem)
-    found = pareto(problem, sets=64)
-    if found is None:
-        assert best == float("inf")
-    else:
-        assert sum(problem.columns[index].cost for index in found) == pytest.approx(best)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
-    problem = random_problem(random.Random(seed), buffers=7)
-    for extractor in (*EXTRACTORS.values(), lambda each: shuffled(each, random.Random(seed))):
-        chosen = extractor(problem)
-        assert (chosen is None) == (tree(problem) is None)
-        done: set[int] = set()
-        for index in chosen or ():
-            column = problem.columns[index]
-            assert set(column.reads) <= done
-            assert column.writes not in done
-            done.add(column.writes)
-        assert chosen is None or set(problem.roots) <= done
-
-
-def test_a_shared_kernel_is_paid_once() -> None:
-    columns = (
-        Column(0, (2,), 1.0),
-        Column(1, (2,), 1.0),
-        Column(0, (), 3.0),
-        Column(1, (), 3.0),
-        Column(2, (), 3.5),
-    )
-    problem = Problem(columns, (0, 1))
-    assert sorted(pareto(problem) or ()) == [0, 1, 4]
-    assert sorted(tree(problem) or ()) == [2, 3]

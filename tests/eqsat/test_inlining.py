@@ -11,12 +11,13 @@ from eqsat import nn, tensor
 from eqsat.inlining import inlining
 from eqsat.model import read_model
 from eqsat.options import Budget
-from eqsat.saturate import Stop, saturate
+from eqsat.saturate import Stop
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind
 from ir.tiny import Graph
 from ir.tiny_playback import playback
 from rules import RULES
+from tests.support.canary import saturate
 from tests.support.path import best, compiled, complaint, covered
 from tests.support.strategies import random_inputs
 

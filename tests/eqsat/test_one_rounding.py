@@ -10,10 +10,10 @@ import pytest
 
 from eqsat import tensor as t
 from eqsat.assemble import assemble
-from eqsat.cover import EXTRACTORS, Column, Problem, pareto
 from eqsat.extract import extract, random_cover
+from eqsat.extractors import EXTRACTORS
 from eqsat.kernel_tree import Forest
-from eqsat.one_rounding import Roundings, consistent
+from eqsat.one_rounding import Roundings
 from eqsat.tensor import Tensor
 from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.tiny_playback import playback
@@ -61,20 +61,3 @@ def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
     for extractor in EXTRACTORS:
         cover = extract(view, graph.outputs, ApproximatePricer(), extractor=extractor)
         assert len({mark for kernel in cover.kernels for mark in roundings.marks(kernel.tree)}) == 1
-
-
-def test_the_dearer_rounding_is_given_up() -> None:
-    """Two roots, each cheaper with another rounding of value 7: together they take the cheaper of the two."""
-    columns = (Column(0, (), 1.0), Column(0, (), 2.0), Column(1, (), 5.0), Column(1, (), 3.0))
-    marks = ([(7, True)], [(7, False)], [(7, True)], [(7, False)])
-    problem = Problem(columns, (0, 1))
-    assert sorted(pareto(problem) or ()) == [0, 3]
-    assert sorted(consistent(problem, pareto, marks.__getitem__) or ()) == [1, 3]
-
-
-def test_where_there_is_no_choice_the_cover_stands() -> None:
-    columns = (Column(0, (), 1.0), Column(1, (), 3.0))
-    marks = ([(7, True)], [(7, False)])
-    problem = Problem(columns, (0, 1))
-    assert sorted(consistent(problem, pareto, marks.__getitem__) or ()) == [0, 1]
-    assert consistent(Problem(columns, (0, 2)), pareto, marks.__getitem__) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from eqsat import tensor as t
 from eqsat.cost import ALL_TERMS, Terms
 from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Exactness
+from ir.rule import Exactness, Rule, pattern_variables
+from ir.term import Imm, PBin
+from rules import select, users
 
 DEFAULTS: dict[str, Any] = {
     "rules": None,
@@ -100,3 +103,82 @@ def test_the_public_calls_refuse_what_is_no_option(program: Program, tmp_path: P
     assert "plan" in refused(lambda: program.dump("plans"))
     refused(lambda: program.dump([]))
     refused(lambda: program.random_inputs("x"))
+
+
+p, q, r, d = pattern_variables("p:P q:P r:P d:S")
+FACTOR_OUT = Rule(
+    "factor_out", "mine", "p·r + q·r = (p + q)·r",
+    PBin("add", d, PBin("mul", d, p, r), PBin("mul", d, q, r)), PBin("mul", d, PBin("add", d, p, q), r),
+    exactness=Exactness.REASSOCIATE,
+)  # fmt: skip
+
+
+def matched(rules: Any, **keywords: Any) -> dict[str, int]:
+    x, y = t.input("x", (3,)), t.input("y", (3,))
+    program = optimize_and_compile(x * 2 * y + x * y, rules=rules, threads=1, **keywords)
+    ones = np.ones(3, np.float32)
+    assert np.array_equal(program(x=ones, y=ones), 3 * ones)
+    return dict(program.stats.saturation.matches)
+
+
+def test_rules_can_be_left_out_and_added() -> None:
+    everything = set(matched(None))
+    assert set(matched(["-fusion"])) == {each.name for each in select() if each.family != "fusion"}
+    assert everything - set(matched(["-fuse_epilogue", "-casts"])) >= {"fuse_epilogue", "identity_cast"}
+    assert set(matched(["movement", "-compose_load"])) == {
+        each.name for each in select(["movement"]) if each.name != "compose_load"
+    }
+    assert matched([FACTOR_OUT])["factor_out"] > 0
+    assert set(matched([FACTOR_OUT])) == everything | {"factor_out"}
+    assert set(matched(["movement", FACTOR_OUT])) == {each.name for each in select(["movement"])} | {"factor_out"}
+    assert not matched([])
+
+
+def test_rules_that_are_none_are_refused() -> None:
+    assert "fuse_epilogue" in refused(lambda: matched(["-fuse_epilog"]))
+    assert "already" in refused(lambda: matched([replace(FACTOR_OUT, name="fuse_epilogue")]))
+    assert 'exactness="range"' in refused(lambda: matched([replace(FACTOR_OUT, exactness=Exactness.RANGE)]))
+    refused(lambda: matched(["factor_out@0123456789abcdef"]))
+
+
+UNSOUND = {
+    "two sides that differ": (replace(FACTOR_OUT, rhs=PBin("mul", d, PBin("sub", d, p, q), r)), "differ"),
+    "no instances": (replace(FACTOR_OUT, lhs=PBin("bogus", d, PBin("mul", d, p, r), q)), "cannot be checked"),
+    "an ill-typed side": (replace(FACTOR_OUT, rhs=PBin("add", "fp32", p, q)), "IllTyped"),
+    "a constant that fits one shape": (replace(FACTOR_OUT, rhs=Imm(d, "1.0", "[3]")), "the right side"),
+}
+
+
+@pytest.mark.parametrize(("rule", "says"), UNSOUND.values(), ids=UNSOUND.keys())
+def test_an_unsound_rule_is_refused_with_a_counterexample(rule: Rule, says: str) -> None:
+    with pytest.raises(EqsatError) as caught:
+        matched([rule])
+    assert caught.value.kind is Kind.UNSOUND_RULE
+    assert says in str(caught.value)
+    assert "lhs = PBin(" in str(caught.value)
+
+
+def test_a_counterexample_is_small_and_whole() -> None:
+    with pytest.raises(EqsatError) as caught:
+        matched([UNSOUND["two sides that differ"][0]])
+    details = caught.value.diagnostics[0].details
+    assert {"lhs", "rhs", "left", "right", "differs_at", "inputs"} <= details.keys()
+    assert details["lhs"].count("(") < 12
+
+
+def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:
+    keys = []
+    for rule in (FACTOR_OUT, replace(FACTOR_OUT, equation="(p + q)·r"), replace(FACTOR_OUT, family="yours")):
+        chosen = checked_options(**{**DEFAULTS, "rules": [rule]})
+        assert select(chosen.rules)[-1] is rule
+        keys.append(chosen.rules)
+    assert len(set(keys)) == 3
+
+
+def test_a_saved_program_does_not_bring_its_callers_rules(tmp_path: Path) -> None:
+    program = optimize_and_compile(t.input("x", (3,)) + 1, rules=[FACTOR_OUT], threads=1)
+    program.save(tmp_path / "saved")
+    loaded = eqsat.load(tmp_path / "saved")
+    assert loaded.dump("egraph") == program.dump("egraph")
+    users._ADMITTED.clear()
+    assert "factor_out" in refused(lambda: loaded.dump("egraph"))

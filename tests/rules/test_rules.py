@@ -131,6 +131,16 @@ def test_what_an_op_takes_to_a_fill(op: str, result: str, fill: float, operands:
     assert repr(_floats(preimage(op, result, fill, operands))) == repr(_floats(found))
 
 
+def test_the_signs_of_zeros_are_told_apart_whatever_was_asked_before() -> None:
+    for zero in (-0.0, 0.0, -0.0):
+        beside = preimage("fdiv", "fp32", math.inf, (("fp32", None), ("fp32", zero)))
+        assert beside is not None
+        assert math.copysign(1, beside[0]) == math.copysign(1, zero)
+        same = preimage("where", "fp32", zero, (("bool", None), ("fp32", None), ("fp32", None)))
+        assert same is not None
+        assert math.copysign(1, same[2]) == math.copysign(1, zero)
+
+
 def _floats(numbers: tuple | None) -> list[float] | None:
     return None if numbers is None else [float(number) for number in numbers]
 

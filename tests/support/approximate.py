@@ -10,9 +10,8 @@ import numpy as np
 
 from eqsat.assemble import Assembly, assemble
 from eqsat.cost import estimate, lower_bound_ns
+from eqsat.cover import Cover
 from eqsat.egraph_view import EGraphView
-from eqsat.extract import Cover
-from eqsat.saturate import saturate
 from eqsat.targets import cpu_target
 from ir.dtype import DType
 from ir.module import verify as verify_module
@@ -28,6 +27,7 @@ from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from ir.uop_numpy import Array
 from rules import RULES
+from tests.support.canary import saturate
 from tests.support.module_playback import play_module
 
 CPU = cpu_target(arch="avx512", cores=2, lanes=16, clock_hz=3e9, bandwidth=30e9, l3_bytes=32 * 2**20)

@@ -20,7 +20,6 @@ from eqsat.extract import extract, random_cover
 from eqsat.fold import folded
 from eqsat.pipeline import find_target, lower_module
 from eqsat.pricing import PlanPricer
-from eqsat.saturate import saturate
 from ir.dtype import dtype
 from ir.module import Module
 from ir.pricer import Price, Pricer
@@ -28,6 +27,7 @@ from ir.rule import Exactness
 from ir.tiny import Graph
 from rules import select
 from tests.support.agree import disagreement
+from tests.support.canary import saturate
 from tests.support.module_playback import play_module
 
 Arrays = Mapping[str, np.ndarray]

@@ -1,0 +1,161 @@
+"""The covering problem: which kernels, so that every output is computed and the sum of their prices is least.
+
+A column is one kernel that writes one buffer from others, as in technology mapping. A kernel that several readers
+share is paid once, so the price of a buffer is that of the SET of kernels behind it. (Planning knows the problem as
+that of a least delete-free plan: buffers are facts, columns are actions.)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+Mark = tuple[int, bool]
+"""A value, and which of two ways it is computed; the columns of one cover compute a value in one way."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kernel that writes `writes` and reads `reads` (buffers that a kernel must compute) in `cost` ns."""
+
+    writes: int
+    reads: tuple[int, ...]
+    cost: float
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The columns to choose from, and the buffers that must be computed."""
+
+    columns: tuple[Column, ...]
+    roots: tuple[int, ...]
+
+    @cached_property
+    def writers(self) -> Mapping[int, tuple[int, ...]]:
+        """Buffer → the columns that write it."""
+        found: dict[int, list[int]] = {}
+        for index, column in enumerate(self.columns):
+            found.setdefault(column.writes, []).append(index)
+        return {buffer: tuple(indices) for buffer, indices in found.items()}
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The buffers below the roots, what is read before what reads it as far as there are no cycles."""
+        order: dict[int, None] = {}
+        entered: set[int] = set()
+        stack = [(root, False) for root in reversed(self.roots)]
+        while stack:
+            buffer, done = stack.pop()
+            if done:
+                order[buffer] = None
+            elif buffer not in entered:
+                entered.add(buffer)
+                stack.append((buffer, True))
+                reads = [read for index in self.writers.get(buffer, ()) for read in self.columns[index].reads]
+                stack.extend((read, False) for read in reversed(reads))
+        return tuple(order)
+
+    @cached_property
+    def readers(self) -> Mapping[int, tuple[int, ...]]:
+        """Buffer → the buffers that some column computes from it."""
+        found: dict[int, dict[int, None]] = {}
+        for column in self.columns:
+            for read in column.reads:
+                found.setdefault(read, {})[column.writes] = None
+        return {buffer: tuple(readers) for buffer, readers in found.items()}
+
+    def cost_of(self, columns: Iterable[int]) -> float:
+        """The sum of their costs, in ns."""
+        return sum(self.columns[index].cost for index in columns)
+
+    def unmarked(self) -> Problem:
+        """The problem where a value may be computed in any way, and in several."""
+        return Problem(tuple(Column(each.writes, each.reads, each.cost) for each in self.columns), self.roots)
+
+    def restricted(self, kept: Iterable[int]) -> Problem:
+        """The problem with these columns only, in this order."""
+        return Problem(tuple(self.columns[index] for index in kept), self.roots)
+
+
+@dataclass(frozen=True)
+class Covering:
+    """What an extractor chose.
+
+    columns  one writer of every buffer that is needed, in an order in which they can run
+    bound    ns that no cover can cost less than, as far as the extractor has proven
+    stopped  whether a limit ended the search before an optimum was proven
+    """
+
+    columns: tuple[int, ...]
+    bound: float = 0.0
+    stopped: bool = False
+
+
+Extractor = Callable[[Problem], Covering | None]
+"""Columns that compute every root; None when there is no cover."""
+
+
+def resolve(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
+    """One column per buffer out of `chosen`, only what the roots need, in an order in which they can run.
+
+    Columns are taken as soon as all they read is computed, cheapest first, so the result has no cycles.
+    """
+    pending: dict[int, int] = {}
+    waiting: dict[int, list[int]] = {}
+    ready: list[tuple[float, int]] = []
+    for index in chosen:
+        reads = set(problem.columns[index].reads)
+        pending[index] = len(reads)
+        for read in reads:
+            waiting.setdefault(read, []).append(index)
+        if not reads:
+            heapq.heappush(ready, (problem.columns[index].cost, index))
+    writer: dict[int, int] = {}
+    while ready:
+        _, index = heapq.heappop(ready)
+        buffer = problem.columns[index].writes
+        if buffer in writer:
+            continue
+        writer[buffer] = index
+        for reader in waiting.get(buffer, ()):
+            pending[reader] -= 1
+            if not pending[reader]:
+                heapq.heappush(ready, (problem.columns[reader].cost, reader))
+    if any(root not in writer for root in problem.roots):
+        return None
+    return _schedule(problem, writer)
+
+
+def _schedule(problem: Problem, writer: Mapping[int, int]) -> tuple[int, ...]:
+    """The columns behind the roots, depth first: what is read runs just before what reads it."""
+    order: dict[int, None] = {}
+    stack = [(writer[root], False) for root in reversed(problem.roots)]
+    while stack:
+        index, done = stack.pop()
+        if index in order:
+            continue
+        if done:
+            order[index] = None
+        else:
+            stack.append((index, True))
+            stack.extend((writer[read], False) for read in reversed(problem.columns[index].reads))
+    return tuple(order)
+
+
+def to_fixpoint(problem: Problem, improve: Callable[[int], bool]) -> None:
+    """Call `improve` on every buffer, and again on the readers of each that changed, until none changes."""
+    place = {buffer: position for position, buffer in enumerate(problem.order)}
+    queue = list(range(len(place)))
+    queued = set(queue)
+    while queue:
+        position = heapq.heappop(queue)
+        queued.discard(position)
+        if improve(problem.order[position]):
+            for reader in problem.readers.get(problem.order[position], ()):
+                again = place.get(reader)
+                if again is not None and again not in queued:
+                    queued.add(again)
+                    heapq.heappush(queue, again)

@@ -1,0 +1,38 @@
+"""What stands behind each rule's soundness, computed from the rule itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ir.rule import Certificate, Rule
+from ir.term import App, Prim, Term, subterms
+from rules.proof import proved
+from rules.rational import RATIONAL
+
+_INTEGER = frozenset({"idiv", "mod", "and", "or", "xor", "not"})
+"""Ops that take no floats: their values are exact as NumPy computes them."""
+
+
+def certificate(rule: Rule) -> Certificate:
+    """PROVED where the proof of `rules.proof` goes through, EXACT where every op has exact values, else SAMPLED.
+
+    Rules of every kind are also compared on random instances (`rules.soundness.check`).
+    """
+    if proved(rule):
+        return Certificate.PROVED
+    exact = RATIONAL | _INTEGER
+    return Certificate.EXACT if all(op in exact for op in _ops(rule)) else Certificate.SAMPLED
+
+
+def _ops(rule: Rule) -> Iterator[str]:
+    """The elementwise ops that the sides may have; "?" where that is left open."""
+    choices: dict[Term, tuple[str, ...]] = {
+        each.args[0]: tuple(str(each.args[1]).split())
+        for each in rule.when
+        if isinstance(each, Prim) and each.fn.name == "one_of"
+    }
+    for side in (rule.lhs, rule.rhs):
+        for term in subterms(side):
+            if isinstance(term, App) and term.ctor.fields[0][0] == "op" and term.ctor.name not in ("Reduce", "Scan"):
+                op = term.args[0]
+                yield from (op,) if isinstance(op, str) else choices.get(op, ("?",))

@@ -1,0 +1,205 @@
+"""What rules may ask about constants while they match: folding, identities, exact reciprocals; "" means: not here.
+
+Numbers are texts as `ir.term_text.number_text` writes them. What an op makes of constants is found by executing the
+op's meaning in the uop table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import ml_dtypes
+
+from ir.dtype import DType, TensorType, dtype
+from ir.term import Primitive
+from ir.term_text import number_text, parse_number, parse_sizes, scalar
+from ir.uop import UOPS
+from rules.primitives import YES
+
+_CACHE = 1 << 14
+
+NUMBERS = {
+    "log2_e": math.log2(math.e),
+    "ln_2": math.log(2),
+}
+"""Constants by name, as rules speak of them."""
+
+
+def _yes(holds: bool) -> str:
+    return YES if holds else ""
+
+
+@Primitive
+def fold_unary(op: str, result: str, element: str, number: str) -> str:
+    """What a unary op makes of a number of dtype `element`."""
+    return _folded(op, result, ((element, number),))
+
+
+@Primitive
+def fold_binary(op: str, result: str, element: str, left: str, right: str) -> str:
+    """What a binary op makes of two numbers of dtype `element`."""
+    return _folded(op, result, ((element, left), (element, right)))
+
+
+@Primitive
+def regroup(op: str, element: str, left: str, right: str) -> str:
+    """The same for the constants of (x ∘ left) ∘ right, where the result keeps the whole precision of `element`: it
+    neither overflows nor comes near zero."""
+    folded = _folded(op, element, ((element, left), (element, right)))
+    return folded if _is_normal(parse_number(folded), dtype(element)) else ""
+
+
+@Primitive
+def negative(element: str, number: str) -> str:
+    """−number; integers wrap."""
+    return _folded("neg", element, ((element, number),))
+
+
+@Primitive
+def exact_reciprocal(element: str, number: str) -> str:
+    """1 / number, where multiplying by it is dividing by the number: a power of two."""
+    value = float(parse_number(number))
+    is_power = math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5
+    return number_text(1 / value, dtype(element)) if is_power and _is_normal(1 / value, dtype(element)) else ""
+
+
+@Primitive
+def reciprocal(element: str, number: str) -> str:
+    """1 / number, rounded, where that keeps the whole precision of `element`."""
+    value = float(parse_number(number))
+    if not value or not _is_normal(1 / value, dtype(element)):
+        return ""
+    return number_text(1 / value, dtype(element))
+
+
+@Primitive
+def times(number: str, sizes: str, element: str) -> str:
+    """The sum of `number` over a box of these sizes."""
+    type_, count = dtype(element), math.prod(parse_sizes(sizes))
+    total = parse_number(number) * count if count else 0
+    if type_.is_int:
+        total = (int(total) - int(type_.lowest)) % (1 << type_.bits) + int(type_.lowest)
+    return number_text(total, type_)
+
+
+@Primitive
+def power_of_two_mask(number: str) -> str:
+    """number − 1, for a positive power of two."""
+    value = int(parse_number(number))
+    return str(value - 1) if value > 0 and value & (value - 1) == 0 else ""
+
+
+@Primitive
+def product_of_divisors(element: str, left: str, right: str) -> str:
+    """left·right, for positive integers whose product `element` holds."""
+    a, b = int(parse_number(left)), int(parse_number(right))
+    return str(a * b) if min(a, b) > 0 and a * b <= dtype(element).highest else ""
+
+
+@Primitive
+def is_number(element: str, number: str, name: str) -> str:
+    """The number is the one of that name in `NUMBERS`, as well as `element` holds it."""
+    return _yes(number == number_text(NUMBERS[name], dtype(element)))
+
+
+@Primitive
+def is_lowest(element: str, number: str) -> str:
+    """The identity of a maximum."""
+    return _yes(number == number_text(dtype(element).lowest, dtype(element)))
+
+
+@Primitive
+def is_highest(element: str, number: str) -> str:
+    """The identity of a minimum."""
+    return _yes(number == number_text(dtype(element).highest, dtype(element)))
+
+
+@Primitive
+def all_ones(element: str, number: str) -> str:
+    """The identity of a conjunction, bit by bit."""
+    ones = dtype(element)
+    return _yes(not ones.is_float and number == number_text(True if ones.is_bool else ~0, ones))
+
+
+@Primitive
+def positive(number: str) -> str:
+    """Finite and above zero."""
+    return _yes(0 < parse_number(number) < math.inf)
+
+
+@Primitive
+def finite(number: str) -> str:
+    return _yes(math.isfinite(parse_number(number)))
+
+
+@Primitive
+def below_zero(number: str) -> str:
+    """Finite and below zero."""
+    return _yes(-math.inf < parse_number(number) < 0)
+
+
+@Primitive
+def is_float(element: str) -> str:
+    return _yes(dtype(element).is_float)
+
+
+@Primitive
+def is_discrete(element: str) -> str:
+    """Integers and booleans: equal to itself, and added without rounding."""
+    return _yes(not dtype(element).is_float)
+
+
+@Primitive
+def of_equals(op: str, element: str) -> str:
+    """The number that `op` gives of two equal operands, whichever they are; NaN is not equal to itself."""
+    known = {"cmplt": "false", "cmpgt": "false"}
+    if not dtype(element).is_float:
+        zero = "false" if dtype(element).is_bool else "0"
+        known |= {"cmple": "true", "cmpge": "true", "cmpeq": "true", "cmpne": "false", "sub": zero, "xor": zero}
+    return known.get(op, "")
+
+
+@Primitive
+def decided(op: str, element: str, number: str) -> str:
+    """What the comparison of any value with `number` gives, where every value gives the same."""
+    lowest, highest = is_lowest.fn(element, number), is_highest.fn(element, number)
+    if (op == "cmplt" and lowest) or (op == "cmpgt" and highest):
+        return "false"
+    whole = not dtype(element).is_float
+    return "true" if whole and ((op == "cmpge" and lowest) or (op == "cmple" and highest)) else ""
+
+
+@Primitive
+def mirrored(op: str) -> str:
+    """The comparison with its operands exchanged."""
+    return {"cmplt": "cmpgt", "cmpgt": "cmplt", "cmple": "cmpge", "cmpge": "cmple"}.get(op, "")
+
+
+@Primitive
+def opposite(op: str, element: str) -> str:
+    """The comparison that holds where `op` does not; of floats NaN leaves only two such pairs."""
+    pairs = {"cmpeq": "cmpne", "cmpne": "cmpeq"}
+    if not dtype(element).is_float:
+        pairs |= {"cmplt": "cmpge", "cmpge": "cmplt", "cmpgt": "cmple", "cmple": "cmpgt"}
+    return pairs.get(op, "")
+
+
+@Primitive
+def associates_exactly(op: str, element: str) -> str:
+    """(x ∘ y) ∘ z = x ∘ (y ∘ z), bit for bit."""
+    return _yes(op in ("max", "min", "and", "or", "xor") or (op in ("add", "mul") and not dtype(element).is_float))
+
+
+@lru_cache(maxsize=_CACHE)
+def _folded(op: str, result: str, operands: Sequence[tuple[str, str]]) -> str:
+    out = dtype(result)
+    arrays = [scalar(parse_number(number), dtype(element)) for element, number in operands]
+    found = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+    return number_text(found, out)
+
+
+def _is_normal(value: float, element: DType) -> bool:
+    limits = ml_dtypes.finfo(element.numpy)
+    return float(limits.smallest_normal) <= abs(value) <= float(limits.max)

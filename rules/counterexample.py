@@ -1,0 +1,108 @@
+"""What an unsound rule is refused with: the smallest instance found on which its two sides differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ir.diagnostics import Kind, fail
+from ir.rule import Rule
+from ir.term import Term, subterms
+from rules.instances import Instance
+
+Array = NDArray[Any]
+
+_RIVALS = 200
+"""So many further applications are searched for a smaller counterexample."""
+_VALUES = 64
+"""Up to so many elements, inputs are made simpler one by one."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a right side `rhs` differs: `how`, and the values of both sides where they could be computed.
+
+    inputs: the arrays that tell the sides apart, where they are not the instance's own.
+    """
+
+    rhs: Term
+    how: str
+    error: str = ""
+    left: Array | None = None
+    right: Array | None = None
+    inputs: Mapping[str, Array] | None = None
+
+
+Found = tuple[Instance, Difference]
+Differs = Callable[[Rule, Instance, Term], Difference | None]
+
+
+def smallest(rule: Rule, first: Found, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs) -> Found:
+    """The smallest counterexample among the first and its rivals, its inputs made simple: zeros, else ones."""
+    failing = ((instance, found) for instance, found in islice(rivals, _RIVALS) if found is not None)
+    instance, found = min((first, *failing), key=lambda each: _measure(*each))
+    if found.inputs is not None or found.left is None or sum(each.size for each in instance.inputs.values()) > _VALUES:
+        return instance, found
+    for array, at in _elements(instance):
+        kept = array[at]
+        for simple in (0, 1):
+            if kept == simple:
+                break
+            array[at] = simple
+            if (again := differs(rule, instance, found.rhs)) is not None and again.inputs is None:
+                found = again
+                break
+            array[at] = kept
+    return instance, found
+
+
+def _elements(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...]]]:
+    for array in instance.inputs.values():
+        for at in np.ndindex(array.shape):
+            yield array, at
+
+
+def _measure(instance: Instance, found: Difference) -> tuple[int, int, int]:
+    elements = sum(each.size for each in instance.inputs.values())
+    size = sum(1 for side in (instance.term, found.rhs) for _ in subterms(side))
+    return size + elements, size, len(str(found.rhs))
+
+
+def refuse(rule: Rule, instance: Instance, found: Difference) -> NoReturn:
+    """Raises EqsatError, UnsoundRule: both sides, their shapes and values, and the inputs."""
+    sides = {} if found.left is None or found.right is None else _sides(found.left, found.right)
+    fail(
+        Kind.UNSOUND_RULE,
+        "rules",
+        f"the two sides differ, {found.how}" if sides else found.how,
+        at=rule.name,
+        hint="a condition in `when`, or another level of exactness",
+        equation=rule.equation,
+        lhs=str(instance.term),
+        rhs=str(found.rhs),
+        **({"error": found.error} if found.error else {}),
+        **sides,
+        inputs={name: _shown(array) for name, array in (found.inputs or instance.inputs).items()},
+    )
+
+
+def _sides(left: Array, right: Array) -> dict[str, str]:
+    differing = [at for at in np.ndindex(left.shape) if left.shape == right.shape and not _same(left[at], right[at])]
+    where = {"differs_at": str(list(differing[0]))} if differing else {}
+    return {"left": _shown(left), "right": _shown(right), **where}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return str(a) == str(b)
+
+
+def _shown(array: Array) -> str:
+    """`fp32[2,3] [[…]]`: dtype, shape and values; fractions have no dtype."""
+    head = "exact" if array.dtype == object else str(array.dtype)
+    values = np.array2string(array, threshold=64, separator=", ", formatter={"object": str}).replace("\n", "")
+    return f"{head}{list(array.shape)} {values}"

@@ -1,0 +1,63 @@
+"""Elementary functions: inverse pairs vanish, compositions become the one op that they are, powers become products."""
+
+from __future__ import annotations
+
+from ir.rule import Exactness, Rule, pattern_variables
+from ir.term import App, Imm, PBin, Prim, PUn, Term
+from rules.constants import is_number
+from rules.primitives import accumulates_exactly, one_of
+
+FAMILY = "elementary"
+
+p, q, o, d, k, v = pattern_variables("p:P q:P o:S d:S k:S v:S")
+
+
+def _op(name: Term, *operands: Term) -> App:
+    """An op within one dtype."""
+    return (PUn if len(operands) == 1 else PBin)(name, d, *operands)
+
+
+def _number(text: Term) -> App:
+    return Imm(d, text, k)
+
+
+def _rounding(name: str, equation: str, lhs: App, rhs: Term, *when: Prim) -> Rule:
+    return Rule(name, FAMILY, equation, lhs, rhs, when, Exactness.ROUNDING)
+
+
+def _range(name: str, equation: str, lhs: App, rhs: Term, *when: Prim) -> Rule:
+    return Rule(name, FAMILY, equation, lhs, rhs, when, Exactness.RANGE)
+
+
+_v, _one = _number(v), _number("1.0")
+_exp_p, _exp_q = _op("exp", p), _op("exp", q)
+
+RULES = (
+    _rounding("recip_of_recip", "1/(1/p) ≈ p", _op("recip", _op("recip", p)), p),
+    _rounding("recip_of_sqrt", "1/√p ≈ rsqrt(p)", _op("recip", _op("sqrt", p)), _op("rsqrt", p)),
+    _rounding("recip_of_rsqrt", "1/rsqrt(p) ≈ √p", _op("recip", _op("rsqrt", p)), _op("sqrt", p)),
+    _rounding("recip_of_exp", "1/eᵖ ≈ e⁻ᵖ", _op("recip", PUn(o, d, p)), PUn(o, d, _op("neg", p)),
+              one_of(o, "exp exp2")),
+    _rounding("sigmoid", "1/(e⁻ᵖ + 1) ≈ sigmoid(p)",
+              _op("recip", _op("add", _op("exp", _op("neg", p)), _one)), _op("sigmoid", p)),
+    _rounding("exp2_of_scaled", "exp2(p·log₂e) ≈ eᵖ", _op("exp2", _op("mul", p, _v)), _exp_p,
+              is_number(d, v, "log2_e"), accumulates_exactly(d)),
+    _rounding("log2_scaled", "log₂(p)·ln 2 ≈ ln p", _op("mul", _op("log2", p), _v), _op("log", p),
+              is_number(d, v, "ln_2"), accumulates_exactly(d)),
+    _rounding("log_scaled", "ln(p)·log₂e ≈ log₂ p", _op("mul", _op("log", p), _v), _op("log2", p),
+              is_number(d, v, "log2_e"), accumulates_exactly(d)),
+    _rounding("square", "p² ≈ p·p", _op("pow", p, _number("2.0")), _op("mul", p, p)),
+    _rounding("cube", "p³ ≈ p·p·p", _op("pow", p, _number("3.0")), _op("mul", _op("mul", p, p), p),
+              accumulates_exactly(d)),
+    _rounding("power_minus_one", "p⁻¹ ≈ 1/p", _op("pow", p, _number("-1.0")), _op("recip", p)),
+    _rounding("power_of_two", "pow(2, p) ≈ exp2(p)", _op("pow", _number("2.0"), p), _op("exp2", p)),
+    _rounding("power_half", "pow(p, ½) ≈ √p, but NaN for −∞", _op("pow", p, _number("0.5")), _op("sqrt", p)),
+    _range("power_minus_half", "pow(p, −½) ≈ rsqrt(p), but NaN for −∞",
+           _op("pow", p, _number("-0.5")), _op("rsqrt", p)),
+    _range("log_of_exp", "log(exp(p)) ≈ p", _op("log", _exp_p), p),
+    _range("log2_of_exp2", "log₂(2ᵖ) ≈ p", _op("log2", _op("exp2", p)), p),
+    _range("log_of_quotient", "log(eᵖ/q) ≈ p + log(1/q)", _op("log", _op("fdiv", _exp_p, q)),
+           _op("add", p, _op("log", _op("recip", q)))),
+    _range("product_of_exps", "eᵖ·e^q ≈ e^(p + q)", _op("mul", _exp_p, _exp_q), _op("exp", _op("add", p, q))),
+    _range("root_of_square", "√(p·p) ≈ |p|", _op("sqrt", _op("mul", p, p)), _op("abs", p)),
+)  # fmt: skip

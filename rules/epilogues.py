@@ -1,0 +1,64 @@
+"""Algebra of epilogues: one description of a rule serves both a kernel's inner values and its epilogue.
+
+What a reduction hands to its epilogue (a factor, a sign, an op of its argument) meets the ops after it there only; all
+others have met as inner values, before anything was fused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ir.rule import Condition, Equal, Rule
+from ir.term import App, EBin, ETern, EUn, Fact, Imm, PBin, Prim, PTern, PUn, Pure, Sort, Term, Var
+from rules import algebra
+from rules.analyses import EpiDtype, ProDtype
+
+FAMILY = "epilogues"
+
+_EPILOGUE_OPS = {PUn: EUn, PBin: EBin, PTern: ETern}
+
+
+def in_epilogue(rule: Rule) -> Rule:
+    """The same rule for values at the output index; it may hold ops and numbers only.
+
+    before   mul_one           PBin(mul, d, p, Imm(d, "1.0", k))  →  p
+    after    mul_one_epilogue  EBin(mul, d, p, Pure(Imm(d, "1.0", k)))  →  p
+    """
+    lhs = _epilogue(rule.lhs)
+    assert isinstance(lhs, App)
+    when = tuple(map(_condition, rule.when))
+    name = f"{rule.name}_epilogue"
+    return replace(rule, name=name, family=FAMILY, lhs=lhs, rhs=_epilogue(rule.rhs), when=when)
+
+
+def _condition(condition: Condition) -> Condition:
+    if isinstance(condition, Equal):
+        return Equal(_epilogue(condition.left), _epilogue(condition.right))
+    moved = _epilogue(condition)
+    assert isinstance(moved, Prim | Fact)
+    return moved
+
+
+def _epilogue(term: Term) -> Term:
+    match term:
+        case Var(sort=Sort.PRO):
+            return Var(term.name, Sort.EPI)
+        case App(ctor=ctor) if ctor is Imm:
+            return Pure(term)
+        case App(ctor=ctor) if ctor in _EPILOGUE_OPS:
+            return App(_EPILOGUE_OPS[ctor], tuple(map(_epilogue, term.args)))
+        case App():
+            raise TypeError(f"an epilogue has no {term.ctor.name}")
+        case Prim():
+            return Prim(term.fn, tuple(map(_epilogue, term.args)))
+        case Fact() if term.analysis is ProDtype:
+            return EpiDtype(_epilogue(term.term))
+        case _:
+            return term
+
+
+_SERVING = (
+    *("regroup_exactly", "regroup_numbers", "add_zero", "add_positive_zero", "mul_one"),
+    *("involution", "negative_times_number", "negative_of_product", "idempotent_unary"),
+)
+RULES = tuple(in_epilogue(rule) for rule in algebra.RULES if rule.name in _SERVING)

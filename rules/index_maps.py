@@ -1,0 +1,126 @@
+"""Arithmetic on index values while rules match, on texts; "" where the result is no index, or no number of its dtype.
+
+An index is a coordinate: never negative, and computed exactly only where its dtype holds every value it takes.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from ir.axis_expr import AxisExpr, Box, constant, floordiv, interval, mod
+from ir.axis_map import AxisMap, axis_map, parse_map
+from ir.dtype import DType, dtype
+from ir.term import Primitive
+from ir.term_text import parse_number, parse_type
+
+
+@Primitive
+def index_as(view: str, source: str, to: str) -> str:
+    """The same index, of another dtype, where both hold it."""
+    map_ = parse_map(view)
+    return view if _holds(map_, dtype(source)) and _holds(map_, dtype(to)) else ""
+
+
+@Primitive
+def index_and_number(op: str, view: str, element: str, number: str) -> str:
+    """The index `op` a number."""
+    value, map_ = parse_number(number), parse_map(view)
+    if not float(value).is_integer() or map_.is_empty or (op == "mul" and number.startswith("-")):
+        return ""
+    found = _combined(op, map_.exprs[0], constant(int(value)), map_.interior)
+    return _index(map_, found, dtype(element))
+
+
+@Primitive
+def index_and_index(op: str, left: str, right: str, element: str) -> str:
+    """One index `op` another."""
+    a, b = parse_map(left), parse_map(right)
+    if a.is_empty or a.sizes != b.sizes or not _holds(b, dtype(element)):
+        return ""
+    return _index(a, _combined(op, a.exprs[0], b.exprs[0], a.interior), dtype(element))
+
+
+@Primitive
+def compared_with_number(op: str, view: str, element: str, number: str) -> str:
+    """What the comparison of an index with a number gives, where it gives the same everywhere."""
+    map_, value = parse_map(view), parse_number(number)
+    if not _holds(map_, dtype(element)):
+        return ""
+    low, high = interval(map_.exprs[0], map_.interior)
+    return _decided(op, low, high, value, value)
+
+
+@Primitive
+def compared_with_index(op: str, left: str, right: str, element: str) -> str:
+    """The same for two indices."""
+    a, b = parse_map(left), parse_map(right)
+    if a.sizes != b.sizes or not (_holds(a, dtype(element)) and _holds(b, dtype(element))):
+        return ""
+    low, high = interval(a.exprs[0] - b.exprs[0], a.interior)
+    return _decided(op, low, high, 0, 0)
+
+
+@Primitive
+def picked(read: str, axis: str, view: str, type_: str, element: str) -> str:
+    """`read` with the index as its coordinate `axis`, where that stays within a buffer of this type."""
+    map_, index, along = parse_map(read), parse_map(view), int(axis)
+    if map_.guards or map_.sizes != index.sizes or not _holds(index, dtype(element)):
+        return ""
+    if interval(index.exprs[0], index.interior)[1] >= parse_type(type_).shape[along]:
+        return ""
+    exprs = [index.exprs[0] if each == along else expr for each, expr in enumerate(map_.exprs)]
+    return str(axis_map(map_.sizes, exprs))
+
+
+def _combined(op: str, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr | None:
+    number = right.const if not right.terms else None
+    match op:
+        case "add":
+            return left + right
+        case "sub":
+            return left - right
+        case "mul" if number is not None:
+            return left * number
+        case "idiv" if number is not None and number > 0:
+            return floordiv(left, number, box)
+        case "mod" if number is not None and number > 0:
+            return mod(left, number, box)
+    return None
+
+
+def _index(domain: AxisMap, found: AxisExpr | None, element: DType) -> str:
+    if found is None or not _holds(domain, element):
+        return ""
+    result = axis_map(domain.sizes, [found])
+    return str(result) if _holds(result, element) else ""
+
+
+def _holds(view: AxisMap, element: DType) -> bool:
+    """Whether every value of the index is a coordinate that the dtype has."""
+    if view.is_empty or view.guards or element.is_bool:
+        return False
+    low, high = interval(view.exprs[0], view.interior)
+    most = 2 ** (ml_dtypes.finfo(element.numpy).nmant + 1) if element.is_float else int(element.highest)
+    return low >= 0 and high <= most
+
+
+def _decided(op: str, low: float, high: float, least: float, most: float) -> str:
+    """The verdict for every a in [low, high] beside b in [least, most]."""
+    match op:
+        case "cmplt":
+            return _verdict(high < least, low >= most)
+        case "cmple":
+            return _verdict(high <= least, low > most)
+        case "cmpgt":
+            return _verdict(low > most, high <= least)
+        case "cmpge":
+            return _verdict(low >= most, high < least)
+        case "cmpeq":
+            return _verdict(low == high == least == most, high < least or low > most)
+        case "cmpne":
+            return _verdict(high < least or low > most, low == high == least == most)
+    return ""
+
+
+def _verdict(always: bool, never: bool) -> str:
+    return "true" if always else "false" if never else ""

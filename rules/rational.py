@@ -1,0 +1,190 @@
+"""The values of terms in exact arithmetic: floats are fractions, integers wrap as they do.
+
+Two rational functions that agree on random fractions are equal but for a vanishing chance (Schwartz 1980, Zippel 1979),
+so that no tolerance hides a difference.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ir.axis_map import apply, parse_map
+from ir.dtype import DType, TensorType, dtype
+from ir.term import App, Term
+from ir.term_playback import node_value
+from ir.term_text import parse_number, parse_sizes
+from ir.term_types import term_type
+from ir.uop import UOPS
+
+Array = NDArray[Any]
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "add": operator.add,
+        "sub": operator.sub,
+        "mul": operator.mul,
+        "fdiv": operator.truediv,
+        "recip": lambda x: 1 / x,
+        "neg": operator.neg,
+        "abs": abs,
+        "max": max,
+        "min": min,
+        "relu": lambda x: max(x, Fraction(0)),
+        "floor": lambda x: Fraction(math.floor(x)),
+        "ceil": lambda x: Fraction(math.ceil(x)),
+        "cmplt": operator.lt,
+        "cmple": operator.le,
+        "cmpgt": operator.gt,
+        "cmpge": operator.ge,
+        "cmpeq": operator.eq,
+        "cmpne": operator.ne,
+        "where": lambda condition, x, y: x if condition else y,
+    }
+)
+RATIONAL = frozenset({*_FUNCTIONS, "cast"})
+"""The elementwise ops on floats that have an exact value."""
+
+_REDUCERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"sum": operator.add, "prod": operator.mul, "max": max, "min": min}
+)
+_STARTS = MappingProxyType({"sum": Fraction(0), "prod": Fraction(1)})
+
+
+class NotRational(Exception):  # noqa: N818 - a signal, not an error
+    """The value is no fraction: an infinity, NaN, a division by zero, or an op that has none."""
+
+
+def random_fractions(inputs: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Inputs like these, the floats among them random fractions."""
+
+    def drawn(array: Array) -> Array:
+        if array.dtype.kind in "biu":
+            return array
+        over, under = rng.integers(-999, 1000, array.shape), rng.integers(1, 98, array.shape)
+        return _mapped(lambda a, b: Fraction(int(a), int(b)), over, under)
+
+    return {name: drawn(array) for name, array in inputs.items()}
+
+
+def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
+    """The value of a well-typed ground term; object arrays of fractions stand for floats of any dtype.
+
+    Raises:
+        NotRational: where there is no such value.
+    """
+    types: dict[App, TensorType] = {}
+    values: dict[App, Array] = {}
+
+    def value(each: App) -> Array:
+        if each not in values:
+            args = [value(arg) if isinstance(arg, App) else arg for arg in each.args]
+            values[each] = _value(each.ctor.name, args, term_type(each, types), inputs)
+        return values[each]
+
+    if not isinstance(term, App):
+        raise TypeError(f"{term} is no value")
+    return value(term)
+
+
+def _value(ctor: str, args: Sequence[Any], type_: TensorType, inputs: Mapping[str, Array]) -> Array:
+    match ctor, args:
+        case "Input", (name, _):
+            return inputs[name]
+        case (("Store" | "Pure" | "Fin"), (value, *_)):
+            return np.asarray(value)
+        case (("Load" | "PView" | "EView"), (value, read)):
+            return _fractions(apply(parse_map(read), value), type_)
+        case "At", (value, _, read):
+            return _fractions(apply(parse_map(read), value), type_)
+        case "Imm", (_, number, sizes):
+            return _fractions(np.full(parse_sizes(sizes), parse_number(number), object), type_)
+        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), (op, element, *operands)):
+            return _operation(op, dtype(element), operands)
+        case (("Reduce" | "Contract" | "Scan"), _) if type_.dtype.is_float:
+            return _accumulation(ctor, args, type_)
+    return _fractions(node_value(ctor, args, inputs), type_)
+
+
+def _fractions(array: Array, type_: TensorType) -> Array:
+    if not type_.dtype.is_float:
+        return np.asarray(array, type_.dtype.numpy)
+    return _mapped(_fraction, array)
+
+
+def _fraction(value: Any) -> Fraction:
+    try:
+        return Fraction(value if isinstance(value, Fraction) else value.item() if hasattr(value, "item") else value)
+    except (OverflowError, ValueError):
+        raise NotRational from None
+
+
+def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
+    if op == "cast":
+        return _cast(operands[0], element)
+    if all(operand.dtype != object for operand in operands):
+        out = TensorType.of(element, operands[0].shape)
+        return np.asarray(UOPS[op.upper()].apply(operands, {"to": element.name}, out))
+    if op not in _FUNCTIONS:
+        raise NotRational
+    try:
+        found = _mapped(_FUNCTIONS[op], *operands)
+    except ZeroDivisionError:
+        raise NotRational from None
+    return found if element.is_float else found.astype(element.numpy)
+
+
+def _cast(value: Array, element: DType) -> Array:
+    if element.is_float:
+        return _mapped(_fraction, value)
+    if value.dtype != object:
+        return np.asarray(UOPS["CAST"].apply([value], {"to": element.name}, TensorType.of(element, value.shape)))
+    if element.is_bool:
+        return _mapped(bool, value).astype(np.bool_)
+    low, high = int(element.lowest), int(element.highest)
+    return _mapped(lambda x: min(max(math.trunc(x), low), high), value).astype(element.numpy)
+
+
+def _accumulation(ctor: str, args: Sequence[Any], type_: TensorType) -> Array:
+    if ctor == "Scan":
+        op, _, axis, value = args
+        return np.asarray(np.frompyfunc(_REDUCERS[op], 2, 1).accumulate(value, axis=axis), object)
+    if ctor == "Contract":
+        op, (_, sizes, x, y) = "sum", args
+        value = _mapped(operator.mul, _mapped(_fraction, x), _mapped(_fraction, y))
+    else:
+        op, _, sizes, value = args
+        value = _mapped(_fraction, value)
+    count = len(parse_sizes(sizes))
+    terms = value.reshape(*type_.shape, -1) if value.size else np.empty((*type_.shape, 0), object)
+    total = np.empty(type_.shape, object)
+    for at in np.ndindex(type_.shape):
+        total[at] = _reduced(op, list(terms[at]))
+    assert value.ndim == len(type_.shape) + count
+    return total
+
+
+def _reduced(op: str, terms: list[Fraction]) -> Fraction:
+    if op in _STARTS:
+        terms = [_STARTS[op], *terms]
+    if not terms:
+        raise NotRational
+    total = terms[0]
+    for each in terms[1:]:
+        total = _REDUCERS[op](total, each)
+    return total
+
+
+def _mapped(fn: Callable[..., Any], *arrays: Array) -> Array:
+    """An object array of `fn` of the elements."""
+    out = np.empty(arrays[0].shape, object)
+    flat = [each.ravel() for each in arrays]
+    out.ravel()[:] = [fn(*each) for each in zip(*flat, strict=True)] if out.size else []
+    return out

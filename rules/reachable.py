@@ -1,0 +1,68 @@
+"""Which rules can fire at all on a program: those whose constructors, ops and dtypes it has, or such a rule makes.
+
+Every rule costs time in every iteration, found or not; most programs use few of the ops that rules know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ir.rule import Equal, Rule
+from ir.term import CTORS, App, Fact, Prim, Term, subterms
+from rules.primitives import element_of, one_of
+
+ANY = "any"
+"""Stands for the ops and dtypes that a primitive may name."""
+
+
+def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
+    """The rules that may come to match in the e-graph of these terms; no other ever does."""
+    known = {feature for term in terms for feature in _features(term)}
+    chosen: set[int] = set()
+    waiting: Sequence[tuple[int, Rule]] = tuple(enumerate(rules))
+    total = waiting
+    while True:
+        ready = [(place, rule) for place, rule in waiting if _can_match(rule, known)]
+        if not ready:
+            return tuple(rule for place, rule in total if place in chosen)
+        chosen |= {place for place, _ in ready}
+        known |= {feature for _, rule in ready for feature in _features(rule.rhs)}
+        waiting = [(place, rule) for place, rule in waiting if place not in chosen]
+
+
+def _can_match(rule: Rule, known: set[str]) -> bool:
+    needed = set(_features(rule.lhs))
+    if ANY in known:
+        return needed & CTORS.keys() <= known
+    return needed <= known and all(words & known for words in _choices(rule))
+
+
+def _choices(rule: Rule) -> Iterator[set[str]]:
+    """Sets of words of each of which an op or a dtype of the left side must be one."""
+    named = {name for each in subterms(rule.lhs) for name in _names(each)}
+    for condition in rule.when:
+        match condition:
+            case Prim(fn=fn, args=(name, str() as words)) if fn is one_of and name in named:
+                yield set(words.split())
+            case Equal(left=Fact(), right=str() as element):
+                yield {element}
+
+
+def _features(term: Term) -> Iterator[str]:
+    """The constructors, ops and dtypes in a term."""
+    for each in subterms(term):
+        if isinstance(each, App):
+            yield each.ctor.name
+            for name in _names(each):
+                if isinstance(name, str | Prim):
+                    yield name if isinstance(name, str) else ANY
+
+
+def _names(term: Term) -> Iterator[Term]:
+    """The op and the dtype of an application."""
+    if isinstance(term, App):
+        for (field, _), arg in zip(term.ctor.fields, term.args, strict=True):
+            if field in ("op", "dtype"):
+                yield arg
+            elif field == "type" and isinstance(arg, str):
+                yield element_of.fn(arg)

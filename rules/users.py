@@ -1,0 +1,96 @@
+"""Rules of a caller: each is checked before it is used, once per process, and named by its content from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ir.diagnostics import Kind, fail
+from ir.rule import Condition, Equal, Rule
+from ir.term import App, Fact, Prim, Primitive, Term, Var
+from rules.soundness import check
+
+SEED = 20_261_121
+INSTANCES, ATTEMPTS, SECONDS = 300, 60_000, 5.0
+FEWEST = 20
+"""A rule that fewer random instances meet has not been checked."""
+
+_ADMITTED: dict[str, Rule] = {}
+"""The rules that were found sound, by reference."""
+
+
+def admit(rule: Rule) -> str:
+    """Check a rule; its reference, `name@digest`, by which `admitted` finds it and artifacts know it.
+
+    The check compares up to 300 random instances and takes 5 s at most; it is made once for a rule's content.
+
+    Raises:
+        EqsatError: UnsoundRule, with a counterexample, or where too few instances were found to tell.
+    """
+    reference = f"{rule.name}@{digest(rule)}"
+    if reference not in _ADMITTED:
+        applied = check(rule, np.random.default_rng(SEED), INSTANCES, ATTEMPTS, SECONDS)
+        if applied < FEWEST:
+            fail(
+                Kind.UNSOUND_RULE,
+                "rules",
+                f"the rule cannot be checked: it applied to {applied} random instances, {FEWEST} are needed",
+                at=rule.name,
+                hint="a pattern that random shapes, dtypes and maps can meet; conditions that hold more often",
+                lhs=str(rule.lhs),
+                when=[str(each) for each in rule.when],
+            )
+        _ADMITTED[reference] = rule
+    return reference
+
+
+def admitted(reference: str) -> Rule:
+    """The rule of a reference. Raises EqsatError, InvalidOption, for one that this process has not checked."""
+    if reference not in _ADMITTED:
+        name = reference.partition("@")[0]
+        hint = "compile the model again, with the rule in rules="
+        fail(Kind.INVALID_OPTION, "rules", f"the program was made with a rule of its caller's, {name}", hint=hint)
+    return _ADMITTED[reference]
+
+
+def digest(rule: Rule) -> str:
+    """SHA-256 of all that a rule says and does, the source of its primitives included; 16 hexadecimal digits."""
+    said = [rule.name, rule.family, rule.equation, str(rule.exactness), _spelled(rule.lhs), _spelled(rule.rhs)]
+    said += map(_condition, rule.when)
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+def _condition(condition: Condition) -> str:
+    if isinstance(condition, Equal):
+        return f"{_spelled(condition.left)} = {_spelled(condition.right)}"
+    return _spelled(condition)
+
+
+def _spelled(term: Term) -> str:
+    """A term's text in which no variable reads like a constant."""
+    match term:
+        case Var():
+            return f"?{term.name}:{term.sort.value}"
+        case App():
+            return f"{term.ctor.name}({', '.join(map(_spelled, term.args))})"
+        case Prim():
+            return f"{term.fn.path}#{_source(term.fn)}({', '.join(map(_spelled, term.args))})"
+        case Fact():
+            return f"{term.analysis.name}({_spelled(term.term)})"
+        case _:
+            return json.dumps(term)
+
+
+def _source(primitive: Primitive) -> str:
+    """SHA-256 of the file that defines a primitive, for what it calls stands there too; of its code where there is no
+    file."""
+    try:
+        text = Path(inspect.getfile(primitive.fn)).read_bytes()
+    except (OSError, TypeError):
+        code = primitive.fn.__code__
+        text = code.co_code + repr((code.co_names, code.co_consts)).encode()
+    return hashlib.sha256(text).hexdigest()

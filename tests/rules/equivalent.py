@@ -1,0 +1,76 @@
+"""Surviving mutants that are no mistakes: why the mutant is as sound as its rule, by rule and change.
+
+`tests.rules.test_mutants` fails where a survivor is missing here, and where an entry has no survivor.
+"""
+
+from __future__ import annotations
+
+WORTH = "the condition keeps e-graphs small: without it the rule is sound, only not worth its nodes"
+FEWER = "the condition asks more than the rule needs, so that the mutant applies to fewer terms, all of them sound"
+COMMUTES = "the op commutes, bit for bit"
+IMPLIED = "a primitive of the right side answers nothing elsewhere"
+SAME = "with these ops the two dtypes are one"
+DOMAIN = "a map that runs backwards has the same domain, and repeats along the same axes"
+COUNT = "only how many sizes there are counts, and the mutant has as many"
+WHERE = "WHERE is the only ternary op, and its values outside are one fill, which both operands have"
+LEVEL = (
+    "it differs by a rounding of a narrow float: that is its level, not its value, and bounds do not count roundings"
+)
+WIDER = "playback and kernels compute a contraction as wide as its operands, so that a wider product is no loss"
+ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
+
+EQUIVALENT: dict[tuple[str, str], str] = {
+    ("inline_producer", "without moves(m, t)"): WORTH,
+    ("compose_movements", "without moves(n, t)"): WORTH,
+    ("compose_movements", "m ↔ n in moves(n, t)"): WORTH,
+    ("fuse_epilogue", "without moves(m, t)"): WORTH,
+    ("fuse_epilogue", "without non_expanding(m)"): WORTH,
+    ("finish_on_chip", "without broadcasts(m, t)"): WORTH,
+    ("view_of_imm", "k ↔ v in filled_with(n, d, v)"): FEWER,
+    ("view_of_imm", "_shifted_map(n) for n, place 0"): DOMAIN,
+    ("view_through_binary_imm", "_shifted_map(n) for n, place 2"): DOMAIN,
+    ("view_through_imm_binary", "_shifted_map(n) for n, place 0"): DOMAIN,
+    ("view_through_ternary", "2 for 1, place 3"): WHERE,
+    ("view_through_epilogue_ternary", "2 for 1, place 3"): WHERE,
+    ("view_through_contraction", "p ↔ q on the right"): COMMUTES,
+    ("reduce_repeated_extremum", "_shifted_map(m) for m, place 0"): DOMAIN,
+    ("sum_repeated", "without accumulates_exactly(d)"): LEVEL,
+    ("sum_repeated", "_shifted_map(m) for m, place 0"): DOMAIN,
+    ("sum_repeated", "_shifted_map(m) for m, place 4"): DOMAIN,
+    ("sum_repeated", "_shifted_map(m) for m, place 6"): DOMAIN,
+    ("sum_repeated", "_shifted_sizes(k) for k, place 7"): COUNT,
+    ("sum_of_products", "without accumulates_exactly(d)"): LEVEL,
+    ("sum_of_products", "p ↔ q on the right"): COMMUTES,
+    ("sum_of_products", "at the level exact"): ORDER,
+    ("sum_of_narrow_products", "c ↔ d in accumulates(c, d)"): WIDER,
+    ("sum_of_narrow_products", "p ↔ q on the right"): COMMUTES,
+    ("sum_of_cast_products", "without accumulates(w, d)"): LEVEL,
+    ("sum_of_cast_products", "c ↔ d in accumulates(c, d)"): WIDER,
+    ("sum_of_cast_products", "c ↔ d in accumulates(w, d)"): LEVEL,
+    ("sum_of_cast_products", "c ↔ w in accumulates(w, d)"): LEVEL,
+    ("sum_of_cast_products", "d ↔ w in accumulates(c, d)"): WIDER,
+    ("sum_of_cast_products", "d ↔ w in accumulates(w, d)"): LEVEL,
+    ("sum_of_cast_products", "p ↔ q on the right"): COMMUTES,
+    ("compare_to_the_right", "without one_of(o, cmplt cmple cmpgt cmpge)"): IMPLIED,
+    ("divide_by_number", "without accumulates_exactly(d)"): LEVEL,
+    ("regroup_exactly", "u ↔ v on the right"): COMMUTES,
+    ("regroup_numbers", "without accumulates_exactly(d)"): LEVEL,
+    ("regroup_numbers", "u ↔ v on the right"): COMMUTES,
+    ("divide_twice", "u ↔ v on the right"): COMMUTES,
+    ("extremum_of_extremum", "p ↔ q on the right"): COMMUTES,
+    ("subtract_negative", "p ↔ q on the right"): COMMUTES,
+    ("quotient", "without accumulates_exactly(d)"): LEVEL,
+    ("narrow_quotient", "without one_of(d, fp16 bf16)"): WORTH,
+    ("op_of_equals", "_shifted_map(m) for m, place 0"): DOMAIN,
+    ("exp2_of_scaled", "without accumulates_exactly(d)"): LEVEL,
+    ("log2_scaled", "without accumulates_exactly(d)"): LEVEL,
+    ("log_scaled", "without accumulates_exactly(d)"): LEVEL,
+    ("cube", "without accumulates_exactly(d)"): LEVEL,
+    ("product_of_exps", "p ↔ q on the right"): COMMUTES,
+    ("number_and_chosen_numbers", "without one_of(o, sub fdiv idiv mod pow)"): WORTH,
+    ("number_and_chosen_numbers", "c ↔ d on the right"): SAME,
+    ("comparison_decided", "without one_of(o, cmplt cmple cmpgt cmpge)"): IMPLIED,
+    ("not_of_comparison", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
+    ("drop_widening_cast_left", "p ↔ q on the right"): COMMUTES,
+    ("drop_widening_cast_right", "p ↔ q on the right"): COMMUTES,
+}

@@ -1,0 +1,51 @@
+"""Every generated mutant of every rule is killed, steers the search only, applies to nothing, or is explained."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.rule import Rule
+from rules.analyses import ANALYSES
+from rules.proof import proved
+from tests.rules.equivalent import EQUIVALENT
+from tests.rules.mutants import Verdict, judge, mutants, originals, survivors
+
+ORIGINALS = originals()
+QUICK = ("view_of_imm", "compose_index", "view_through_gather", "reduce_nothing", "fuse_epilogue_in_place")
+
+
+def explained(rule: Rule) -> set[str]:
+    return {change for name, change in EQUIVALENT if name == rule.name}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ORIGINALS, ids=lambda rule: rule.name)
+def test_survivors_are_those_that_are_explained(rule: Rule) -> None:
+    assert set(survivors(rule)) == explained(rule)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_survivors_of_a_few(name: str) -> None:
+    rule = next(rule for rule in ORIGINALS if rule.name == name)
+    assert set(survivors(rule)) == explained(rule)
+
+
+def test_every_explanation_is_of_a_mutant() -> None:
+    written = {(rule.name, mutant.change) for rule in ORIGINALS for mutant in mutants(rule)}
+    assert set(EQUIVALENT) <= written
+
+
+@pytest.mark.slow
+def test_no_mutant_that_is_killed_has_a_proof() -> None:
+    """The proofs are checked, too: by the counterexamples."""
+    wrong = [
+        f"{rule.name}: {mutant.change}"
+        for rule in filter(proved, ORIGINALS)
+        for mutant in mutants(rule)
+        if proved(mutant.rule) and judge(mutant) is Verdict.KILLED
+    ]
+    assert not wrong
+
+
+def test_what_steers_is_no_value() -> None:
+    assert not [analysis.name for analysis in ANALYSES if analysis.valued and analysis.steers]

@@ -1,0 +1,59 @@
+"""Saturation with a canary: two unequal constants in one class mean that some rule is unsound, whatever it did.
+
+Tests saturate through this module, so that every e-graph that they make is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsat import saturate as saturation
+from eqsat.egraph_view import EGraphView
+from eqsat.saturate import SaturationStats
+from ir.term_text import parse_sizes, parse_type
+
+
+def saturate(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
+    """`eqsat.saturate.saturate`, its e-graph checked."""
+    view, stats = saturation.saturate(*args, **keywords)
+    sing(view)
+    return view, stats
+
+
+def saturate_terms(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
+    """`eqsat.saturate.saturate_terms`, its e-graph checked."""
+    view, stats = saturation.saturate_terms(*args, **keywords)
+    sing(view)
+    return view, stats
+
+
+def sing(view: EGraphView) -> None:
+    """Fails where a class holds two numbers, two inputs, or a number and an input as it lies: any values may be given
+    for inputs, so they are as unequal as numbers are. What has no elements is all alike."""
+    lone = {number: found for number, nodes in view.classes.items() if (found := _constants(nodes))}
+    for number, nodes in view.classes.items():
+        found = _constants(nodes)
+        for node in nodes:
+            if node.ctor in ("Pure", "Store", "Load"):
+                inner = lone.get(int(node.args[0]), set())
+                found |= inner if node.ctor != "Load" or _is_identity(str(node.args[1])) else set()
+        told = sorted(map(str, found))
+        assert len(told) <= 1, f"class {number} is {' and '.join(told)}: built by {[view.rules.get(n) for n in nodes]}"
+
+
+def _constants(nodes: Any) -> set[tuple[Any, ...]]:
+    numbers = {_number(*node.args[:2]) for node in nodes if node.ctor == "Imm" and 0 not in parse_sizes(node.args[2])}
+    inputs = {node.args[:1] for node in nodes if node.ctor == "Input" and 0 not in parse_type(node.args[1]).shape}
+    return numbers | inputs
+
+
+def _number(element: str, text: str) -> tuple[str, str]:
+    """0 and −0 are one number: above the level exact, a sum of zeros may have either sign."""
+    return element, "0.0" if text == "-0.0" else text
+
+
+def _is_identity(read: str) -> bool:
+    from ir.axis_map import identity, parse_map
+
+    view = parse_map(read)
+    return view == identity(view.sizes)
