@@ -14,7 +14,7 @@ from eqsat.artifact import Artifact
 from eqsat.dump import Stages
 from eqsat.model import BoundModel
 from eqsat.selection import UNCONTESTED, Selection
-from ir.diagnostics import Diagnostic
+from ir.diagnostics import Diagnostic, Kind, fail
 from ir.dtype import TensorType
 
 
@@ -102,4 +102,8 @@ class Compiled:
         )
 
     def _outputs(self) -> list[np.ndarray]:
-        return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
+        try:
+            return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
+        except (MemoryError, ValueError):
+            sizes = {name: str(type_) for name, type_ in self.outputs}
+            fail(Kind.RESOURCE_EXCEEDED, "call", "the outputs do not fit in memory", outputs=sizes)

@@ -293,8 +293,8 @@ _OF_BOOLS = {"ADD": "OR", "MUL": "AND", "MAX": "OR", "MIN": "AND"}
 
 def _power(x: Tensor, exponent: int) -> Tensor:
     """x ** exponent; of integers by squaring, of floats by POW except the square, as NumPy has it."""
-    if x.dtype.is_float and exponent != 2:
-        return Tensor("POW", [x, exponent])
+    if x.dtype.is_float:
+        return x * x if exponent == 2 else Tensor("POW", [x, exponent])
     if exponent < 0:
         fail(Kind.DTYPE_MISMATCH, STAGE, "integers to a negative power", at=str(x.type), op="POW", hint="cast to float")
     if exponent == 0:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir import axis_moves as moves
-from ir.axis_expr import axis, box_of, interval
+from ir.axis_expr import interval
 from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, DType, TensorType, dtype
@@ -166,7 +166,7 @@ class Instance:
         if self._wraps if element.is_int else self._specials:
             options = (element.lowest, element.highest) if element.is_int else self._specials
             odd = np.asarray([_held(each, element) for each in options], element.numpy)
-            places = self._rng.random(type_.shape) < 0.2
+            places = self._rng.random(type_.shape) < (0.5 if self.is_large else 0.2)
             values = np.where(places, self._rng.choice(odd, type_.shape), values)
         return np.asarray(values, element.numpy)
 
@@ -267,9 +267,9 @@ class Instance:
     def _index(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool or not type_.shape:
             raise Unfit
-        along = int(self._rng.integers(len(type_.shape)))
-        exprs = [axis(along, box_of(type_.shape))] if 0 not in type_.shape else identity(type_.shape).exprs[:1]
-        coordinate = str(axis_map(type_.shape, exprs))
+        view, _ = self.view(type_.shape, (0,))
+        coordinates = view.exprs if view.exprs and not view.guards else identity(type_.shape).exprs
+        coordinate = str(axis_map(type_.shape, [self._pick(coordinates)]))
         return Index(self._field(pattern.args[0], [type_.dtype.name]), self._field(pattern.args[1], [coordinate]))
 
     def _gathered(self, pattern: App, type_: TensorType) -> App:

@@ -310,3 +310,11 @@ def test_a_program_tells_of_itself(affine: Program) -> None:
     assert affine.kernels[0].bytes == 3 * A.nbytes
     assert affine.verify(seed=3) == affine.verify(seed=3)
     assert affine.variants == [{}]
+
+
+def test_outputs_that_memory_cannot_hold_are_refused() -> None:
+    tall = t.input("x", (2**24, 1)).expand(2**24, 2**24)
+    program = optimize_and_compile(tall + 1.0)
+    with pytest.raises(EqsatError) as caught:
+        program(np.ones((2**24, 1), np.float32))
+    assert caught.value.diagnostics[0].kind is Kind.RESOURCE_EXCEEDED

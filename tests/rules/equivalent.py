@@ -17,6 +17,8 @@ LEVEL = (
     "it differs by a rounding of a narrow float: that is its level, not its value, and bounds do not count roundings"
 )
 WIDER = "playback and kernels compute a contraction as wide as its operands, so that a wider product is no loss"
+HUGE = "only squares beyond fp64 overflow, and other levels may not be asked to bear inputs that large"
+RANGE = "only the range of the index counts, and a map that runs backwards has the same"
 ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -66,6 +68,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("log2_scaled", "without accumulates_exactly(d)"): LEVEL,
     ("log_scaled", "without accumulates_exactly(d)"): LEVEL,
     ("cube", "without accumulates_exactly(d)"): LEVEL,
+    ("root_of_square", "at the level rounding"): HUGE,
+    ("cast_of_bool", "_shifted_map(m) for m, place 1"): DOMAIN,
+    ("cast_of_bool", "_shifted_map(m) for m, place 2"): DOMAIN,
+    ("index_and_index", "without one_of(o, add sub)"): IMPLIED,
+    ("compare_index_with_number", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
+    ("compare_index_with_number", "_shifted_map(m) for m, place 0"): RANGE,
+    ("compare_index_with_number", "_shifted_map(m) for m, place 1"): DOMAIN,
+    ("compare_index_with_index", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
+    ("compare_index_with_index", "_shifted_map(m) for m, place 2"): DOMAIN,
     ("product_of_exps", "p ↔ q on the right"): COMMUTES,
     ("number_and_chosen_numbers", "without one_of(o, sub fdiv idiv mod pow)"): WORTH,
     ("number_and_chosen_numbers", "c ↔ d on the right"): SAME,
