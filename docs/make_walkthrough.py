@@ -10,9 +10,9 @@ from typing import Any
 from codegen.where.region_facts import region_facts
 from eqsat import pipeline
 from eqsat.clock import Clock
+from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.targets import cpu_target
 from ir.serde import to_builtins
 
 PAGE = Path(__file__).parent / "walkthrough.md"

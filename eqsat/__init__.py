@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eqsat.api import load, optimize_and_compile
-    from eqsat.program import Program
+    from eqsat.runtime.program import Program
     from ir.diagnostics import Diagnostic, EqsatError
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ __all__ = ["Diagnostic", "EqsatError", "Program", "load", "optimize_and_compile"
 _HOMES = {
     "optimize_and_compile": "eqsat.api",
     "load": "eqsat.api",
-    "Program": "eqsat.program",
+    "Program": "eqsat.runtime.program",
     "EqsatError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
 }

@@ -11,12 +11,12 @@ from typing import Any
 from codegen.compile import doctor
 from eqsat import __version__, pipeline
 from eqsat.clock import Progress
-from eqsat.compiled import Compiled
-from eqsat.cost import Terms
+from eqsat.cost.roofline import Terms
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import Budget, RuleChoice, check_switches, checked_options, checked_path, checked_threads
-from eqsat.program import Program
-from eqsat.verify import verify_compiled
+from eqsat.runtime.compiled import Compiled
+from eqsat.runtime.program import Program
+from eqsat.runtime.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind
 from ir.rule import Exactness
 from ir.target import Target

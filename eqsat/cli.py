@@ -20,7 +20,7 @@ import typer
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
-    from eqsat.program import Program
+    from eqsat.runtime.program import Program
 
 
 class _Verbs(typer.core.TyperGroup):
@@ -67,7 +67,7 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
-    from eqsat.explain import kernel_table, rendered
+    from eqsat.explanation.explain import kernel_table, rendered
 
     stages = _stages(dump)
     program = _program(model, dim, target, exactness, threads)
@@ -137,7 +137,7 @@ def bench(
     threads: Threads = None,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
-    from eqsat.explain import kernel_table, micros, rendered
+    from eqsat.explanation.explain import kernel_table, micros, rendered
 
     program = _program(model, dim, target, exactness, threads)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
@@ -177,7 +177,7 @@ def doctor() -> None:
 def list_rules(context: typer.Context) -> None:
     """One line per rule: name, exactness, certificate, equation."""
     if context.invoked_subcommand is None:
-        from eqsat.rule_text import rule_line
+        from eqsat.explanation.rule_text import rule_line
         from rules import RULES
 
         for rule in RULES:
@@ -187,7 +187,7 @@ def list_rules(context: typer.Context) -> None:
 @rules_app.command("show")
 def show_rule(name: str) -> None:
     """One rule: its equation, its conditions, its certificate, both sides, and an example."""
-    from eqsat.rule_text import rule_text
+    from eqsat.explanation.rule_text import rule_text
 
     typer.echo(rule_text(name))
 
@@ -195,7 +195,7 @@ def show_rule(name: str) -> None:
 def _program(model: str, dim: list[str] | None, target: str, exactness: str, threads: int | None) -> Program:
     """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
-    from eqsat.store import is_saved
+    from eqsat.runtime.store import is_saved
 
     dims = _dims(dim)
     if is_saved(Path(model)):
@@ -242,7 +242,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _stages(given: str) -> list[str]:
-    from eqsat.dump import check_stage
+    from eqsat.runtime.dump import check_stage
 
     stages = [stage for stage in map(str.strip, given.split(",")) if stage]
     for stage in stages:
@@ -251,7 +251,7 @@ def _stages(given: str) -> list[str]:
 
 
 def _drawn(program: Program, suffix: str) -> str:
-    from eqsat import egraph_dump
+    from eqsat.egraph import dump as egraph_dump
 
     match suffix:
         case ".dot":

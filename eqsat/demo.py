@@ -16,12 +16,12 @@ import numpy as np
 
 from eqsat.api import optimize_and_compile
 from eqsat.clock import Progress
-from eqsat.verify import TOLERANCE, relative_error
+from eqsat.runtime.verify import TOLERANCE, relative_error
 from eqsat.zoo import light_model
 from ir.tiny_playback import playback
 
 if TYPE_CHECKING:
-    from eqsat.program import Program
+    from eqsat.runtime.program import Program
 
 Arrays = Mapping[str, np.ndarray]
 

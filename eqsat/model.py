@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.arrays import adopt
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from eqsat.runtime.arrays import adopt
 from eqsat.tensor import Tensor
-from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.dtype import TensorType, dtype
 from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_frontend
@@ -132,7 +132,7 @@ class FrontendModel(Model):
         return {each.tensor: self.frontend.tensors[each.tensor] for each in self.frontend.signature.inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
-        from eqsat.frontend_to_tiny import frontend_to_tiny
+        from eqsat.frontends.frontend_to_tiny import frontend_to_tiny
 
         unused = [symbol for symbol in dims if symbol not in self.frontend.symbols]
         warnings = [
@@ -173,7 +173,7 @@ def _read(source: Any) -> Model:
     if isinstance(source, str | os.PathLike) and not str(source).endswith(".onnx"):
         return _document(document_of(program_text(source)))
     if isinstance(source, str | os.PathLike | bytes) or type(source).__name__ == "ModelProto":
-        from eqsat.onnx_to_frontend import load_onnx
+        from eqsat.frontends.onnx_to_frontend import load_onnx
 
         frontend, own = load_onnx(source)
         return FrontendModel(frontend=frontend, constants=own)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from eqsat.promotion import floating
+from eqsat.lazy.promotion import floating
+from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, pair, refuse
 from eqsat.tensor import Tensor, as_tensor, constant, iota, where
-from eqsat.written import STAGE, Axis, axis_in, flag, integer, pair, refuse
 from ir.diagnostics import Kind, fail
 
 Pair = int | Sequence[int]

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from eqsat.cost import ALL_TERMS, Terms
+from eqsat.cost.roofline import ALL_TERMS, Terms
 from ir.diagnostics import Kind, fail
 from ir.rule import Exactness, Rule
 from ir.uop_args import is_text
@@ -79,7 +79,7 @@ def checked_options(
         EqsatError: InvalidOption for an unknown family, rule, level, extractor, cost model or budget; it lists what
             there is. UnsoundRule for a rule of the caller's that does not hold.
     """
-    from eqsat.extractors import EXTRACTORS
+    from eqsat.extraction.extractors import EXTRACTORS
 
     known = {name: name for name in EXTRACTORS}
     level = exactness_named(exactness)

@@ -16,23 +16,23 @@ from codegen.plan.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, kernel_texts, launch_table
 from codegen.where.region_facts import region_facts
-from eqsat import artifact, store
-from eqsat.artifact import Artifact
-from eqsat.assemble import assemble
+from eqsat.assembly.assemble import assemble
+from eqsat.assembly.fold import folded
 from eqsat.clock import Clock, Progress
-from eqsat.compiled import Compiled, KernelReport
-from eqsat.cost import unfused_ns
-from eqsat.dump import Stages
-from eqsat.extract import extract
-from eqsat.fold import folded
+from eqsat.cost.pricing import PlanPricer
+from eqsat.cost.roofline import unfused_ns
+from eqsat.cost.targets import cpu_target, gpu_target
+from eqsat.egraph.saturate import saturate
+from eqsat.extraction.extract import extract
+from eqsat.extraction.selection import Selection
 from eqsat.model import BoundModel
 from eqsat.options import Options, checked_threads
-from eqsat.pricing import PlanPricer
-from eqsat.program import Program
-from eqsat.saturate import saturate
-from eqsat.selection import Selection
-from eqsat.stats import Stats
-from eqsat.targets import cpu_target, gpu_target
+from eqsat.runtime import artifact, store
+from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.compiled import Compiled, KernelReport
+from eqsat.runtime.dump import Stages
+from eqsat.runtime.program import Program
+from eqsat.runtime.stats import Stats
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.launch import Launch
 from ir.module import Call, Module

@@ -4,9 +4,9 @@
     w = tensor.constant(numpy_array)
     program = optimize_and_compile((x @ w).relu())
 
-Every method adds uops and computes nothing; `eqsat.tensor_to_tiny` makes the graph. Operands broadcast and meet in the
-dtype that NumPy gives them (`eqsat.promotion`): a Python number takes that of the tensor beside it, integers divide
-into fp64. What cannot be is an EqsatError at its own line.
+Every method adds uops and computes nothing; `eqsat.lazy.tensor_to_tiny` makes the graph. Operands broadcast and meet in
+the dtype that NumPy gives them (`eqsat.lazy.promotion`): a Python number takes that of the tensor beside it, integers
+divide into fp64. What cannot be is an EqsatError at its own line.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from eqsat import promotion
-from eqsat.arrays import as_numpy
-from eqsat.movements import Movements
-from eqsat.operators import Operators
-from eqsat.written import STAGE, Axis, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
+from eqsat.lazy import promotion
+from eqsat.lazy.movements import Movements
+from eqsat.lazy.operators import Operators
+from eqsat.lazy.written import STAGE, Axis, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
+from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, fp32, i64
 from ir.dtype import dtype as as_dtype
@@ -75,14 +75,14 @@ class Tensor(Operators, Movements):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no values", hint="optimize_and_compile(tensor) computes it")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Tensor:
-        from eqsat.numpy_calls import call_ufunc
+        from eqsat.lazy.numpy_calls import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
-        from eqsat.numpy_calls import call_function
+        from eqsat.lazy.numpy_calls import call_function
 
         return call_function(function, args, keywords)
 

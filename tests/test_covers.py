@@ -12,9 +12,9 @@ import pytest
 
 import eqsat
 from eqsat import nn
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, iota
 from eqsat.tensor import input as input_
-from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.tiny import Graph
 from ir.tiny_bind import load
 from tests.support.approximate import ApproximatePricer

@@ -13,7 +13,7 @@ from codegen.lower.lower import lower
 from codegen.plan.candidates import candidates
 from codegen.plan.nest_choices import loop_axes, loop_names
 from codegen.where.region_facts import region_facts
-from eqsat.targets import cpu_target
+from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan
 from ir.region import Region

@@ -12,10 +12,10 @@ import pytest
 import eqsat
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
-from eqsat.cost import Terms
+from eqsat.cost.roofline import Terms
+from eqsat.cost.targets import A100
 from eqsat.options import Budget
 from eqsat.pipeline import find_target
-from eqsat.targets import A100
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny_bind import load as load_tiny
 

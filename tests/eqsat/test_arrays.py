@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqsat.arrays import Family, adopt, family_of, give_back, shape_of, writable
+from eqsat.runtime.arrays import Family, adopt, family_of, give_back, shape_of, writable
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import bf16, bool_, fp16, fp32, i8, i64
 

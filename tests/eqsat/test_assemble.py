@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.arena import ALIGNMENT, Interval, pack
-from eqsat.assemble import Assembly, assemble
-from eqsat.extract import extract
+from eqsat.assembly.arena import ALIGNMENT, Interval, pack
+from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.extraction.extract import extract
 from ir.diagnostics import EqsatError
 from ir.module import Module, verify
 from ir.serde import from_json, to_json

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from eqsat.as_written import as_written
-from eqsat.candidates import Enumeration, Limits, constant_classes
-from eqsat.egraph_view import EGraphView, ENode
-from eqsat.extract import input_classes
-from eqsat.kernel_tree import Forest, rules_of, structure, subtrees
-from eqsat.term_to_region import region_of
+from eqsat.assembly.term_to_region import region_of
+from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.as_written import as_written
+from eqsat.extraction.candidates import Enumeration, Limits, constant_classes
+from eqsat.extraction.extract import input_classes
+from eqsat.extraction.kernel_tree import Forest, rules_of, structure, subtrees
 from ir.region import Buffer, MemRef, Region, verify
 from ir.term import CTORS
 from ir.tiny import Graph

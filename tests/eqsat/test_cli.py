@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from eqsat import load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
-from eqsat.tensor_to_tiny import tensor_to_tiny
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from rules import RULES
 
 ROOT = Path(__file__).parents[2]

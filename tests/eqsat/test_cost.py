@@ -2,8 +2,8 @@
 
 import pytest
 
-from eqsat.cost import Terms, estimate, lower_bound_ns, peak
-from eqsat.targets import GPUS, cpu_target, gpu_target
+from eqsat.cost.roofline import Terms, estimate, lower_bound_ns, peak
+from eqsat.cost.targets import GPUS, cpu_target, gpu_target
 from ir.diagnostics import EqsatError, Kind
 from ir.pricer import Work
 

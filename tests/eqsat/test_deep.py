@@ -10,7 +10,7 @@ import pytest
 
 import eqsat
 from eqsat import Program, optimize_and_compile, tensor
-from eqsat.dump import STAGES
+from eqsat.runtime.dump import STAGES
 from eqsat.tensor import Tensor
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.dump import STAGES, check_stage
-from eqsat.rule_text import rule_text
+from eqsat.explanation.rule_text import rule_text
+from eqsat.runtime.dump import STAGES, check_stage
 from ir.diagnostics import EqsatError, Kind
 from ir.module import verify
 from ir.module_dump import load_module

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat import egraph_dump
-from eqsat.egglog_text import quoted
-from eqsat.egraph import EGraph
-from eqsat.tiny_to_term import tiny_to_terms
+from eqsat.egraph import dump as egraph_dump
+from eqsat.egraph.egglog_text import quoted
+from eqsat.egraph.engine import EGraph
+from eqsat.egraph.tiny_to_term import tiny_to_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.term import App, Input, Load, Pure, Sort, Store
 from ir.term_playback import evaluate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqsat import Program, optimize_and_compile, tensor
-from eqsat.targets import cpu_target
+from eqsat.cost.targets import cpu_target
 from eqsat.tensor import Tensor
 from ir.target import LANES
 from tests.codegen.nest_kernels import available

@@ -13,11 +13,11 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.cover import Cover
-from eqsat.extract import extract
-from eqsat.extractors.pareto import pareto
-from eqsat.extractors.problem import Column, Problem, resolve
-from eqsat.rivals import NEAREST, Swaps
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.extract import extract
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.problem import Column, Problem, resolve
+from eqsat.extraction.rivals import NEAREST, Swaps
 from ir.diagnostics import Kind
 from ir.region import Region
 from ir.tiny import Graph

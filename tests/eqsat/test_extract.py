@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.cover import Cover
-from eqsat.extract import bound, extract, random_cover
-from eqsat.extractors import EXTRACTORS
-from eqsat.extractors.binary_program import SolverLimits
-from eqsat.extractors.exact import exact
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.extract import bound, extract, random_cover
+from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.extraction.extractors.binary_program import SolverLimits
+from eqsat.extraction.extractors.exact import exact
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region import Region
 from ir.tiny import Graph
@@ -241,7 +241,8 @@ def test_random_graphs(seed: int, size: int) -> None:
 
 def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     program = (
-        "from tests.support.approximate import *; from tests.support import graphs; from eqsat.extract import extract\n"
+        "from eqsat.extraction.extract import extract\n"
+        "from tests.support.approximate import *; from tests.support import graphs\n"
         "graph, view = saturated(graphs.attention(8, 8, 2))\n"
         "for name in ('pareto', 'windowed', 'exact'):\n"
         "    cover = extract(view, graph.outputs, ApproximatePricer(), extractor=name)\n"

@@ -7,16 +7,16 @@ from itertools import product
 
 import pytest
 
-from eqsat.extractors import EXTRACTORS
-from eqsat.extractors.agreement import agreeing
-from eqsat.extractors.binary_program import SolverLimits, least_cover
-from eqsat.extractors.exact import exact, lower_bound
-from eqsat.extractors.pareto import pareto
-from eqsat.extractors.parts import landmarks, parts
-from eqsat.extractors.problem import Column, Covering, Extractor, Problem, resolve
-from eqsat.extractors.shuffled import shuffled
-from eqsat.extractors.tree import tree
-from eqsat.extractors.windowed import windowed
+from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.extraction.extractors.agreement import agreeing
+from eqsat.extraction.extractors.binary_program import SolverLimits, least_cover
+from eqsat.extraction.extractors.exact import exact, lower_bound
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.parts import landmarks, parts
+from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
+from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.extraction.extractors.tree import tree
+from eqsat.extraction.extractors.windowed import windowed
 
 LAST = 5
 """Buffers of the problems that are small enough to try everything."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eqsat import optimize_and_compile
-from eqsat.frontend_ops import supported
+from eqsat.frontends.ops import supported
 from eqsat.model import read_model
 from ir.diagnostics import EqsatError, Kind
 from ir.frontend import parse_frontend

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from eqsat import nn, tensor
-from eqsat.inlining import inlining
+from eqsat.egraph.inlining import inlining
+from eqsat.egraph.saturate import Stop
 from eqsat.model import read_model
 from eqsat.options import Budget
-from eqsat.saturate import Stop
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind
 from ir.tiny import Graph

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.movements import Movements
-from eqsat.operators import Operators
+from eqsat.lazy.movements import Movements
+from eqsat.lazy.operators import Operators
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from eqsat import tensor as t
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.model import FrontendModel, TinyModel, read_model
-from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import EqsatError, Kind
 from ir.frontend import parse_frontend
 

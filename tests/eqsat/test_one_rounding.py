@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from eqsat import tensor as t
-from eqsat.assemble import assemble
-from eqsat.extract import extract, random_cover
-from eqsat.extractors import EXTRACTORS
-from eqsat.kernel_tree import Forest
-from eqsat.one_rounding import Roundings
+from eqsat.assembly.assemble import assemble
+from eqsat.extraction.extract import extract, random_cover
+from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.extraction.kernel_tree import Forest
+from eqsat.extraction.one_rounding import Roundings
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
-from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.tiny_playback import playback
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.module_playback import play_module

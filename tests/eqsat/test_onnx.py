@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from eqsat import optimize_and_compile
+from eqsat.frontends.onnx_operators import supported
+from eqsat.frontends.onnx_to_frontend import load_onnx
 from eqsat.model import BoundModel, read_model
-from eqsat.onnx_operators import supported
-from eqsat.onnx_to_frontend import load_onnx
 from eqsat.zoo import light_model
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny_playback import playback

@@ -13,7 +13,7 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.cost import ALL_TERMS, Terms
+from eqsat.cost.roofline import ALL_TERMS, Terms
 from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
 from ir.rule import Exactness, Rule, pattern_variables

@@ -9,7 +9,7 @@ import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.model import read_model
-from eqsat.program import Program
+from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
 from ir.uop_numpy import Array
 from rules import RULES

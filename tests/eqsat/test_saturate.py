@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.egraph.saturate import Stop
 from eqsat.options import Budget
-from eqsat.saturate import Stop
 from ir.rule import Exactness
 from ir.term import Imm, Load, PBin, Pure, Store
 from ir.tiny import Graph
@@ -177,8 +177,8 @@ def test_rules_are_named_on_what_they_built_only() -> None:
 
 DETERMINISM = """
 import hashlib, json
-from eqsat.egraph_dump import to_json
-from eqsat.saturate import saturate
+from eqsat.egraph.dump import to_json
+from eqsat.egraph.saturate import saturate
 from rules import RULES
 from tests.support.graphs import encoder
 view, stats = saturate(encoder(2, length=4, width=8, heads=2), RULES)

@@ -17,7 +17,7 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.store import is_saved
+from eqsat.runtime.store import is_saved
 from ir.diagnostics import EqsatError, Kind
 
 ROOT = Path(__file__).parents[2]
@@ -314,7 +314,7 @@ def test_a_disk_that_is_full_is_noted(cache: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("eqsat.artifact.write_atomically", full)
+    monkeypatch.setattr("eqsat.runtime.artifact.write_atomically", full)
     program = fresh()
     works(program)
     assert "No space" in str(program.diagnostics[0])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eqsat import nn, tensor
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
-from eqsat.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny_bind import load
 from ir.tiny_playback import playback

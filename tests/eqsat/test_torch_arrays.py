@@ -9,7 +9,7 @@ import pytest
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.arrays import Family, adopt, family_of, give_back, shape_of, writable
+from eqsat.runtime.arrays import Family, adopt, family_of, give_back, shape_of, writable
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES, bf16, fp32
 

@@ -10,7 +10,7 @@ import pytest
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.verify import random_inputs, relative_error, verify_compiled
+from eqsat.runtime.verify import random_inputs, relative_error, verify_compiled
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType
 
@@ -50,7 +50,7 @@ def test_a_wrong_output_is_named(program: Program, output: int, change: float) -
 
 
 def test_verify_at_compile_time_stops_a_wrong_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.verify.playback", lambda graph, arrays, wide=False: (np.zeros(3),))
+    monkeypatch.setattr("eqsat.runtime.verify.playback", lambda graph, arrays, wide=False: (np.zeros(3),))
     with pytest.raises(EqsatError) as caught:
         optimize_and_compile(t.input("x", (3,)) + 1, verify=True, threads=1)
     assert caught.value.kind is Kind.WRONG_RESULT

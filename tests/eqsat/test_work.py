@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.work import NOTHING, Work, union
+from eqsat.extraction.work import NOTHING, Work, union
 
 VALUES = st.dictionaries(st.integers(0, 2000), st.just(0), max_size=12).map(
     lambda found: {number: number % 5 for number in found}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from eqsat.assemble import assemble
-from eqsat.extract import extract
-from eqsat.saturate import saturate
+from eqsat.assembly.assemble import assemble
+from eqsat.egraph.saturate import saturate
+from eqsat.extraction.extract import extract
 from ir.rule import Exactness
 from ir.tiny import Graph
 from rules import FAMILIES, RULES, select

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from eqsat.saturate import saturate_terms
+from eqsat.egraph.saturate import saturate_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType, dtype
 from ir.rule import Certificate, Exactness, Rule, pattern_variables

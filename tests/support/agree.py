@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from eqsat.verify import TOLERANCE
+from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.tiny import Graph, Imm, Node
 from ir.tiny_playback import playback

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from eqsat.assemble import Assembly, assemble
-from eqsat.cost import estimate, lower_bound_ns
-from eqsat.cover import Cover
-from eqsat.egraph_view import EGraphView
-from eqsat.targets import cpu_target
+from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.cost.roofline import estimate, lower_bound_ns
+from eqsat.cost.targets import cpu_target
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.cover import Cover
 from ir.dtype import DType
 from ir.module import verify as verify_module
 from ir.plan import Plan

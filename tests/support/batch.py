@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsat import optimize_and_compile
-from eqsat.program import Program
+from eqsat.runtime.program import Program
 from ir.tiny import Graph, Imm, Node
 
 Arrays = dict[str, np.ndarray]

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from eqsat import saturate as saturation
-from eqsat.egraph_view import EGraphView
-from eqsat.saturate import SaturationStats
+from eqsat.egraph import saturate as saturation
+from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.view import EGraphView
 from ir.term_text import parse_sizes, parse_type
 
 
 def saturate(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
-    """`eqsat.saturate.saturate`, its e-graph checked."""
+    """`eqsat.egraph.saturate.saturate`, its e-graph checked."""
     view, stats = saturation.saturate(*args, **keywords)
     sing(view)
     return view, stats
 
 
 def saturate_terms(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
-    """`eqsat.saturate.saturate_terms`, its e-graph checked."""
+    """`eqsat.egraph.saturate.saturate_terms`, its e-graph checked."""
     view, stats = saturation.saturate_terms(*args, **keywords)
     sing(view)
     return view, stats

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph_view import EGraphView, ENode
+from eqsat.egraph.view import EGraphView, ENode
 from ir.term import CTORS, Sort
 from ir.term_playback import node_value
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import eqsat
-from eqsat.program import Program
+from eqsat.runtime.program import Program
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny import Graph, verify
 from ir.tiny_bind import load

@@ -13,11 +13,11 @@ from typing import Any
 
 from codegen.where.region_facts import region_facts
 from eqsat.clock import Clock
-from eqsat.dump import STAGES, Stages
+from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.pipeline import lower_module, optimize
-from eqsat.targets import cpu_target
+from eqsat.runtime.dump import STAGES, Stages
 from ir.target import Target
 
 WIDTH = 160

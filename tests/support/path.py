@@ -14,12 +14,12 @@ from codegen.plan.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
-from eqsat.assemble import Assembly, assemble
-from eqsat.egraph_view import EGraphView
-from eqsat.extract import extract, random_cover
-from eqsat.fold import folded
+from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.fold import folded
+from eqsat.cost.pricing import PlanPricer
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.extract import extract, random_cover
 from eqsat.pipeline import find_target, lower_module
-from eqsat.pricing import PlanPricer
 from ir.dtype import dtype
 from ir.module import Module
 from ir.pricer import Price, Pricer

@@ -1,0 +1,1 @@
+"""A cover → the module: regions, buffers, order, lifetimes."""

@@ -1,0 +1,127 @@
+"""A cover → the module: calls in order, slots with their roles, lifetimes, and places in the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from eqsat.assembly.arena import Interval, pack
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.cover import Cover, Kernel
+from eqsat.extraction.extract import input_classes
+from eqsat.extraction.kernel_tree import rules_of
+from ir.module import Call, Module, Role, Slot
+from ir.pricer import Price
+from ir.region import MemRef, Region
+from ir.tiny import Graph
+
+
+class Assembly(NamedTuple):
+    """The module, and the price of each call that runs, in order: the plan that won is the plan to lower."""
+
+    module: Module
+    prices: tuple[Price, ...]
+
+
+def assemble(
+    cover: Cover, view: EGraphView, graph: Graph, constants: Iterable[str] = (), name: str = "program"
+) -> Assembly:
+    """The module of a cover of `graph`'s e-graph; `constants` are the inputs bound when the program is built."""
+    known = set(constants)
+    ordered = [each for each in cover.kernels if not each.price] + [each for each in cover.kernels if each.price]
+    regions = _distinctly_named(ordered)
+    slice_of = _Slices(view, graph)
+    calls = tuple(
+        Call(
+            region=regions[kernel.region],
+            args=(*(cover.names[read] for read in kernel.reads), cover.names[kernel.buffer]),
+            when="run" if kernel.price else "compile",
+            uops=slice_of(kernel),
+            rules=rules_of(view, kernel.tree),
+        )
+        for kernel in ordered
+    )
+    inputs = input_classes(view)
+    slots, arena_bytes = _placed(_slots(cover, graph, inputs, known, ordered), calls)
+    outputs = tuple((output, cover.names[buffer]) for output, buffer in cover.outputs)
+    signature = tuple(tensor for tensor in graph.inputs if tensor not in known)
+    module = Module(name, slots, calls, signature, outputs, arena_bytes)
+    return Assembly(module, tuple(kernel.price for kernel in ordered if kernel.price))
+
+
+def _distinctly_named(kernels: Iterable[Kernel]) -> Mapping[Region, Region]:
+    """The regions under names of their own: `dot_add`, `dot_add_1`, …"""
+    named: dict[Region, Region] = {}
+    taken: set[str] = set()
+    for kernel in kernels:
+        region = kernel.region
+        if region not in named:
+            name, count = region.name, 0
+            while name in taken:
+                count += 1
+                name = f"{region.name}_{count}"
+            taken.add(name)
+            named[region] = msgspec.structs.replace(region, name=name)
+    return named
+
+
+def _slots(
+    cover: Cover, graph: Graph, inputs: Mapping[str, int], known: set[str], kernels: Iterable[Kernel]
+) -> list[Slot]:
+    """Every tensor once: the signature's inputs, the constants in use, what each kernel writes."""
+    used = {read for kernel in cover.kernels for read in kernel.reads} | {buffer for _, buffer in cover.outputs}
+    results = {buffer for _, buffer in cover.outputs}
+    slots = []
+    for tensor, node in graph.inputs.items():
+        if tensor not in known or inputs[tensor] in used:
+            type_ = graph.types[node.id]
+            role: Role = "constant" if tensor in known else "input"
+            slots.append(Slot(tensor, MemRef(type_.shape, type_.dtype.name), role))
+    for kernel in kernels:
+        written = "output" if kernel.buffer in results else "arena"
+        role = written if kernel.price else "constant"  # type: ignore[assignment]
+        slots.append(Slot(cover.names[kernel.buffer], kernel.region.outputs[0].memref, role))
+    return slots
+
+
+def _placed(slots: list[Slot], calls: tuple[Call, ...]) -> tuple[tuple[Slot, ...], int]:
+    """The slots with lifetimes, those of the arena with offsets; and the arena's size in bytes."""
+    touched: dict[str, list[int]] = {}
+    for position, call in enumerate(calls):
+        for arg in call.args:
+            touched.setdefault(arg, []).append(position)
+    lived = [
+        msgspec.structs.replace(slot, first=touched[slot.name][0], last=touched[slot.name][-1])
+        if slot.name in touched
+        else slot
+        for slot in slots
+    ]
+    held = [slot for slot in lived if slot.role == "arena"]
+    offsets, size = pack([Interval(slot.first, slot.last, slot.memref.nbytes) for slot in held])
+    place = {slot.name: offset for slot, offset in zip(held, offsets, strict=True)}
+    return tuple(msgspec.structs.replace(slot, offset=place.get(slot.name, 0)) for slot in lived), size
+
+
+class _Slices:
+    """The Tiny nodes that a kernel computes: backwards from its output to what it reads."""
+
+    def __init__(self, view: EGraphView, graph: Graph) -> None:
+        self._view, self._nodes = view, graph.by_id
+        self._first: dict[int, str] = {}
+        for node in graph.nodes:
+            self._first.setdefault(view.tiny[node.id], node.id)
+
+    def __call__(self, kernel: Kernel) -> tuple[str, ...]:
+        sources = set(kernel.reads)
+        covered: set[str] = set()
+        waiting = [self._first[kernel.buffer]] if kernel.buffer in self._first else []
+        while waiting:
+            ref = waiting.pop()
+            node = self._nodes[ref]
+            stops = self._view.tiny[ref] in sources or node.uop == "INPUT"
+            if not stops and ref not in covered:
+                covered.add(ref)
+                waiting.extend(node.refs)
+        return tuple(ref for ref in self._nodes if ref in covered)

@@ -1,0 +1,1 @@
+"""Seed 000 §11: what a kernel costs on a machine."""

@@ -1,0 +1,1 @@
+"""Tiny IR → terms → a saturated e-graph, read back as plain data."""

@@ -1,0 +1,131 @@
+"""An EGraphView for people and tools: JSON, DOT, and SVG by Graphviz."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eqsat.egraph.view import EGraphView, ENode
+from ir.diagnostics import Kind, fail
+from ir.term import CTORS, Ctor, Sort
+
+DOT_NODES = 2_000
+"""E-nodes that a drawing may have; beyond, nobody could read it."""
+
+_COLOURS = {Sort.BUF: "#dbe9f6", Sort.PRO: "#e5f5e0", Sort.ACC: "#fee6ce", Sort.EPI: "#efedf5"}
+
+
+def to_json(view: EGraphView) -> dict[str, Any]:
+    """`classes`: number, sort and nodes of each, arguments by name; `tiny`: uop → class.
+
+    A node is {"ctor", its arguments, "rule": the rule that built it, if one did}.
+    """
+    return {
+        "classes": [
+            {
+                "class": number,
+                "sort": view.sorts[number].value,
+                "nodes": [_node_json(view, node) for node in nodes],
+            }
+            for number, nodes in view.classes.items()
+        ],
+        "tiny": dict(view.tiny),
+    }
+
+
+def from_json(data: dict[str, Any]) -> EGraphView:
+    """The view that `to_json` wrote."""
+    classes: dict[int, tuple[ENode, ...]] = {}
+    rules: dict[ENode, str] = {}
+    for record in data["classes"]:
+        nodes = []
+        for each in record["nodes"]:
+            node = ENode(each["ctor"], tuple(each[field] for field, _ in CTORS[each["ctor"]].fields))
+            nodes.append(node)
+            if "rule" in each:
+                rules[node] = each["rule"]
+        classes[record["class"]] = tuple(nodes)
+    sorts = {record["class"]: Sort(record["sort"]) for record in data["classes"]}
+    return EGraphView(classes=classes, sorts=sorts, tiny=dict(data["tiny"]), rules=rules)
+
+
+def to_dot(view: EGraphView) -> str:
+    """Graphviz text: a box per class, a node per e-node, an edge to each class it reads; dashed if a rule built it.
+
+    Raises:
+        EqsatError: ResourceExceeded, for more than `DOT_NODES` e-nodes.
+    """
+    count = sum(map(len, view.classes.values()))
+    if count > DOT_NODES:
+        fail(
+            Kind.RESOURCE_EXCEEDED,
+            "egraph",
+            f"an e-graph of {count} nodes is too large to draw",
+            hint="dump it as JSON",
+            limit=DOT_NODES,
+        )
+    lines = ["digraph egraph {", "  compound=true; rankdir=TB; node [shape=box, style=rounded, fontname=monospace];"]
+    names: dict[int, list[str]] = {}
+    for number, nodes in view.classes.items():
+        for uop, home in view.tiny.items():
+            if home == number:
+                names.setdefault(number, []).append(uop)
+        label = _quoted(f"{view.sorts[number].value} {number} {' '.join(names.get(number, []))}".strip())
+        lines.append(f"  subgraph cluster_{number} {{ label={label}; style=filled;")
+        lines.append(f'    color="{_COLOURS[view.sorts[number]]}";')
+        lines += [f"    {line}" for line in _boxes(view, number, nodes)]
+        lines.append("  }")
+    for number, nodes in view.classes.items():
+        lines += [f"  {line}" for line in _edges(number, nodes)]
+    return "\n".join([*lines, "}", ""])
+
+
+def to_svg(view: EGraphView) -> str:
+    """The drawing as SVG, by Graphviz's `dot`.
+
+    Raises:
+        EqsatError: ResourceExceeded, as `to_dot`; UnsupportedOp, without a working `dot`.
+    """
+    text = to_dot(view)
+    dot = shutil.which("dot")
+    if dot is None:
+        fail(Kind.UNSUPPORTED_OP, "egraph", "SVG needs Graphviz's `dot`", hint="install graphviz, or dump DOT")
+    done = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        fail(Kind.UNSUPPORTED_OP, "egraph", f"`dot` failed: {done.stderr.strip()}", hint="dump DOT instead")
+    return done.stdout
+
+
+def _node_json(view: EGraphView, node: ENode) -> dict[str, Any]:
+    fields = (field for field, _ in CTORS[node.ctor].fields)
+    record: dict[str, Any] = {"ctor": node.ctor, **dict(zip(fields, node.args, strict=True))}
+    if node in view.rules:
+        record["rule"] = view.rules[node]
+    return record
+
+
+def _boxes(view: EGraphView, number: int, nodes: Sequence[ENode]) -> Iterator[str]:
+    for position, node in enumerate(nodes):
+        texts = [str(arg) for arg, sort in _arguments(node) if sort in (Sort.STR, Sort.I64)]
+        rule = view.rules.get(node)
+        style = f', style="rounded,dashed", tooltip={_quoted(rule)}' if rule else ""
+        yield f"n{number}_{position} [label={_quoted(' '.join([node.ctor, *texts]))}{style}];"
+
+
+def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
+    for position, node in enumerate(nodes):
+        for arg, sort in _arguments(node):
+            if sort not in (Sort.STR, Sort.I64):
+                yield f"n{number}_{position} -> n{arg}_0 [lhead=cluster_{arg}];"
+
+
+def _arguments(node: ENode) -> Iterator[tuple[int | str, Sort]]:
+    ctor: Ctor = CTORS[node.ctor]
+    return zip(node.args, ctor.args, strict=True)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

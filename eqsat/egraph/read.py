@@ -1,0 +1,128 @@
+"""The tables of a saturated e-graph → an EGraphView, numbered by structure alone.
+
+Classes are numbered as a walk from the loaded terms meets them: first those of the terms, in their order, then
+the classes that their nodes read. egglog's own ids have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from eqsat.egraph.egglog_text import LOADED, witness
+from eqsat.egraph.engine import Row
+from eqsat.egraph.view import EGraphView, ENode
+from ir.term import CTORS, App, Sort, Term, Var
+
+_Value = int | str
+_CTOR_ORDER = {name: position for position, name in enumerate(CTORS)}
+_CHILDREN = {
+    name: tuple(k for k, sort in enumerate(ctor.args) if sort not in (Sort.STR, Sort.I64))
+    for name, ctor in CTORS.items()
+}
+_LEAVES = {
+    name: tuple(k for k, sort in enumerate(ctor.args) if sort in (Sort.STR, Sort.I64)) for name, ctor in CTORS.items()
+}
+
+
+def read_view(
+    tables: Mapping[str, Sequence[Row]], terms: Sequence[tuple[str, App]], rules: Sequence[str]
+) -> EGraphView:
+    """The view of an e-graph whose i-th loaded term is `terms[i]`; `rules` in order of precedence, for nodes
+    that several of them built."""
+    raw: dict[int, list[ENode]] = {}
+    for ctor in CTORS:
+        for args, value in tables[ctor]:
+            raw.setdefault(_class(value), []).append(ENode(ctor, args))
+    roots = {_class(index): _class(value) for (index,), value in tables[LOADED]}
+    number = _numbered(raw, [roots[index] for index in range(len(terms))])
+    classes: dict[int, tuple[ENode, ...]] = {}
+    for old, new in number.items():
+        nodes = (_renumbered(node, number) for node in raw[old])
+        classes[new] = tuple(sorted(nodes, key=_final_order))
+    tiny = {name: number[roots[index]] for index, (name, _) in enumerate(terms)}
+    loaded = set(_loaded(classes, terms, tiny))
+    return EGraphView(
+        classes=classes,
+        sorts={new: CTORS[nodes[0].ctor].result for new, nodes in classes.items()},
+        tiny=tiny,
+        rules={node: rule for node, rule in _built(tables, number, rules).items() if node not in loaded},
+    )
+
+
+def _class(value: _Value) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _numbered(raw: Mapping[int, list[ENode]], roots: Sequence[int]) -> dict[int, int]:
+    """Raw class → its number, for all that the roots reach, in ascending order of number."""
+    number = {root: position for position, root in enumerate(dict.fromkeys(roots))}
+    queue = list(number)
+    unseen = len(raw)
+
+    def order(node: ENode) -> tuple[object, ...]:
+        leaves = tuple(map(str, (node.args[k] for k in _LEAVES[node.ctor])))
+        children = tuple(number.get(_class(node.args[k]), unseen) for k in _CHILDREN[node.ctor])
+        return _CTOR_ORDER[node.ctor], leaves, children
+
+    for current in queue:
+        for node in sorted(raw[current], key=order):
+            for k in _CHILDREN[node.ctor]:
+                child = _class(node.args[k])
+                if child not in number:
+                    number[child] = len(number)
+                    queue.append(child)
+    return number
+
+
+def _renumbered(node: ENode, number: Mapping[int, int]) -> ENode:
+    args = list(node.args)
+    for k in _CHILDREN[node.ctor]:
+        args[k] = number[_class(args[k])]
+    return ENode(node.ctor, tuple(args))
+
+
+def _final_order(node: ENode) -> tuple[object, ...]:
+    return _CTOR_ORDER[node.ctor], node.args
+
+
+def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[int, int], rules: Sequence[str]) -> dict[ENode, str]:
+    """Every node that a rule built, with the first such rule."""
+    precedence = {name: position for position, name in enumerate(rules)}
+    found: dict[ENode, str] = {}
+    for ctor in CTORS:
+        for (*args, rule), _ in tables[witness(ctor)]:
+            node = ENode(ctor, tuple(args))
+            if all(_class(node.args[k]) in number for k in _CHILDREN[ctor]):
+                key = _renumbered(node, number)
+                found[key] = min(found.get(key, str(rule)), str(rule), key=precedence.__getitem__)
+    return dict(sorted(found.items(), key=lambda item: _final_order(item[0])))
+
+
+def _loaded(
+    classes: Mapping[int, Sequence[ENode]], terms: Sequence[tuple[str, App]], tiny: Mapping[str, int]
+) -> Iterator[ENode]:
+    """The nodes that the terms were loaded as."""
+    home = {node: number for number, nodes in classes.items() for node in nodes}
+
+    def nodes(term: Term) -> Iterator[ENode]:
+        if isinstance(term, App):
+            for arg in term.args:
+                yield from nodes(arg)
+            yield node_of(term)
+
+    def node_of(term: App) -> ENode:
+        return ENode(term.ctor.name, tuple(value_of(arg) for arg in term.args))
+
+    def value_of(term: Term) -> _Value:
+        match term:
+            case Var():
+                return tiny[term.name]
+            case App():
+                return home[node_of(term)]
+            case str() | int():
+                return term
+        raise TypeError(f"{term} is not ground")
+
+    for _, term in terms:
+        yield from nodes(term)

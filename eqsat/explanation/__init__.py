@@ -1,0 +1,1 @@
+"""Why the program is what it is."""

@@ -1,0 +1,61 @@
+"""The kernel that a buffer was loaded with: one uop, legal whatever the rules found."""
+
+from __future__ import annotations
+
+from eqsat.egraph.view import ENode
+from eqsat.extraction.kernel_tree import VIEWS, Forest, Tree, inline_classes
+from ir.axis_map import identity, parse_map
+
+
+def as_written(forest: Forest, buffer: int) -> Tree | None:
+    """The least kernel of nodes that no rule built; None where the loaded ones hold a view.
+
+    Identity reads put a value and the Load of what stores it in one class, so loaded nodes can be followed from one
+    uop into the next: the first read met ends the kernel, unless it reads the buffer itself.
+    """
+    search = _Search(forest, buffer)
+    stores = [node for node in forest.view.classes[buffer] if node.ctor == "Store"]
+    return search.least(stores)
+
+
+class _Search:
+    def __init__(self, forest: Forest, buffer: int) -> None:
+        self._forest, self._buffer = forest, buffer
+        self._known: dict[int, Tree | None] = {}
+
+    def least(self, nodes: list[ENode]) -> Tree | None:
+        """The smallest tree over some of these nodes."""
+        trees = [tree for node in nodes if (tree := self._tree(node)) is not None]
+        return min(trees, key=_size, default=None)
+
+    def _tree(self, node: ENode) -> Tree | None:
+        if (
+            node in self._forest.view.rules
+            or node.ctor in VIEWS
+            or (node.ctor == "Load" and node.args[0] == self._buffer)
+        ):
+            return None
+        kids = [self._of_class(kid) for kid in inline_classes(self._forest.view, node)]
+        found = tuple(kid for kid in kids if kid is not None)
+        return self._forest.make(node, found) if len(found) == len(kids) else None
+
+    def _of_class(self, each: int) -> Tree | None:
+        if each not in self._known:
+            self._known[each] = None  # a value is no part of itself
+            nodes = self._forest.view.classes[each]
+            leaves = [node for node in nodes if node.ctor in ("Load", "Imm", "Index")]
+            whole = [node for node in leaves if self._reads_whole(node)]
+            self._known[each] = self.least(whole) or self.least(leaves) or self.least(list(nodes))
+        return self._known[each]
+
+    def _reads_whole(self, node: ENode) -> bool:
+        """Whether it reads a buffer as it stands: the result of another uop, not what that uop reads."""
+        if node.ctor != "Load":
+            return False
+        view = parse_map(str(node.args[1]))
+        return view == identity(self._forest.type_of(int(node.args[0])).shape)
+
+
+def _size(tree: Tree) -> tuple[int, int, int]:
+    """Operations, the places it reads, age."""
+    return tree.ops, len(tree.reads), tree.serial

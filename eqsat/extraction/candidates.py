@@ -1,0 +1,242 @@
+"""Candidate kernels: for a Buf class, the concrete terms by which one kernel can compute it.
+
+Inside a kernel every class offers alternatives, and where a producer was inlined, its nodes stand in one class
+with the Load of what it would have stored: to recompute or to read is the enumeration's choice. Per class only
+the best few survive: none that reads more buffers and computes more than another of its kind. Classes can be
+cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import product, zip_longest
+
+import msgspec
+
+from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.kernel_tree import VIEWS, Forest, Tree, class_arguments, inline_classes
+from eqsat.extraction.read_facts import ReadFacts
+from ir.term import Sort
+
+_Node = tuple[ENode, tuple[int, ...]]
+"""An e-node and the class arguments that are decided inside the kernel."""
+
+LowerBound = Callable[[float, float], float]
+"""(flops, bytes) → a time in ns that no plan can beat."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many trees of one kind survive per class of values, per constant value and per buffer; how many
+    reductions one kernel may hold (a contraction stands alone); how many combinations of operands are looked at per
+    node."""
+
+    alternatives: int = 6
+    constants: int = 2
+    candidates: int = 12
+    reductions: int = 4
+    combinations: int = 144
+
+
+DEFAULT = Limits()
+
+
+class Enumeration:
+    """Candidates of one saturated e-graph, made when they are asked for.
+
+    Args:
+        bound: the pricer's plan-free lower bound.
+        outputs: Buf classes that some kernel must write in any case.
+        constant: Buf classes that are known when the program is built.
+    """
+
+    def __init__(
+        self,
+        view: EGraphView,
+        bound: LowerBound,
+        outputs: Iterable[int] = (),
+        constant: frozenset[int] = frozenset(),
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self.view, self.limits = view, limits
+        self.forest = Forest(view)
+        self._bound = bound
+        self._constant = constant
+        self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
+        self._free = self._given | constant
+        self._alternatives: dict[int, tuple[Tree, ...]] = {}
+        self._candidates: dict[int, tuple[Tree, ...]] = {}
+        self._reads = ReadFacts(view, self._given, constant)
+        self._nodes: dict[int, list[_Node]] = {}
+        self._stored_ns: dict[int, float] = {}
+
+    def of(self, buffer: int) -> tuple[Tree, ...]:
+        """The candidates of a Buf class, the most promising first."""
+        if buffer not in self._candidates:
+            self._candidates[buffer] = self._enumerate(buffer)
+        return self._candidates[buffer]
+
+    def bound_of(self, buffer: int, tree: Tree) -> float:
+        """A time in ns that no plan of this candidate can beat."""
+        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+
+    def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
+        stores = self._stores(buffer)
+        for node in stores:
+            self._settle(int(node.args[0]))
+        made = [tree for node in stores for tree in self._combined(node, (int(node.args[0]),))]
+        trees = [tree for tree in made if buffer not in tree.reads]
+        fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
+        return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+
+    def _is_stale(self, read: int, reader: int | None = None) -> bool:
+        """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
+        successor = self._reads.successor(read)
+        if successor is None or reader is None:
+            return successor is not None
+        while successor is not None and successor != reader:
+            successor = self._reads.successor(successor)
+        return successor is None
+
+    def _stores(self, buffer: int) -> list[ENode]:
+        return [node for node in self.view.classes[buffer] if node.ctor == "Store"]
+
+    def _settle(self, root: int) -> None:
+        """Find the alternatives of a class and of all below it that are not known yet."""
+        order = self._below(root)
+        place = {each: position for position, each in enumerate(order)}
+        readers: dict[int, dict[int, None]] = {each: {} for each in order}
+        for each in order:
+            for _, kids in self._extractable(each):
+                for kid in kids:
+                    if kid in readers:
+                        readers[kid][each] = None
+        waiting = list(range(len(order)))
+        queued = set(waiting)
+        while waiting:
+            position = heappop(waiting)
+            queued.discard(position)
+            if self._improve(order[position]):
+                for reader in readers[order[position]]:
+                    if place[reader] not in queued:
+                        queued.add(place[reader])
+                        heappush(waiting, place[reader])
+
+    def _below(self, root: int) -> list[int]:
+        """The unknown classes from `root` down, operands first as far as there are no cycles."""
+        order: dict[int, None] = {}
+        entered = set(order)
+        stack: list[tuple[int, bool]] = [(root, False)]
+        while stack:
+            each, done = stack.pop()
+            if done:
+                order[each] = None
+            elif each not in entered and each not in self._alternatives:
+                entered.add(each)
+                stack.append((each, True))
+                below = [kid for _, kids in self._extractable(each) for kid in kids]
+                stack.extend((kid, False) for kid in reversed(below))
+        return list(order)
+
+    def _improve(self, each: int) -> bool:
+        """Choose again among what is known and what its nodes give; whether the choice changed."""
+        before = self._alternatives.get(each, ())
+        made = [tree for node, kids in self._extractable(each) for tree in self._combined(node, kids)]
+        inner = self.view.sorts[each] is not Sort.EPI
+        self._alternatives[each] = self._best([*before, *made], self.limits.alternatives, inner=inner)
+        return self._alternatives[each] != before
+
+    def _extractable(self, each: int) -> list[_Node]:
+        """The nodes of a class that a kernel can hold, without reads that gain nothing where others are left."""
+        if each not in self._nodes:
+            nodes = [node for node in self.view.classes[each] if node.ctor not in VIEWS]
+            kept = [node for node in nodes if node.ctor != "Load" or not self._reads.gain_nothing(node)]
+            self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
+        return self._nodes[each]
+
+    def _combined(self, node: ENode, operands: tuple[int, ...]) -> Iterator[Tree]:
+        """The node over every choice of its operands, as far as one kernel may hold them."""
+        choices = [self._alternatives.get(kid, ()) for kid in operands]
+        while _product(choices) > self.limits.combinations:
+            longest = max(range(len(choices)), key=lambda k: len(choices[k]))
+            choices[longest] = choices[longest][:-1]
+        for kids in product(*choices):
+            if len(kids) == 1 or self._fits(frozenset().union(*[kid.accumulators for kid in kids])):
+                tree = self.forest.make(node, kids)
+                if not tree.captured and self._fits(tree.accumulators):
+                    yield tree
+
+    def _fits(self, accumulators: frozenset[Tree]) -> bool:
+        """Whether one kernel may hold them."""
+        if len(accumulators) < 2:
+            return True
+        contracts = any(each.node.ctor == "Contract" for each in accumulators)
+        return not contracts and len(accumulators) <= self.limits.reductions
+
+    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
+        """The most promising of each kind, few where all is constant, none dominated by another; the best of every
+        kind come first."""
+        kept: dict[tuple[str, ...], list[Tree]] = {}
+        for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
+            several = kept.setdefault(tree.kinds, [])
+            enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
+            if len(several) < enough and not any(_dominates(other, tree) for other in several):
+                several.append(tree)
+        return tuple(tree for rank in zip_longest(*kept.values()) for tree in rank if tree is not None)
+
+    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int]:
+        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
+
+        What reductions give must be stored for every alternative of an inner value, since none can hold one.
+        Of constants, whose time does not count, come first what is computed at once, then what is only read.
+        """
+        stored = [buffer for buffer in tree.reads if buffer not in self._free]
+        if inner:
+            stored = [buffer for buffer in stored if self._reads.costs_a_kernel(buffer)]
+        if self._constant.issuperset(tree.reads):
+            computed = sum(buffer not in self._given for buffer in tree.reads)
+            return 0, computed, tree.flops, tree.ops, tree.serial
+        time = self._bound(tree.flops, sum(tree.reads.values()) + written) + sum(map(self._storing, stored))
+        stale = any(map(self._is_stale, tree.reads))
+        return 1 + stale, time, tree.flops, tree.ops, tree.serial
+
+    def _storing(self, buffer: int) -> float:
+        """The least time to write a buffer and read it again, by a kernel more."""
+        if buffer not in self._stored_ns:
+            self._stored_ns[buffer] = self._bound(0, 2 * self.forest.type_of(buffer).nbytes)
+        return self._stored_ns[buffer]
+
+
+def _dominates(a: Tree, b: Tree) -> bool:
+    """Whether `a` reads no other buffer, no more of each, and computes no more than `b`."""
+    return a.flops <= b.flops and all(size <= b.reads.get(buffer, -1) for buffer, size in a.reads.items())
+
+
+def _is_input(nodes: Iterable[ENode]) -> bool:
+    return any(node.ctor == "Input" for node in nodes)
+
+
+def _product(choices: list[tuple[Tree, ...]]) -> int:
+    count = 1
+    for each in choices:
+        count *= len(each)
+    return count
+
+
+def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
+    """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
+    known = set(constants)
+    needs: dict[int, list[tuple[int, ENode]]] = {}
+    waiting: list[tuple[int, ENode]] = []
+    for each, nodes in view.classes.items():
+        for node in nodes:
+            if node.ctor not in ("Input", *VIEWS):
+                waiting.append((each, node))
+                for kid in class_arguments(view, node):
+                    needs.setdefault(kid, []).append((each, node))
+    while waiting:
+        each, node = waiting.pop()
+        if each not in known and all(kid in known for kid in class_arguments(view, node)):
+            known.add(each)
+            waiting.extend(needs.get(each, ()))
+    return frozenset(each for each in known if view.sorts[each].value == "Buf")

@@ -1,0 +1,23 @@
+"""Extractors: functions from a covering problem to the kernels that compute its outputs, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eqsat.extraction.extractors.exact import exact
+from eqsat.extraction.extractors.greedy import greedy
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.problem import Extractor
+from eqsat.extraction.extractors.tree import tree
+from eqsat.extraction.extractors.windowed import windowed
+
+EXTRACTORS: Mapping[str, Extractor] = {
+    "pareto": pareto,
+    "windowed": windowed,
+    "exact": exact,
+    "greedy": greedy,
+    "tree": tree,
+}
+
+OPTIMAL = frozenset({"windowed", "exact"})
+"""Those that weigh every candidate against every other, and so need all of their prices."""

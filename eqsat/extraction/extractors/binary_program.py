@@ -1,0 +1,149 @@
+"""A covering problem as a binary program, solved by HiGHS (through SciPy).
+
+One variable a column. Every root is written; what the columns of one buffer read of another is written as well (one
+of them at most is chosen, so they share a row); the columns of one value agree on how it is computed. Cycles are cut
+off when a solution has one: of its k steps at most k - 1 may be taken.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from eqsat.extraction.extractors.problem import Covering, Problem, resolve
+
+
+class SolverLimits(msgspec.Struct, frozen=True):
+    """Branch-and-bound nodes of one binary program, and seconds of wall clock, which may differ from run to run."""
+
+    nodes: int = 20_000
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Σ coefficient · variable ≥ least."""
+
+    terms: tuple[tuple[int, float], ...]
+    least: float
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """chosen: the columns at 1 (None: there is no solution, or none was found); bound: on the optimum, in ns."""
+
+    chosen: tuple[int, ...] | None
+    bound: float
+    stopped: bool
+
+
+def least_cover(problem: Problem, limits: SolverLimits) -> Covering | None:
+    """A cover of least cost. None where there is none, or a limit came before the first."""
+    deadline = time.monotonic() + limits.seconds
+    rows = _rows(problem)
+    while True:
+        left = SolverLimits(limits.nodes, max(0.0, deadline - time.monotonic()))
+        answer = _solved(problem, rows, left)
+        if answer.chosen is None:
+            return None
+        columns = resolve(problem, answer.chosen)
+        if columns is not None:
+            return Covering(columns, answer.bound, answer.stopped)
+        rows += _cuts(problem, answer.chosen)
+
+
+def linear_bound(problem: Problem) -> float:
+    """The least cost in ns where columns may be taken in part: no cover costs less. Infinite where there is none."""
+    return _solved(problem, _rows(problem), None).bound
+
+
+def _rows(problem: Problem) -> list[_Row]:
+    roots = set(problem.roots)
+    rows = [_Row(_terms(problem.writers.get(root, ())), 1.0) for root in dict.fromkeys(problem.roots)]
+    for buffer, read, through in _steps(problem):
+        if read not in roots:
+            rows.append(_Row(_terms(problem.writers.get(read, ())) + _terms(through, -1.0), 0.0))
+        back = _through(problem, read, buffer)
+        if back and buffer < read:
+            rows.append(_Row(_terms((*through, *back), -1.0), -1.0))
+    return rows + _agreements(problem)
+
+
+def _steps(problem: Problem) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+    """A buffer, one that it may be computed from, and the columns that do so."""
+    for buffer, writers in problem.writers.items():
+        for read in dict.fromkeys(read for index in writers for read in problem.columns[index].reads):
+            yield buffer, read, _through(problem, buffer, read)
+
+
+def _through(problem: Problem, buffer: int, read: int) -> tuple[int, ...]:
+    """The columns that compute the buffer from `read`."""
+    return tuple(index for index in problem.writers.get(buffer, ()) if read in problem.columns[index].reads)
+
+
+def _agreements(problem: Problem) -> list[_Row]:
+    """A variable a value, after those of the columns: 1 lets it be computed one way, 0 the other."""
+    ways: dict[int, dict[tuple[int, bool], list[int]]] = {}
+    for index, column in enumerate(problem.columns):
+        for value, way in dict.fromkeys(column.marks):
+            ways.setdefault(value, {}).setdefault((column.writes, way), []).append(index)
+    rows = []
+    for number, by_buffer in enumerate(ways.values()):
+        switch = len(problem.columns) + number
+        for (_, way), columns in by_buffer.items():
+            sign, least = (1.0, 0.0) if way else (-1.0, -1.0)
+            rows.append(_Row((*_terms(columns, -1.0), (switch, sign)), least))
+    return rows
+
+
+def _cuts(problem: Problem, chosen: Sequence[int]) -> list[_Row]:
+    """One row against every cycle of these columns."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    graph.add_edges_from((problem.columns[k].writes, read) for k in chosen for read in problem.columns[k].reads)
+    rows = []
+    for knot in sorted(map(sorted, networkx.strongly_connected_components(graph))):
+        if len(knot) > 1 or graph.has_edge(knot[0], knot[0]):
+            cycle = networkx.find_cycle(graph.subgraph(knot), knot[0])
+            taken = [index for buffer, read in cycle for index in _through(problem, buffer, read)]
+            rows.append(_Row(_terms(taken, -1.0), 1.0 - len(cycle)))
+    return rows
+
+
+def _terms(indices: Iterable[int], coefficient: float = 1.0) -> tuple[tuple[int, float], ...]:
+    return tuple((index, coefficient) for index in indices)
+
+
+def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) -> _Answer:
+    """By HiGHS; without limits, relaxed to fractions."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    columns = len(problem.columns)
+    width = max([columns, *(1 + index for row in rows for index, _ in row.terms)])
+    places = [(place, index, value) for place, row in enumerate(rows) for index, value in row.terms]
+    row_of, column_of, values = zip(*places, strict=True) if places else ((), (), ())
+    matrix = csr_array((values, (row_of, column_of)), shape=(len(rows), width))
+    result: Any = milp(
+        np.array([each.cost for each in problem.columns] + [0.0] * (width - columns)),
+        constraints=LinearConstraint(matrix, [row.least for row in rows], np.inf),
+        bounds=Bounds(0, 1),
+        integrality=np.full(width, limits is not None),
+        options={"mip_rel_gap": 0.0, "node_limit": limits.nodes, "time_limit": limits.seconds} if limits else {},
+    )
+    if result.x is None:
+        return _Answer(None, math.inf if result.status == _INFEASIBLE else 0.0, result.status == _STOPPED)
+    bound = result.mip_dual_bound if limits and result.mip_dual_bound is not None else result.fun
+    chosen = tuple(int(index) for index in np.flatnonzero(result.x[:columns] > 0.5))
+    return _Answer(chosen, float(bound), result.status == _STOPPED)
+
+
+_STOPPED, _INFEASIBLE = 1, 2
+"""Of scipy.optimize.milp: a limit of nodes or seconds; no solution."""

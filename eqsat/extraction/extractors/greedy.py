@@ -1,0 +1,11 @@
+"""A greedy walk over the DAG: each buffer keeps the one set of kernels that was cheapest for itself."""
+
+from __future__ import annotations
+
+from eqsat.extraction.extractors.pareto import cheapest_sets
+from eqsat.extraction.extractors.problem import Covering, Problem
+
+
+def greedy(problem: Problem) -> Covering | None:
+    """The Pareto program with one set per buffer: shared kernels are paid once, and nothing is reconsidered."""
+    return cheapest_sets(problem, sets=1)

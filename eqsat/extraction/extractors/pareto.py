@@ -1,0 +1,78 @@
+"""The default: a dynamic program over the sets of kernels behind each buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.extraction.extractors.bits import members
+from eqsat.extraction.extractors.parts import apart
+from eqsat.extraction.extractors.problem import Covering, Problem, resolve, to_fixpoint
+
+SETS = 16
+"""How many sets of kernels are kept per buffer."""
+
+_Set = tuple[float, int]
+"""A set of columns: the sum of their costs, and the set as bits."""
+
+
+def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
+    """The cheapest few sets behind each buffer of a part are kept, and combined until they rest."""
+    return apart(problem, lambda part: cheapest_sets(part, sets))
+
+
+def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
+    """The same for a problem as a whole."""
+    program = _ParetoProgram(problem, sets)
+    to_fixpoint(problem, program.improve)
+    together = program.together(problem.roots)
+    found = resolve(problem, members(together[0][1])) if together else None
+    return None if found is None else Covering(found)
+
+
+class _ParetoProgram:
+    """Per buffer the cheapest sets of columns that compute it."""
+
+    def __init__(self, problem: Problem, keep: int) -> None:
+        self._problem, self._keep = problem, keep
+        self._sets: dict[int, list[_Set]] = {}
+        self._writes = {buffer: sum(1 << index for index in indices) for buffer, indices in problem.writers.items()}
+
+    def improve(self, buffer: int) -> bool:
+        """Combine what is known of the sources; whether the buffer's sets changed."""
+        before = self._sets.get(buffer, [])
+        found = {mask: cost for cost, mask in before}
+        for index in self._problem.writers.get(buffer, ()):
+            column = self._problem.columns[index]
+            for cost, mask in self.together(column.reads, without=self._writes[buffer]):
+                found.setdefault(mask | 1 << index, cost + column.cost)
+        self._sets[buffer] = self._cheapest(found)
+        return self._sets[buffer] != before
+
+    def together(self, buffers: Sequence[int], without: int = 0) -> list[_Set]:
+        """The cheapest unions of one set per buffer, with no column of `without`.
+
+        Were costs additive, the K cheapest sums of two sorted lists would pair ranks with (i + 1)(j + 1) ≤ K.
+        """
+        unions: list[_Set] = [(0.0, 0)]
+        for buffer in buffers:
+            known = [each for each in self._sets.get(buffer, ()) if not each[1] & without]
+            if len(unions) == 1 and unions[0][1] == 0:
+                unions = known
+                continue
+            found: dict[int, float] = {}
+            for rank, union in enumerate(unions):
+                for other in known[: self._keep // (rank + 1)]:
+                    cost, mask = self._join(union, other)
+                    found.setdefault(mask, cost)
+            unions = self._cheapest(found)
+        return unions
+
+    def _cheapest(self, found: Mapping[int, float]) -> list[_Set]:
+        return sorted((cost, mask) for mask, cost in found.items())[: self._keep]
+
+    def _join(self, a: _Set, b: _Set) -> _Set:
+        more = b[1] & ~a[1]
+        if not more:
+            return a
+        columns = self._problem.columns
+        return a[0] + sum([columns[index].cost for index in members(more)]), a[1] | b[1]

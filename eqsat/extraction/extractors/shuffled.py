@@ -1,0 +1,20 @@
+"""Any cover: what tests run to show that every choice computes the same."""
+
+from __future__ import annotations
+
+import random
+
+from eqsat.extraction.extractors.problem import Column, Covering, Problem, resolve
+from eqsat.extraction.extractors.tree import tree
+
+_TRIES = 16
+
+
+def shuffled(problem: Problem, rng: random.Random) -> Covering | None:
+    """Every buffer takes a random column; where that closes a cycle, the least of random costs."""
+    for _ in range(_TRIES):
+        found = resolve(problem, [rng.choice(indices) for indices in problem.writers.values()])
+        if found is not None:
+            return Covering(found)
+    columns = tuple(Column(each.writes, each.reads, rng.expovariate(1.0)) for each in problem.columns)
+    return tree(Problem(columns, problem.roots))

@@ -1,0 +1,145 @@
+"""Which reads of a buffer can pay: what enumeration leaves out without looking at a price.
+
+A buffer is avoidable when its value can be computed wherever it is read: no accumulator stands in the way. Reading
+it gains nothing where computing it there moves no more bytes and computes nothing twice, that is if it is a mere
+copy of another, or if one kernel alone reads it, each element once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.kernel_tree import VIEWS, inline_classes
+from ir.axis_facts import is_injective
+from ir.axis_map import parse_map
+from ir.post_order import post_order
+from ir.term_text import parse_type
+
+EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
+
+
+class ReadFacts:
+    """What is known of the buffers of one e-graph. `given` ones exist in any case: inputs and outputs; `constant`
+    ones are computed before the program runs, so that reading one saves work."""
+
+    def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int] = frozenset()) -> None:
+        self._view, self._given, self._constant = view, given, constant
+        self._readers = _readers(view)
+        self._avoidable: dict[int, bool] = {}
+        self._extra: dict[int, bool] = {}
+        self._copies: dict[int, bool] = {}
+        self._readers_of: dict[int, frozenset[int]] = {}
+        self._successors: dict[int, int | None] = {}
+
+    def gain_nothing(self, load: ENode) -> bool:
+        """Whether the value of this Load is had as cheaply from what its buffer is computed from."""
+        buffer, view = int(load.args[0]), parse_map(str(load.args[1]))
+        if view.fill is not None or not self.is_avoidable(buffer):
+            return False
+        if self._is_copy(buffer):
+            return True
+        return buffer not in self._constant and len(self._ends(buffer)) <= 1 and is_injective(view)
+
+    def is_avoidable(self, buffer: int) -> bool:
+        """Whether the buffer need not exist: it is not given, and its value can be computed at any index."""
+        if buffer not in self._avoidable:
+            self._avoidable[buffer] = buffer not in self._given and any(True for _ in self._pure(buffer))
+        return self._avoidable[buffer]
+
+    def costs_a_kernel(self, buffer: int) -> bool:
+        """Whether having the buffer takes one kernel more: an avoidable one that no reduction or contraction could
+        write in place of its own result."""
+        if buffer not in self._extra:
+            self._extra[buffer] = self.is_avoidable(buffer) and not self._is_epilogue(buffer)
+        return self._extra[buffer]
+
+    def successor(self, buffer: int) -> int | None:
+        """The one buffer that is computed from this, where storing that instead is always as good: it is no larger,
+        computed index by index, and can be written in this one's place."""
+        if buffer not in self._successors:
+            ends = self._ends(buffer)
+            (end,) = ends if len(ends) == 1 else (None,)
+            replaces = (
+                end is not None
+                and buffer not in self._given
+                and buffer not in self._constant
+                and any(True for _ in self._pure(end))
+                and self._nbytes(end) <= self._nbytes(buffer)
+                and (self.is_avoidable(buffer) or self._is_epilogue(end))
+            )
+            self._successors[buffer] = end if replaces else None
+        return self._successors[buffer]
+
+    def _is_epilogue(self, buffer: int) -> bool:
+        """Whether some kernel that accumulates can write the buffer."""
+        stores = [store for store in self._view.classes[buffer] if store.ctor == "Store"]
+        return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[int(store.args[0])])
+
+    def _pure(self, buffer: int) -> Iterable[int]:
+        """The classes of the values that the buffer stores without an accumulator."""
+        for store in self._view.classes[buffer]:
+            if store.ctor == "Store":
+                for node in self._view.classes[int(store.args[0])]:
+                    if node.ctor == "Pure":
+                        yield int(node.args[0])
+
+    def _is_copy(self, buffer: int) -> bool:
+        """Whether one way to compute the buffer is to read another, moved."""
+        if buffer not in self._copies:
+            nodes = [node for value in self._pure(buffer) for node in self._view.classes[value]]
+            self._copies[buffer] = any(node.ctor == "Load" and node.args[0] != buffer for node in nodes)
+        return self._copies[buffer]
+
+    def _ends(self, buffer: int) -> frozenset[int]:
+        """The buffers that are computed from this one in the program as it was written, copies passed over."""
+        for each in post_order([buffer], self._copies_below):
+            if each not in self._readers_of:
+                copies = set(self._copies_below(each))
+                ends = {reader for reader in self._readers.get(each, ()) if reader not in copies}
+                for copy in copies:
+                    ends |= self._readers_of.get(copy, frozenset())  # a copy of itself leads nowhere
+                self._readers_of[each] = frozenset(ends)
+        return self._readers_of[buffer]
+
+    def _copies_below(self, buffer: int) -> list[int]:
+        """The copies that are made of this buffer, none where its ends are known."""
+        readers = () if buffer in self._readers_of else self._readers.get(buffer, ())
+        return [reader for reader in readers if reader not in self._given and self._is_copy(reader)]
+
+    def _nbytes(self, buffer: int) -> int:
+        return parse_type(next(str(node.args[1]) for node in self._view.classes[buffer])).nbytes
+
+
+def _readers(view: EGraphView) -> dict[int, dict[int, None]]:
+    """Buffer → the buffers whose kernels, as they were loaded, read it."""
+    readers: dict[int, dict[int, None]] = {}
+    for buffer, stores in view.classes.items():
+        for store in stores:
+            if store.ctor == "Store" and store not in view.rules:
+                for read in _loaded_reads(view, buffer, store):
+                    readers.setdefault(read, {})[buffer] = None
+    return readers
+
+
+def _loaded_reads(view: EGraphView, buffer: int, store: ENode) -> set[int]:
+    """The buffers that a Store read when it was loaded: down the loaded nodes, ending where a class is a read.
+
+    A class that reads the buffer itself is the value stored, and not a read.
+    """
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = list(inline_classes(view, store))
+    while waiting:
+        each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        loaded = [node for node in view.classes[each] if node not in view.rules and node.ctor not in VIEWS]
+        reads = {int(node.args[0]) for node in loaded if node.ctor == "Load"}
+        if reads and buffer not in reads:
+            found |= reads
+        else:
+            found |= {int(node.args[0]) for node in loaded if node.ctor == "Gather"}
+            waiting.extend(kid for node in loaded for kid in inline_classes(view, node))
+    return found

@@ -1,0 +1,1 @@
+"""What models come in: ONNX and Frontend IR, lowered to Tiny IR."""

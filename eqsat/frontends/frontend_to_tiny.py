@@ -1,0 +1,173 @@
+"""Frontend IR → Tiny IR: each node by the lowering of its op (`eqsat.frontends.ops`), located where it goes wrong."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from eqsat import tensor
+from eqsat.frontends.ops import OPS, supported
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from eqsat.tensor import Tensor
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.dtype import dtype
+from ir.frontend import STAGE, FrontendGraph, Node, TensorInfo
+
+
+def frontend_to_tiny(
+    graph: FrontendGraph, dims: Mapping[str, int], constants: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The model as a Tiny graph with bound sizes, and its constants by tensor_id.
+
+    Raises:
+        EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, what the
+            uops' type rules find, located at the node, and tensors that are not what the graph declares.
+    """
+    _require_sizes(graph, dims)
+    values: dict[str, Tensor | None] = {"": None}
+    arguments = []
+    for name in (each.tensor for each in graph.signature.inputs):
+        info = graph.tensors[name]
+        if name in constants:
+            values[name] = tensor.constant(constants[name], name=name)
+        else:
+            shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
+            argument = tensor.input(name, shape, info.dtype)
+            values[name] = argument
+            arguments.append(argument)
+    for node in graph.graph:
+        inputs = [_value(values, name, node.name) for name in node.inputs]
+        result = lower_node(node, inputs)
+        _check_declared(node, result, graph.tensors.get(node.outputs[0]), dims)
+        values |= {name: result for name in node.outputs[:1] if name}
+    outputs = [_value(values, each.tensor, each.tensor) for each in graph.signature.outputs]
+    return tensor_to_tiny(typing.cast("list[Tensor]", outputs), arguments)
+
+
+def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
+    """The node's first result.
+
+    Raises:
+        EqsatError: UnsupportedOp for an op without a lowering, MalformedGraph for inputs or attributes that do not
+            fit it, and what the uops' type rules find; all located at the node.
+    """
+    lowering = OPS.get(node.op)
+    if lowering is None:
+        names = {name.lower(): name for name in OPS}
+        near = difflib.get_close_matches(node.op.lower(), names, 1)
+        fail(
+            Kind.UNSUPPORTED_OP,
+            STAGE,
+            f"no lowering for {node.op!r}" + (f"; did you mean {names[near[0]]!r}?" if near else ""),
+            at=node.name,
+            op=node.op,
+            supported=supported(),
+        )
+    arguments = {**node.attrs} if node.fn is None else {"fn": node.fn, **node.attrs}
+    try:
+        return lowering(*_operands(node, inputs), **_attributes(node, arguments))
+    except EqsatError as error:
+        raise EqsatError(
+            msgspec.structs.replace(one, message=f"{one.message} (in {node.op})", at=node.name)
+            for one in error.diagnostics
+        ) from None
+    except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"inputs or attributes do not fit the op: {error}",
+            at=node.name,
+            op=node.op,
+            inputs=[str(each.type) if each is not None else "absent" for each in inputs],
+            attrs=node.attrs,
+        )
+
+
+def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """The inputs, as many as the lowering takes, the mandatory ones present."""
+    places = [each for each in _parameters(node.op) if each.kind is not each.KEYWORD_ONLY]
+    many = any(each.kind is each.VAR_POSITIONAL for each in places)
+    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in places)
+    absent = [each.name for each, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
+    missing = [name for name in absent if name in {each.name for each in places[:least]}]
+    if missing or (len(inputs) > len(places) and not many):
+        most = "" if many else f" to {len(places)}"
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"takes {least}{most} inputs" + (f", {missing[0]!r} is missing" if missing else ""),
+            op=node.op,
+            expected=[each.name for each in places],
+        )
+    return inputs
+
+
+def _attributes(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes in the types that the lowering declares for its keywords."""
+    keywords = {each.name: each for each in _parameters(node.op) if each.kind is each.KEYWORD_ONLY}
+    unknown = [name for name in given if name not in keywords]
+    absent = [name for name, each in keywords.items() if each.default is each.empty and name not in given]
+    if unknown or absent:
+        message = f"has no attribute {unknown[0]!r}" if unknown else f"needs the attribute {absent[0]!r}"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, op=node.op, hint=", ".join(keywords))
+    checked = {}
+    for name, value in given.items():
+        try:
+            checked[name] = msgspec.convert(value, _hints(node.op)[name])
+        except msgspec.ValidationError as error:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"the attribute {name!r}: {error}", op=node.op, found=value)
+    return checked
+
+
+@cache
+def _parameters(op: str) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(OPS[op]).parameters.values())
+
+
+@cache
+def _hints(op: str) -> dict[str, Any]:
+    return typing.get_type_hints(OPS[op])
+
+
+def _value(values: Mapping[str, Tensor | None], name: str, at: str) -> Tensor | None:
+    if name not in values:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{name!r} is not the first output of its node: it is not computed", at=at)
+    return values[name]
+
+
+def _check_declared(node: Node, result: Tensor, info: TensorInfo | None, dims: Mapping[str, int]) -> None:
+    """What the graph says of a tensor must be what the node makes; symbols without a size say nothing."""
+    if info is None:
+        return
+    said = tuple(dims.get(size, size) if isinstance(size, str) else size for size in info.shape)
+    agrees = len(said) == result.ndim and all(
+        isinstance(size, str) or size == found for size, found in zip(said, result.shape, strict=True)
+    )
+    if not agrees or dtype(info.dtype) != result.dtype:
+        fail(
+            Kind.DTYPE_MISMATCH if agrees else Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            "the node makes another tensor than the graph declares",
+            at=node.name,
+            op=node.op,
+            declared=f"{info.dtype}{list(said)}",
+            found=str(result.type),
+        )
+
+
+def _require_sizes(graph: FrontendGraph, dims: Mapping[str, int]) -> None:
+    if missing := tuple(symbol for symbol in graph.symbols if symbol not in dims):
+        fail(
+            Kind.UNBOUND_DIM,
+            STAGE,
+            f"no size is given for {', '.join(missing)}",
+            hint=f"dims={{{missing[0]!r}: …}}",
+            missing=missing,
+        )

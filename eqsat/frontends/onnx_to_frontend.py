@@ -1,0 +1,170 @@
+"""ONNX → Frontend IR: the model's protobuf, read; its operators are `eqsat.frontends.onnx_operators`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from eqsat.frontends.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported
+from ir.diagnostics import Kind, fail
+from ir.dtype import dtype
+from ir.frontend import (
+    STAGE,
+    FrontendGraph,
+    Node,
+    Signature,
+    SignatureInput,
+    SignatureOutput,
+    TensorInfo,
+    verify_frontend,
+)
+
+T = TypeVar("T")
+
+
+def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
+    """The model of a path, of bytes or of a ModelProto, and its constants by tensor name.
+
+    Raises:
+        EqsatError: UnsupportedOp naming the operator, MalformedGraph for what is no ONNX model.
+    """
+    model = _read(source)
+    opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
+    known = {each.name: _array(each, each.name) for each in model.graph.initializer}
+    nodes: list[Node] = []
+    for position, proto in enumerate(model.graph.node):
+        operator = _operator(proto, position, known, opset)
+        if operator.op in EVALUATORS:
+            known[operator.outputs[0]] = _guarded(EVALUATORS[operator.op], operator)
+        elif operator.op in CONVERTERS:
+            nodes.append(_guarded(CONVERTERS[operator.op], operator))
+        else:
+            _unsupported(operator.op, operator.name)
+    read = {name for node in nodes for name in node.inputs} | {each.name for each in model.graph.output}
+    constants = {name: value for name, value in known.items() if name in read}
+    data = [each for each in model.graph.input if each.name not in known]
+    graph = FrontendGraph(_signature(data, constants, model.graph.output), _tensors(data, constants), tuple(nodes))
+    verify_frontend(graph)
+    return graph, constants
+
+
+def _read(source: Any) -> Any:
+    try:
+        import onnx
+    except ImportError:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "reading ONNX needs the onnx package", hint="pip install 'eqsat[onnx]'")
+    if isinstance(source, onnx.ModelProto):
+        return source
+    try:
+        model = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
+    except FileNotFoundError:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=str(source))
+    except Exception as error:  # protobuf's own exceptions, broken external data
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=str(source)[:200])
+    if not model.graph.output:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=str(source)[:200])
+    if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf hands such a name out as bytes
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=str(source)[:200])
+    return model
+
+
+def _names(graph: Any) -> Iterator[str | bytes]:
+    """Every text in the graph that we read."""
+    for each in (*graph.input, *graph.output):
+        yield each.name
+        yield from (size.dim_param for size in each.type.tensor_type.shape.dim)
+    yield from (each.name for each in graph.initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (each.name for each in node.attribute)
+
+
+def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset: int) -> Operator:
+    from onnx.helper import get_attribute_value
+
+    name = proto.name or f"{proto.op_type.lower()}_{position}"
+    if proto.domain not in ("", "ai.onnx"):
+        _unsupported(f"{proto.domain}.{proto.op_type}", name)
+    if not any(proto.output):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
+    try:
+        attrs = {each.name: _attribute(get_attribute_value(each), name) for each in proto.attribute}
+    except ValueError as error:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"an attribute cannot be read: {error}", at=name, op=proto.op_type)
+    return Operator(name, proto.op_type, tuple(proto.input), tuple(proto.output), attrs, known, opset)
+
+
+def _attribute(value: Any, at: str) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return _array(value, at) if type(value).__name__ == "TensorProto" else value
+
+
+def _array(proto: Any, at: str) -> np.ndarray:
+    from onnx.numpy_helper import to_array
+
+    try:
+        return np.asarray(to_array(proto))
+    except Exception as error:  # whatever onnx makes of a damaged tensor
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {error}", at=at)
+
+
+def _guarded(convert: Callable[[Operator], T], operator: Operator) -> T:
+    """What the converter makes of the node; attributes that are missing or of another kind are the model's fault."""
+    try:
+        return convert(operator)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"inputs or attributes do not fit the operator: {type(error).__name__} {error}",
+            at=operator.name,
+            op=operator.op,
+            attributes=sorted(operator.attrs),
+        )
+
+
+def _unsupported(op: str, name: str) -> NoReturn:
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"the ONNX operator {op} is not supported", at=name, op=op, supported=supported())
+
+
+def _signature(data: Sequence[Any], constants: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> Signature:
+    """Old models list their initialisers among the inputs; only what the caller passes is data."""
+    params = [SignatureInput(name, "param", storage="const_pool") for name in constants]
+    inputs = (*(SignatureInput(each.name) for each in data), *params)
+    return Signature(inputs, tuple(SignatureOutput(each.name) for each in outputs))
+
+
+def _tensors(data: Sequence[Any], constants: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
+    symbols: dict[str, str] = {}
+    typed = {each.name: _info(each, symbols) for each in data}
+    return typed | {name: TensorInfo(str(dtype(each.dtype)), each.shape) for name, each in constants.items()}
+
+
+def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:
+    """dtype and sizes of a graph input; a size without a name gets the input's name and its axis."""
+    from onnx import TensorProto
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    kind = value.type.tensor_type
+    if kind.elem_type not in TensorProto.DataType.values()[1:] or not kind.HasField("shape"):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "an input must be a tensor of known dtype and rank", at=value.name)
+    shape = tuple(
+        size.dim_value if size.HasField("dim_value") else _symbol(size.dim_param or f"{value.name}_{axis}", symbols)
+        for axis, size in enumerate(kind.shape.dim)
+    )
+    return TensorInfo(str(dtype(np.dtype(tensor_dtype_to_np_dtype(kind.elem_type)))), shape)
+
+
+def _symbol(name: str, symbols: dict[str, str]) -> str:
+    """`name` as an identifier, which no other name has."""
+    if name not in symbols:
+        symbol = re.sub(r"\W", "_", name) if not name[0].isdigit() else "_" + re.sub(r"\W", "_", name)
+        while symbol in symbols.values():
+            symbol += "_"
+        symbols[name] = symbol
+    return symbols[name]

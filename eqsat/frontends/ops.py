@@ -1,0 +1,268 @@
+"""The ops of Frontend IR, one function each, written in lazy tensors.
+
+Positional parameters are the op's inputs (those with a default may be left out), keywords its attributes: their
+annotations are what `eqsat.frontends.frontend_to_tiny` checks a node against. `fn` picks a function where an op has
+several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from eqsat import nn, tensor
+from eqsat.frontends.windows import Padding, Pair, around
+from eqsat.lazy.written import axis_in
+from eqsat.tensor import Tensor
+from ir.diagnostics import Kind, fail
+from ir.dtype import dtype, promote
+from ir.frontend import STAGE
+from ir.uop import UOPS
+
+Lowering = Callable[..., Tensor]
+OPS: dict[str, Lowering] = {}
+
+_REDUCTIONS = ("sum", "max", "min", "prod", "mean")
+_ACTIVATIONS = {"silu": nn.silu, "gelu": nn.gelu}
+_FUNCTIONS = {uop.fn: name for name, uop in UOPS.items() if uop.kind.is_elementwise} | {"div": "FDIV"}
+
+
+def supported() -> list[str]:
+    """The names of the ops that have a lowering."""
+    return sorted(OPS)
+
+
+def op(name: str) -> Callable[[Lowering], Lowering]:
+    """Register the lowering of an op."""
+
+    def register(lowering: Lowering) -> Lowering:
+        OPS[name] = lowering
+        return lowering
+
+    return register
+
+
+@op("GEMM")
+def _gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    acc_dtype: str | None = None,
+) -> Tensor:
+    """alpha · op(A) · op(B) + beta · C; sums in acc_dtype, which is that of the dtype, and rounds to A's dtype."""
+    if acc_dtype is not None and dtype(acc_dtype) != a.dtype.accumulator:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"a product of {a.dtype} sums in {a.dtype.accumulator}, not in {acc_dtype}")
+    product = (a.T if trans_a else a) @ (b.T if trans_b else b)
+    if alpha != 1:
+        product = product * alpha
+    if c is None:
+        return product
+    return product + (c if beta == 1 else c * beta)
+
+
+@op("MatMul")
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+@op("Conv")
+def _conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Pair = 1,
+    pad: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> Tensor:
+    """x [N, Cin, H, W] with weight [Cout, Cin / groups, Kh, Kw]."""
+    padding = around(x, weight.shape[2:], stride, pad, dilation).both
+    return nn.conv2d(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+@op("BatchNorm")
+def _batch_norm(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, eps: float = 1e-5) -> Tensor:
+    """In the dtype of x, whatever that of the statistics."""
+    return nn.batch_norm(x, scale, bias, mean, var, eps).cast(x.dtype)
+
+
+@op("LayerNorm")
+def _layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, axis: int = -1, eps: float = 1e-5
+) -> Tensor:
+    """Over the axes from `axis` on."""
+    return nn.layer_norm(x, weight, bias, eps, x.ndim - axis_in(axis, x.shape))
+
+
+@op("LRN")
+def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+    return nn.local_response_norm(x, size, alpha, beta, bias)
+
+
+@op("Attention")
+def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    """q, k, v [B, H, M, D] and an additive mask."""
+    return nn.attention(q, k, v, mask, causal)
+
+
+@op("Softmax")
+def _softmax(x: Tensor, *, axis: int = -1, flatten: bool = False) -> Tensor:
+    """Along `axis`, or with `flatten` over all axes from `axis` on as if they were one."""
+    first = axis_in(axis, x.shape)
+    return nn.softmax(x, tuple(range(first, x.ndim)) if flatten else first)
+
+
+@op("Elementwise")
+def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> Tensor:
+    """`fn` is a lower-case uop, div, trunc_div, silu or gelu; associative ones take any number of operands. `to` is
+    cast's."""
+    operands = (x, *others)
+    if fn == "trunc_div":
+        _require_operands(fn, operands, 2)
+        return _truncated(*operands)
+    if fn in _ACTIVATIONS:
+        _require_operands(fn, operands, 1)
+        return _ACTIVATIONS[fn](x)
+    if fn not in _FUNCTIONS:
+        known = sorted({*_FUNCTIONS, *_ACTIVATIONS, "trunc_div"})
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"no elementwise function {fn!r}", supported=known)
+    uop = _FUNCTIONS[fn]
+    if uop == "CAST" and to is not None:
+        _require_operands(fn, operands, 1)
+        return x.cast(to)
+    if to is not None or uop == "CAST":
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the attribute 'to' goes with the function cast")
+    if fn in ("add", "mul", "max", "min", "and", "or", "xor"):
+        return _folded(uop, operands)
+    _require_operands(fn, operands, UOPS[uop].arity)
+    if uop == "WHERE":
+        return tensor.where(*operands)
+    return _binary(uop, *operands) if UOPS[uop].arity == 2 else Tensor(uop, operands)
+
+
+@op("Reduce")
+def _reduce(x: Tensor, *, fn: str, axes: Pair | None = None, keepdims: bool = False) -> Tensor:
+    """`fn` is sum, max, min, prod or mean; without `axes` over all."""
+    if fn not in _REDUCTIONS:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"no reduction {fn!r}", supported=list(_REDUCTIONS))
+    result: Tensor = getattr(x, fn)(axes, keepdims)
+    return result
+
+
+@op("Pool")
+def _pool(
+    x: Tensor,
+    *,
+    fn: Literal["max", "avg"],
+    kernel: Pair,
+    stride: Pair | None = None,
+    pad: Padding = 0,
+    dilation: Pair = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> Tensor:
+    """Windows of [N, C, H, W]. Dilation is the maximum's, `count_include_pad` the average's: it counts `pad`, but
+    never what `ceil_mode` reads beyond."""
+    stride = kernel if stride is None else stride
+    padding = around(x, kernel, stride, pad, dilation, ceil_mode)
+    if fn == "max":
+        return nn.max_pool2d(x, kernel, stride, padding.both, dilation)
+    if dilation not in (1, (1, 1)):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a dilated average pool")
+    if not count_include_pad:
+        return nn.avg_pool2d(x, kernel, stride, padding.both, count_include_pad=False)
+    return nn.avg_pool2d(x.pad([(0, 0), (0, 0), *padding.pads]), kernel, stride, padding.more, count_include_pad=False)
+
+
+@op("GlobalPool")
+def _global_pool(x: Tensor, *, fn: Literal["max", "avg"]) -> Tensor:
+    """Over all axes but the first two, which stay as axes of size 1."""
+    over = tuple(range(2, x.ndim))
+    return x.max(over, keepdims=True) if fn == "max" else x.mean(over, keepdims=True)
+
+
+@op("Reshape")
+def _reshape(x: Tensor, *, shape: tuple[int, ...], allow_zero: bool = False) -> Tensor:
+    """`shape` may hold one -1; a 0 keeps the size at that place unless `allow_zero`."""
+    return x.reshape([x.shape[place] if size == 0 and not allow_zero else size for place, size in enumerate(shape)])
+
+
+@op("Flatten")
+def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+    """To rank 2: the axes before `axis`, and the rest."""
+    first = x.ndim if axis == x.ndim else axis_in(axis, x.shape)
+    return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
+
+
+@op("Squeeze")
+def _squeeze(x: Tensor, *, axes: Pair | None = None) -> Tensor:
+    return x.squeeze(axes)
+
+
+@op("Unsqueeze")
+def _unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
+    """`axes` are places of the new axes of size 1 in the result."""
+    rank = x.ndim + len(axes)
+    places = {axis + rank if axis < 0 else axis for axis in axes}
+    if len(places) != len(axes) or not places <= set(range(rank)):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"axes {list(axes)} are no places of a result of rank {rank}")
+    sizes = iter(x.shape)
+    return x.reshape([1 if place in places else next(sizes) for place in range(rank)])
+
+
+@op("Transpose")
+def _transpose(x: Tensor, *, perm: tuple[int, ...] = ()) -> Tensor:
+    """Without `perm` the order of the axes is reversed."""
+    return x.transpose(*perm)
+
+
+@op("Concat")
+def _concat(x: Tensor, *others: Tensor, axis: int) -> Tensor:
+    return tensor.concatenate((x, *others), axis)
+
+
+@op("Cast")
+def _cast(x: Tensor, *, to: str) -> Tensor:
+    return x.cast(to)
+
+
+@op("Identity")
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+def _truncated(a: Tensor, b: Tensor) -> Tensor:
+    """a / b; of integers rounded to zero, where IDIV rounds down."""
+    if a.dtype.is_float:
+        return _binary("FDIV", a, b)
+    below = _binary("IDIV", a, b)
+    rounded = ((a - below * b) != 0) & ((a < 0) != (b < 0))
+    return _binary("ADD", below, rounded)
+
+
+def _folded(uop: str, operands: tuple[Tensor, ...]) -> Tensor:
+    result = operands[0]
+    for operand in operands[1:]:
+        result = _binary(uop, result, operand)
+    return result
+
+
+def _binary(uop: str, a: Tensor, b: Tensor) -> Tensor:
+    """The uop on operands that broadcast; of two dtypes floats come before integers and those
+    before bool, then the wider."""
+    wider = max(a.dtype, b.dtype, key=lambda each: (each.is_float, each.is_int, each.bits))
+    element = promote(a.dtype, b.dtype) or wider
+    shape = tensor.broadcast_shape(uop, a.shape, b.shape)
+    return Tensor(uop, [each.cast(element).expand(shape) for each in (a, b)])
+
+
+def _require_operands(fn: str, operands: tuple[Tensor, ...], wanted: int) -> None:
+    if len(operands) != wanted:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{fn} takes {wanted} operands, not {len(operands)}")

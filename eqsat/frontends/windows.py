@@ -1,0 +1,59 @@
+"""Where the windows of a convolution or a pool lie: how many places of padding stand before and after each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from eqsat.lazy.written import pair
+from eqsat.tensor import Tensor
+
+Pair = int | tuple[int, ...]
+Same = Literal["same_upper", "same_lower"]
+"""As many windows as strides fit; an odd place of padding stands after (upper) or before (lower)."""
+Padding = int | tuple[int | tuple[int, int], ...] | Same
+
+
+class Around(NamedTuple):
+    """(before, after) per axis: `pads` that the op declares, and `more` that only completes the last window."""
+
+    pads: list[tuple[int, int]]
+    more: list[tuple[int, int]]
+
+    @property
+    def both(self) -> list[tuple[int, int]]:
+        """The sum of the two."""
+        return [(a + c, b + d) for (a, b), (c, d) in zip(self.pads, self.more, strict=True)]
+
+
+def around(x: Tensor, kernel: Pair, stride: Pair, pad: Padding, dilation: Pair, ceil_mode: bool = False) -> Around:
+    """The padding of x [N, C, H, W]. `ceil_mode` keeps a last window that is not full but begins inside x or the
+    padding before it (ONNX MaxPool-22, AveragePool-22); windows that follow `Same` are all full."""
+    reach = [(k - 1) * d + 1 for k, d in zip(pair(kernel, "kernel"), pair(dilation, "dilation"), strict=True)]
+    axes = list(zip(x.shape[2:], reach, pair(stride, "stride"), strict=False))
+    if isinstance(pad, str):
+        return Around([_same(*axis, pad) for axis in axes], [(0, 0)] * len(axes))
+    pads = _explicit(pad)
+    more = [_incomplete(*axis, *each) if ceil_mode else 0 for axis, each in zip(axes, pads, strict=False)]
+    return Around(pads, [(0, places) for places in more])
+
+
+def _explicit(pad: int | Sequence[int | tuple[int, int]]) -> list[tuple[int, int]]:
+    both = (pad, pad) if isinstance(pad, int) else pad
+    return [pair(each, "pad") for each in both]
+
+
+def _same(size: int, reach: int, stride: int, pad: Same) -> tuple[int, int]:
+    windows = -(-size // stride)
+    missing = max((windows - 1) * stride + reach - size, 0)
+    less, more = missing // 2, missing - missing // 2
+    return (less, more) if pad == "same_upper" else (more, less)
+
+
+def _incomplete(size: int, reach: int, stride: int, before: int, after: int) -> int:
+    """Places that the last window reads beyond the padding."""
+    whole = before + size + after
+    windows = -(-(whole - reach) // stride) + 1
+    if (windows - 1) * stride >= before + size:
+        windows -= 1
+    return max((windows - 1) * stride + reach - whole, 0)

@@ -1,0 +1,1 @@
+"""Lazy tensors: NumPy's habits, and the Tiny graph that they build."""

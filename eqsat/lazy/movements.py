@@ -1,0 +1,131 @@
+"""Which element goes where: the shapes of lazy tensors, changed as NumPy changes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from eqsat.lazy import indexing
+from eqsat.lazy.written import STAGE, Axis, axes_in, axis_in, integers, pairs, refuse, spread
+from ir.diagnostics import Kind, fail
+
+if TYPE_CHECKING:
+    from eqsat.tensor import Number, Tensor
+
+Key = SupportsIndex | slice | EllipsisType | None
+
+
+class Movements:
+    """What `Tensor` inherits; each method is a movement uop or a few, and nothing where nothing would move."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+
+        @property
+        def ndim(self) -> int: ...
+
+        @property
+        def size(self) -> int: ...
+
+        def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
+            """The uop of this tensor, or the tensor itself where nothing moves."""
+            ...
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Row-major; one size may be -1."""
+        wanted = spread(shape, "a shape")
+        if -1 in wanted:
+            known = math.prod(size for size in wanted if size != -1)
+            if wanted.count(-1) > 1 or known == 0 or self.size % known:
+                refuse(Kind.AXIS_SIZE_MISMATCH, "RESHAPE", "-1 has no one meaning", self.shape, wanted)
+            wanted = tuple(self.size // known if size == -1 else size for size in wanted)
+        return self._moved("RESHAPE", wanted == self.shape, result_shape=wanted)
+
+    def permute(self, *axes: Any) -> Tensor:
+        """Axis i of the result is axis `axes[i]`."""
+        order = tuple(axis_in(axis, self.shape) for axis in spread(axes, "a permutation"))
+        return self._moved("PERMUTE", order == tuple(range(self.ndim)), perm=order)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """NumPy's: without axes the order is reversed."""
+        given = axes and not (len(axes) == 1 and axes[0] is None)
+        return self.permute(*axes) if given else self.permute(tuple(reversed(range(self.ndim))))
+
+    def swapaxes(self, a: int, b: int) -> Tensor:
+        order = list(range(self.ndim))
+        first, second = axis_in(a, self.shape), axis_in(b, self.shape)
+        order[first], order[second] = order[second], order[first]
+        return self.permute(order)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+        return self.transpose()
+
+    def expand(self, *shape: Any) -> Tensor:
+        """Broadcast to `shape` (right-aligned); -1 keeps a size."""
+        wanted = spread(shape, "a shape")
+        lead = len(wanted) - self.ndim
+        if lead < 0:
+            refuse(Kind.BROADCAST_MISMATCH, "EXPAND", "cannot drop axes", self.shape, wanted)
+        aligned = self.reshape((1,) * lead + self.shape)
+        wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
+        return aligned._moved("EXPAND", wanted == aligned.shape, result_shape=wanted)
+
+    def pad(self, widths: Sequence[int | Sequence[int]], value: Number = 0) -> Tensor:
+        """`widths` is (before, after), or one number for both, per axis, in elements; they hold `value`."""
+        each = pairs(widths, "widths")
+        if not isinstance(value, bool | int | float):
+            fail(Kind.DTYPE_MISMATCH, STAGE, f"a pad holds a Python number, not a {type(value).__name__}", op="PAD")
+        still = len(each) == self.ndim and not any(map(any, each))
+        return self._moved("PAD", still, pad=each, value=value)
+
+    def flip(self, axis: Axis = None) -> Tensor:
+        axes = axes_in(axis, self.shape)
+        return self._moved("FLIP", not axes, axes=axes)
+
+    def shrink(self, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> Tensor:
+        """Per axis the elements lo, lo + step, … below hi."""
+        steps = {} if step is None else {"step": integers(step, "step")}
+        return self._moved("SHRINK", False, lo=integers(lo, "lo"), hi=integers(hi, "hi"), **steps)
+
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> Tensor:
+        """NumPy's basic indexing: integers, slices with any step, `...` and None."""
+        return indexing.basic(self._moved("RESHAPE", True), key if isinstance(key, tuple) else (key,))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            fail(Kind.UNSUPPORTED_OP, STAGE, "a tensor of rank 0 has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The tensors along the first axis."""
+        return (self[position] for position in range(len(self)))
+
+    def squeeze(self, axis: Axis = None) -> Tensor:
+        """Without these axes of size 1; None is all of them."""
+        ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
+        drop = ones if axis is None else axes_in(axis, self.shape)
+        if not set(drop) <= set(ones):
+            refuse(Kind.AXIS_SIZE_MISMATCH, "squeeze", f"of axes {list(drop)} not all have size 1", self.shape)
+        return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        """A new axis of size 1, which is axis `axis` of the result."""
+        place = axis_in(axis, (*self.shape, 1))
+        return self.reshape(*self.shape[:place], 1, *self.shape[place:])
+
+    def flatten(self, start: int = 0, end: int = -1) -> Tensor:
+        """The axes from `start` to `end`, both inclusive, as one."""
+        if not self.shape:
+            return self.reshape(1)
+        first, last = axis_in(start, self.shape), axis_in(end, self.shape)
+        if first > last:
+            refuse(Kind.MALFORMED_GRAPH, "flatten", f"axis {start} comes after axis {end}", self.shape)
+        fused = math.prod(self.shape[first : last + 1])
+        return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))

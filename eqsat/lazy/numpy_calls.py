@@ -1,0 +1,138 @@
+"""NumPy's functions on lazy tensors: `np.exp(x)`, `np.sum(x, axis=1)` build uops; what has none is refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from eqsat.lazy.promotion import UFUNCS
+from eqsat.lazy.written import STAGE, Axis, pair
+from eqsat.tensor import Tensor, as_tensor, concatenate, elementwise, full, where
+from ir.diagnostics import Kind, fail
+
+_OWN = ("RSQRT", "ERF", "SIGMOID", "RELU")
+"""Uops that borrow the dtypes of a NumPy function and are another."""
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Tensor:
+    """What `ufunc(*inputs)` is. Raises EqsatError, UnsupportedOp, for other functions, methods and keywords."""
+    name = f"np.{ufunc.__name__}"
+    if method != "__call__":
+        _unsupported(f"{name}.{method}")
+    if keywords:
+        _unsupported(f"{name} with {', '.join(keywords)}=")
+    if ufunc in _COMPOSED:
+        return _COMPOSED[ufunc](*map(as_tensor, inputs))
+    if ufunc not in _UOPS:
+        _unsupported(name)
+    return elementwise(_UOPS[ufunc], *inputs, like=ufunc)
+
+
+def call_function(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What `function(*args, **keywords)` is. Raises EqsatError, UnsupportedOp, for other functions and arguments."""
+    name = f"np.{getattr(function, '__name__', function)}"
+    ours = _FUNCTIONS.get(function)
+    if ours is None:
+        _unsupported(name)
+    try:
+        inspect.signature(ours).bind(*args, **keywords)
+    except TypeError as error:
+        _unsupported(name, f"takes {inspect.signature(ours)}: {error}")
+    return ours(*args, **keywords)
+
+
+def _unsupported(what: str, why: str = "is not defined for lazy tensors") -> NoReturn:
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} {why}", hint="write it in the methods of eqsat.tensor.Tensor")
+
+
+def _logical(uop: str) -> Callable[..., Tensor]:
+    return lambda *operands: elementwise(uop, *(each.cast("bool") for each in operands))
+
+
+def _reduction(name: str) -> Callable[..., Tensor]:
+    def reduce(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        result: Tensor = getattr(as_tensor(a), name)(axis, keepdims)
+        return result
+
+    return reduce
+
+
+def _summing(name: str) -> Callable[..., Tensor]:
+    def reduce(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+        result: Tensor = getattr(as_tensor(a), name)(axis, keepdims, dtype)
+        return result
+
+    return reduce
+
+
+def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+    if mode != "constant":
+        _unsupported(f"np.pad with mode={mode!r}")
+    x = as_tensor(array)
+    many = isinstance(pad_width, list | tuple) and any(isinstance(each, list | tuple) for each in pad_width)
+    return x.pad(pad_width if many else [pair(pad_width, "pad_width")] * x.ndim, constant_values)
+
+
+def _take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
+    x = as_tensor(a)
+    return x.take(indices, axis) if axis is not None else x.flatten().take(indices)
+
+
+def _dot(a: Any, b: Any) -> Tensor:
+    x, y = as_tensor(a), as_tensor(b)
+    if x.ndim > 2 or y.ndim > 2:
+        _unsupported("np.dot of more than two axes")
+    return x @ y if x.ndim and y.ndim else x * y
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None) -> Tensor:
+    x = as_tensor(a)
+    x = x if a_min is None else x.maximum(a_min)
+    return x if a_max is None else x.minimum(a_max)
+
+
+_UOPS = {ufunc: uop for uop, ufunc in UFUNCS.items() if uop not in _OWN and uop != "ROUND"} | {np.rint: "ROUND"}
+_COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
+    np.matmul: lambda a, b: a @ b,
+    np.square: lambda x: x * x,
+    np.isnan: lambda x: x != x,
+    np.logical_and: _logical("AND"),
+    np.logical_or: _logical("OR"),
+    np.logical_xor: _logical("XOR"),
+    np.logical_not: _logical("NOT"),
+}
+_FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
+    np.sum: _summing("sum"),
+    np.prod: _summing("prod"),
+    np.max: _reduction("max"),
+    np.min: _reduction("min"),
+    np.amax: _reduction("max"),
+    np.amin: _reduction("min"),
+    np.mean: _reduction("mean"),
+    np.var: _reduction("var"),
+    np.cumsum: lambda a, axis=None: as_tensor(a).cumsum(axis),
+    np.cumprod: lambda a, axis=None: as_tensor(a).cumprod(axis),
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a: a.size,
+    np.reshape: lambda a, shape: a.reshape(shape),
+    np.ravel: lambda a: a.flatten(),
+    np.transpose: lambda a, axes=None: a.transpose(axes),
+    np.swapaxes: lambda a, axis1, axis2: a.swapaxes(axis1, axis2),
+    np.squeeze: lambda a, axis=None: a.squeeze(axis),
+    np.expand_dims: lambda a, axis: a.unsqueeze(axis),
+    np.broadcast_to: lambda array, shape: array.expand(shape),
+    np.flip: lambda m, axis=None: m.flip(axis),
+    np.pad: _pad,
+    np.where: lambda condition, x, y: where(condition, x, y),
+    np.concatenate: lambda arrays, axis=0: concatenate(arrays, axis),
+    np.take: _take,
+    np.dot: _dot,
+    np.clip: _clip,
+    np.round: lambda a: a.round(),
+    np.zeros_like: lambda a, dtype=None: full(a.shape, 0, dtype or a.dtype),
+    np.ones_like: lambda a, dtype=None: full(a.shape, 1, dtype or a.dtype),
+}

@@ -1,0 +1,109 @@
+"""One compiled variant of a program: its module, its plans and prices, its text, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from eqsat.extraction.selection import UNCONTESTED, Selection
+from eqsat.model import BoundModel
+from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.dump import Stages
+from ir.diagnostics import Diagnostic, Kind, fail
+from ir.dtype import TensorType
+
+
+class Executable(Protocol):
+    """What runs a module."""
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
+        """One call: reads the inputs, fills the outputs, in the module's order."""
+        ...
+
+    def profile(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
+    ) -> np.ndarray:
+        """ns per kernel launch: an array [repeats, launches]."""
+        ...
+
+
+class Library(Protocol):
+    """The machine code of a program."""
+
+    @property
+    def path(self) -> Path:
+        """The shared object."""
+        ...
+
+
+class KernelReport(msgspec.Struct, frozen=True):
+    """One kernel launch. `function` names its text in `program.source()`; times are in ns, sizes in bytes; `selection`
+    says which other candidates there were for its output."""
+
+    name: str
+    function: str
+    uops: tuple[str, ...]
+    rules: tuple[str, ...]
+    flops: float
+    bytes: float
+    occupancy: float
+    efficiency: float
+    bound: str
+    estimated_ns: float
+    measured_ns: float | None = None
+    selection: Selection = UNCONTESTED
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """All there is to know of one variant.
+
+    kernels: one report per launch. seconds: of each stage of this compilation. features: the instruction sets that
+    the code may use. stages: the dumps.
+    """
+
+    bound: BoundModel
+    artifact: Artifact
+    kernels: tuple[KernelReport, ...]
+    seconds: Mapping[str, float]
+    notes: tuple[Diagnostic, ...]
+    executable: Executable
+    library: Library
+    features: tuple[str, ...]
+    stages: Stages
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """What the caller passes, by name, in order."""
+        return self.bound.signature
+
+    @property
+    def outputs(self) -> list[tuple[str, TensorType]]:
+        """Name and type of each result, in order."""
+        return self.bound.outputs
+
+    def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """The results in arrays of their own."""
+        outputs = self._outputs()
+        self.executable.run(inputs, outputs, threads)
+        return outputs
+
+    def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
+        """The kernel reports with the median of `repeats` measured runs."""
+        measured = np.median(self.executable.profile(inputs, self._outputs(), threads, repeats), axis=0)
+        return tuple(
+            msgspec.structs.replace(report, measured_ns=float(ns))
+            for report, ns in zip(self.kernels, measured, strict=True)
+        )
+
+    def _outputs(self) -> list[np.ndarray]:
+        try:
+            return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
+        except (MemoryError, ValueError):
+            sizes = {name: str(type_) for name, type_ in self.outputs}
+            fail(Kind.RESOURCE_EXCEEDED, "call", "the outputs do not fit in memory", outputs=sizes)

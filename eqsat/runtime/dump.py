@@ -1,0 +1,118 @@
+"""Every stage of a compiled program as plain JSON values, the C as text, computed when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from eqsat.egraph.view import EGraphView
+from eqsat.model import BoundModel
+from eqsat.runtime.artifact import Artifact
+from ir.diagnostics import Kind, fail
+from ir.indexbook import IndexBook
+from ir.poly_report import PolyReport
+from ir.poly_view import PolyView
+from ir.region import Region
+from ir.serde import to_builtins
+
+STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c")
+
+
+def check_stage(stage: str) -> None:
+    """Raises EqsatError, InvalidOption, for the name of no stage."""
+    if not isinstance(stage, str) or stage not in STAGES:
+        fail(Kind.INVALID_OPTION, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+
+
+class Facts(Protocol):
+    """The analyses of a region."""
+
+    @property
+    def book(self) -> IndexBook: ...
+    @property
+    def report(self) -> PolyReport: ...
+    @property
+    def view(self) -> PolyView: ...
+
+
+class Stages:
+    """The dumps of one program. What the artifact does not hold is derived again, by the functions that made it."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        bound: BoundModel,
+        lower: Callable[[], Mapping[str, Any]],
+        analyse: Callable[[Region], Facts],
+    ) -> None:
+        self._artifact = artifact
+        self._bound = bound
+        self._lower = lower
+        self._analyse = analyse
+
+    def __call__(self, stage: str) -> Any:
+        """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
+        check_stage(stage)
+        return getattr(self, f"_{stage}")()
+
+    def _frontend(self) -> Any:
+        if self._bound.frontend is None:
+            fail(Kind.INVALID_OPTION, "dump", "the program was given as Tiny IR: it has no frontend stage")
+        return json.loads(self._bound.frontend.to_json())
+
+    def _tiny(self) -> Any:
+        return self._artifact.tiny
+
+    def egraph(self) -> EGraphView:
+        """The saturated e-graph: saturation is deterministic, so it is run again rather than kept."""
+        from eqsat.egraph.saturate import saturate
+        from rules import select
+
+        options = self._artifact.options
+        return saturate(self._bound.graph, select(options.rules), options.exactness, options.budget)[0]
+
+    def _egraph(self) -> Any:
+        from eqsat.egraph.dump import to_json
+
+        return to_json(self.egraph())
+
+    def _module(self) -> Any:
+        from ir.module_dump import dump_module
+
+        module = self._artifact.module
+        return dump_module(module, {region.name: self._patterns(region) for region in module.regions})
+
+    def _region(self) -> Any:
+        from ir.region_dump import dump_region
+
+        return {region.name: {"region": dump_region(region, self._patterns(region))} for region in self._regions}
+
+    def _indexbook(self) -> Any:
+        return {region.name: self._analyse(region).book.to_dump() for region in self._regions}
+
+    def _poly_view(self) -> Any:
+        return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
+
+    def _poly_core(self) -> Any:
+        return {region.name: self._analyse(region).report.to_dump() for region in self._regions}
+
+    def _plan(self) -> Any:
+        running = [call.region.name for call in self._artifact.module.calls if call.when == "run"]
+        return {name: to_builtins(price.plan) for name, price in zip(running, self._artifact.prices, strict=True)}
+
+    def _cpu(self) -> Any:
+        return {name: to_builtins(lowered) for name, lowered in self._lower().items()}
+
+    def _c(self) -> str:
+        return "\n".join(self._artifact.kernels.values())
+
+    def _patterns(self, region: Region) -> dict[str, str]:
+        """What each contraction of a region is."""
+        blocks = self._analyse(region).view.blocks
+        return {block.name: block.attrs.pattern for block in blocks if block.attrs is not None}
+
+    @property
+    def _regions(self) -> list[Region]:
+        running = (call.region for call in self._artifact.module.calls if call.when == "run")
+        return list({region.name: region for region in running}.values())

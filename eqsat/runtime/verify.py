@@ -1,0 +1,83 @@
+"""`verify=True`: the compiled program against the NumPy playback of the Tiny graph that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from eqsat.runtime.compiled import Compiled
+from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
+from ir.tiny_playback import playback
+
+TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf16": 1e-2}
+"""Largest error of a result against `playback(wide=True)`, relative to the norm of the result."""
+
+
+def random_inputs(signature: Mapping[str, TensorType], seed: int = 0) -> dict[str, np.ndarray]:
+    """Seeded arrays for the inputs: unit normal floats, small integers, fair bools.
+
+    Raises:
+        EqsatError: InvalidOption for a seed that is no number from 0 on.
+    """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        fail(Kind.INVALID_OPTION, "random_inputs", f"seed= is a number from 0 on, not {seed!r}")
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, each in signature.items():
+        if each.dtype.is_float:
+            arrays[name] = rng.standard_normal(each.shape).astype(each.dtype.numpy)
+        else:
+            high = 2 if each.dtype.is_bool else 8
+            arrays[name] = rng.integers(0, high, each.shape).astype(each.dtype.numpy)
+    return arrays
+
+
+def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
+    """The greatest difference relative to the greatest finite magnitude; inf where NaN or inf do not match."""
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    if a.shape != b.shape:
+        return float("inf")
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = float(np.abs(b[finite]).max())
+    difference = float(np.abs(a[finite] - b[finite]).max())
+    return difference / scale if scale else difference
+
+
+def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarray] | None = None) -> dict[str, float]:
+    """The error of each output, relative to its largest value, on these inputs (None: random ones).
+
+    An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
+    rounds at every uop.
+
+    Raises:
+        EqsatError: WrongResult naming the outputs that are further off.
+    """
+    graph, constants = compiled.bound.graph, compiled.bound.constants
+    if arrays is None:
+        arrays = list(random_inputs(compiled.inputs).values())
+    inputs = dict(zip(compiled.inputs, arrays, strict=True))
+    outputs = compiled.run(arrays, threads)
+    exact = playback(graph, {**inputs, **constants}, wide=True)
+    rounded = playback(graph, {**inputs, **constants})
+    errors, wrong = {}, []
+    for (name, type_), got, wide, narrow in zip(compiled.outputs, outputs, exact, rounded, strict=True):
+        reference = wide if type_.dtype.is_float else narrow
+        errors[name] = relative_error(got, reference)
+        allowed = max(TOLERANCE.get(str(type_.dtype), 0.0), 4 * relative_error(narrow, reference))
+        if errors[name] > allowed:
+            wrong.append(name)
+    if wrong:
+        fail(
+            Kind.WRONG_RESULT,
+            "verify",
+            f"{', '.join(wrong)} differ from the playback of the Tiny graph",
+            errors={name: errors[name] for name in wrong},
+            hint="please report this program; exactness='exact' or rules=() may avoid it",
+        )
+    return errors
