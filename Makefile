@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := ir rules eqsat codegen tests bench docs
 
 .PHONY: demo test check format bench clean
@@ -19,13 +20,13 @@ check: $(VENV)/ready         ## format, lint, types, architecture, fast tests
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(PYTEST) -m "not slow and not gpu"
 
 test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not gpu"
+	$(PYTEST) -m "not gpu"
 
 format: $(VENV)/ready
 	$(BIN)/ruff format $(SOURCES)

@@ -11,9 +11,8 @@ from typing import Any
 from codegen.compile import doctor
 from eqsat import __version__, pipeline
 from eqsat.clock import Progress
-from eqsat.cost.roofline import Terms
 from eqsat.model import BoundModel, Model, read_model
-from eqsat.options import Budget, RuleChoice, check_switches, checked_options, checked_path, checked_threads
+from eqsat.options import Budget, CostModel, RuleChoice, check_switches, checked_options, checked_path, checked_threads
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -31,7 +30,7 @@ def optimize_and_compile(
     rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
     extractor: str = "pareto",
-    cost_model: str | Terms = "roofline",
+    cost_model: CostModel = "roofline",
     budget: Budget | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -43,7 +42,8 @@ def optimize_and_compile(
 
     Args:
         source: Tiny IR (dict, JSON text, a file, `ir.tiny.Graph`), lazy tensors, Frontend IR, or an ONNX model.
-        target: "auto" (the CPU where there is no GPU), "cpu", or a Target.
+        target: "auto" (the CPU where there is no GPU), "cpu" (nominal figures: the same program on every run),
+            "calibrated" (the CPU as `eqsat doctor` measured it), or a Target.
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
@@ -51,7 +51,7 @@ def optimize_and_compile(
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
         extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".
-        cost_model: "roofline" (§11), or the terms of it that count.
+        cost_model: "roofline" (§11), a list of "-name"s of its terms to leave out, or `eqsat.cost.roofline.Terms`.
         budget: limits of saturation.
         threads: of each call; None is every core.
         verify: compare with playback on random inputs before returning.

@@ -1,4 +1,4 @@
-"""The command line: `eqsat compile|run|explain|rules|bench|check|doctor`. Each verb is a few library calls.
+"""The command line: `eqsat compile|run|explain|explore|rules|bench|check|doctor`. Each verb is a few library calls.
 
 Results go to standard output, everything else to standard error. The exit status is 0, 1 for an EqsatError, 2 for a
 command line that is none.
@@ -46,7 +46,7 @@ app.add_typer(rules_app, name="rules")
 
 Model = Annotated[str, typer.Argument(help="Tiny or Frontend IR (JSON file), an ONNX model, or a saved program")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, as M=128; may be repeated")]
-Target = Annotated[str, typer.Option(help="auto, cpu")]
+Target = Annotated[str, typer.Option(help="auto, cpu, or calibrated: as measured by doctor")]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
 DumpDir = Annotated[Path | None, typer.Option(help="write dumps into this folder instead of standard output")]
 Threads = Annotated[int | None, typer.Option(help="threads of each call; every core if not given")]
@@ -108,22 +108,47 @@ def run(
 @app.command()
 def explain(
     model: Model,
+    kernel: Annotated[str | None, typer.Argument(help="a kernel: the buffer it writes, its name or its place")] = None,
     dim: Dims = None,
+    pair: Annotated[tuple[str, str] | None, typer.Option(help="two kernels: why they are not one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="the same as JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
 ) -> None:
-    """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much."""
-    from rich.console import Console
+    """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much.
+
+    With a kernel: the same of that one, and the chain of rewrites that led to it.
+    """
+    from eqsat.explanation import verbs
 
     program = _program(model, dim, target, exactness, threads)
-    if as_json:
-        typer.echo(json.dumps(program.explained(), indent=2))
-    elif (console := Console(highlight=False)).is_terminal:
-        console.print(program.explanation())
-    else:
-        typer.echo(program.explain(), nl=False)
+    verbs.explain(program, verbs.named(kernel), None if pair is None else tuple(map(verbs.named, pair)), as_json)
+
+
+@app.command()
+def explore(
+    model: Model,
+    dim: Dims = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="write all of it as one page for a browser")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="the run as JSON")] = False,
+    target: Target = "auto",
+    exactness: Exactness = "rounding",
+) -> None:
+    """Optimize step by step: rules per phase, the e-graph's growth, kernels with their prices, what rules are worth."""
+    from eqsat.explanation import verbs
+
+    with _progress() as progress:
+        progress("explore")
+        run = verbs.explored(model, dims=_dims(dim), target=target, exactness=exactness)
+        other = run.without(*without) if without else None
+    if html is not None:
+        run.html(html, Path(model).name)
+    if html is None or without or as_json:
+        verbs.show(run, other, as_json)
 
 
 @app.command()
@@ -162,7 +187,7 @@ def check(
 
 @app.command()
 def doctor() -> None:
-    """What this machine offers: versions, compiler, vector units, caches, measured peaks. Status 1 if it cannot do."""
+    """Measure this machine in a few seconds, for `--target calibrated`; say what it offers. Status 1 if it cannot."""
     from eqsat.api import examine
 
     facts, warnings = examine()

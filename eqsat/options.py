@@ -21,8 +21,8 @@ STAGE = "options"
 RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
 """What `rules=` takes."""
 
-COST_MODELS = {"roofline": ALL_TERMS}
-"""§11 by name; an ablation gives the `Terms` that shall count instead."""
+CostModel: TypeAlias = "str | Sequence[str] | Terms"
+"""What `cost_model=` takes: "roofline" (all of §11), "-name"s of terms to leave out, or the `Terms` themselves."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def checked_options(
     rules: RuleChoice,
     exactness: str | Exactness,
     extractor: str,
-    cost_model: str | Terms,
+    cost_model: CostModel,
     budget: Budget | None,
 ) -> Options:
     """The options as they were asked for.
@@ -87,7 +87,7 @@ def checked_options(
         rules=_chosen_rules(rules, level),
         exactness=level,
         extractor=_one_of("extractor", extractor, known),
-        cost_model=cost_model if isinstance(cost_model, Terms) else _one_of("cost_model", cost_model, COST_MODELS),
+        cost_model=chosen_terms(cost_model),
         budget=_checked_budget(budget),
     )
 
@@ -97,6 +97,16 @@ def exactness_named(wanted: str | Exactness) -> Exactness:
     if isinstance(wanted, Exactness):
         return wanted
     return _one_of("exactness", wanted, {str(level): level for level in Exactness})
+
+
+def chosen_terms(wanted: CostModel) -> Terms:
+    """The terms of §11 that count. Raises EqsatError, InvalidOption, for what names no model and no term."""
+    if isinstance(wanted, Terms):
+        return wanted
+    known = {"roofline": "", **{f"-{name}": name for name in Terms.__struct_fields__}}
+    listed = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    left_out = [_one_of("cost_model", each, known) for each in listed]
+    return Terms(**{name: False for name in left_out if name})
 
 
 def checked_threads(wanted: int | None, default: int) -> int:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from codegen.compile.cache import writable_cache
+from codegen.compile.calibration import calibrated
 from codegen.compile.library import Library, build, load_library
 from codegen.compile.machine import machine, restricted
 from codegen.lower.lower import Lowered, lower
@@ -19,32 +20,29 @@ from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.clock import Clock, Progress
+from eqsat.collector import uncollected
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import unfused_ns
-from eqsat.cost.targets import cpu_target, gpu_target
+from eqsat.cost.targets import cpu_target, gpu_target, nominal_cpu
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
-from eqsat.extraction.selection import Selection
+from eqsat.extraction.kernel_term import kernel_term
 from eqsat.model import BoundModel
 from eqsat.options import Options, checked_threads
 from eqsat.runtime import artifact, store
 from eqsat.runtime.artifact import Artifact
-from eqsat.runtime.compiled import Compiled, KernelReport
+from eqsat.runtime.compiled import Compiled, report_of
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.program import Program
 from eqsat.runtime.stats import Stats
 from ir.diagnostics import Diagnostic, Kind, fail
-from ir.launch import Launch
-from ir.module import Call, Module
+from ir.module import Module
 from ir.pricer import Price
 from ir.rule import Exactness
 from ir.target import Target
 from rules import select
 
 Notes = tuple[Diagnostic, ...]
-
-NOMINAL_CLOCK_HZ = 3.0e9
-"""A figure that no measurement moves: the same program gets the same cover on every run."""
 
 
 def compile_model(
@@ -66,14 +64,16 @@ def compile_model(
         return load_compiled(found, bound, library, clock, notes)
 
 
+@uncollected()
 def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
     """Tiny graph → e-graph → cover → module → kernels' text."""
     graph, constants = bound.graph, sorted(bound.constants)
     with clock.stage("saturate"):
-        view, saturation = saturate(graph, select(options.rules), options.exactness, options.budget)
+        view, saturation = saturate(
+            graph, select(options.rules), options.exactness, options.budget, constants=constants
+        )
     with clock.stage("extract"):
-        planner = partial(candidates, ordered=_is_ordered(options))
-        pricer = PlanPricer(target, region_facts, planner, options.cost_model)
+        pricer = pricer_for(target, options)
         cover = extract(view, graph.outputs, pricer, constants=constants, extractor=options.extractor)
         module, prices = assemble(cover, view, graph, constants)
     with clock.stage("lower"):
@@ -91,14 +91,32 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         extraction=cover.diagnostics,
     )
     texts = kernel_texts(lowered.values())
-    selections = tuple(kernel.selection for kernel in cover.kernels if kernel.price)
-    return Artifact(target, options, graph.to_json(), module, prices, selections, table, units, texts, stats)
+    running = [kernel for kernel in cover.kernels if kernel.price]
+    return Artifact(
+        target=target,
+        options=options,
+        tiny=graph.to_json(),
+        module=module,
+        prices=prices,
+        selections=tuple(kernel.selection for kernel in running),
+        terms=tuple(kernel_term(kernel.tree, cover.names) for kernel in running),
+        table=table,
+        units=units,
+        kernels=texts,
+        stats=stats,
+    )
+
+
+def pricer_for(target: Target, options: Options) -> PlanPricer:
+    """What kernels cost on a target."""
+    planner = partial(candidates, ordered=_is_ordered(options))
+    return PlanPricer(target, region_facts, planner, options.cost_model)
 
 
 def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered]:
     """The kernel of every region that runs, by the region's name."""
     lowered: dict[str, Lowered] = {}
-    for call, price in zip((call for call in module.calls if call.when == "run"), prices, strict=True):
+    for call, price in zip(module.running, prices, strict=True):
         region = call.region
         if region.name not in lowered:
             core = region_facts(region).checked
@@ -111,11 +129,11 @@ def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: C
     module = found.module
     constants = folded(module, bound.constants, ordered=_is_ordered(found.options))
     executable = Executable(module, found.table, library, constants, found.target.units)
-    running = [call for call in module.calls if call.when == "run"]
+    functions = [launch.function for launch in found.table.launches]
     return Compiled(
         bound=bound,
         artifact=found,
-        kernels=tuple(map(_report, running, found.prices, found.selections, found.table.launches)),
+        kernels=tuple(map(report_of, module.running, found.prices, found.selections, functions)),
         seconds=dict(clock.seconds),
         notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *found.stats.extraction, *library.diagnostics),
         executable=executable,
@@ -130,18 +148,18 @@ def _is_ordered(options: Options) -> bool:
     return options.exactness < Exactness.REASSOCIATE
 
 
-def load_stored(path: Path, threads: int | None) -> Program:
+def load_stored(source: Path | bytes, threads: int | None) -> Program:
     """A saved program, on a machine that has the instruction sets it was compiled for."""
     clock = Clock()
     with clock.stage("load"):
-        stored = store.read(path)
+        stored = store.read(source)
         missing = [each for each in stored.features if each not in machine().features]
         if missing:
             fail(
                 Kind.UNKNOWN_TARGET,
                 "load",
                 f"the program uses {', '.join(missing)}, which this machine lacks",
-                at=str(path),
+                at=str(source) if isinstance(source, Path) else None,
                 hint="compile the model here",
             )
         variants = {
@@ -167,32 +185,44 @@ def find_target(wanted: str | Target) -> Target:
             fail(Kind.NO_DEVICE, "target", f"this version writes no kernels for {wanted.arch}", hint='"cpu"')
         restricted(machine(), wanted.arch)
         return wanted
+    if wanted == "calibrated":
+        return calibrated_target()
     if not isinstance(wanted, str) or wanted not in ("auto", "cpu"):
-        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint='"auto", "cpu", or a Target')
+        hint = '"auto", "cpu", "calibrated", or a Target'
+        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
     here = machine()
+    sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
+    return nominal_cpu(arch=here.arch, cores=here.cores, lanes=here.lanes, source=f"{here.cpu}, nominal", **sizes)
+
+
+def calibrated_target(*, again: bool = False) -> Target:
+    """This machine's CPU with figures that were measured on it: those that `eqsat doctor` or an earlier call kept, else
+    (or `again`) measured now, in a few seconds. Another measurement is another target, and may give another cover.
+
+    Raises:
+        EqsatError: NoCompiler where there is none.
+    """
+    found = calibrated(again=again)
+    here, memory = found.machine, found.memory
+    cycle = found.cycle_ns
     return cpu_target(
+        name="cpu calibrated",
         arch=here.arch,
         cores=here.cores,
         lanes=here.lanes,
-        clock_hz=NOMINAL_CLOCK_HZ,
+        clock_hz=1e9 / cycle,
+        bandwidth=memory.memory,
+        cache_bandwidth=memory.l3,
+        l2_bandwidth=memory.l2,
+        unit_bandwidth=memory.alone,
+        launch_ns=memory.call_ns + memory.fork_ns,
+        call_ns=memory.call_ns,
         l1_bytes=here.l1_bytes,
         l2_bytes=here.l2_bytes,
         l3_bytes=here.l3_bytes,
-        source=f"{here.cpu}, nominal clock",
-    )
-
-
-def _report(call: Call, price: Price, selection: Selection, launch: Launch) -> KernelReport:
-    return KernelReport(
-        name=call.region.name,
-        function=launch.function,
-        uops=call.uops,
-        rules=call.rules,
-        flops=price.work.flops,
-        bytes=price.work.bytes,
-        occupancy=price.work.occupancy,
-        efficiency=price.work.efficiency,
-        bound=price.bound,
-        estimated_ns=price.time_ns,
-        selection=selection,
+        weights=found.weights,
+        vector_cycles=memory.vector_ns / cycle,
+        lane_cycles=memory.lane_ns / cycle,
+        far_cycles=memory.far_ns / cycle,
+        source=f"{here.cpu}, measured, {found.compiler}",
     )

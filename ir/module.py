@@ -80,6 +80,11 @@ class Module(msgspec.Struct, frozen=True):
         return tuple({call.region.name: call.region for call in self.calls}.values())
 
     @property
+    def running(self) -> tuple[Call, ...]:
+        """The calls that every run makes, in order."""
+        return tuple(call for call in self.calls if call.when == "run")
+
+    @property
     def constants(self) -> tuple[str, ...]:
         """The constants that come from outside: no compile-time call computes them."""
         computed = {name for call in self.calls for name in call.writes}

@@ -35,7 +35,8 @@ class LocalEdge(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """One way to run one region.
 
-    tile: block sizes (elements) [BM, BN, BK] of a contraction, else of the output axes in order.
+    tile: block sizes (elements) [BM, BN, BK] of a contraction; [BM, BR, BC] of streams in tiles: rows of a task, rows
+    and terms of a tile of scores; else of the output axes in order.
     stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}.
     warp_tile: the register tile, "14x32". predicate_tail: axes whose last tile (m and n of a contraction: register
     tile) is cut by a predicate; an axis left out promises that its tile divides it. epilogue: the ops applied to the

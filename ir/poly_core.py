@@ -74,6 +74,41 @@ class Roles(msgspec.Struct, frozen=True):
         return tuple(self.names[position] for position in group)
 
 
+class StreamRoles(msgspec.Struct, frozen=True):
+    """The loops of streams of one score, by what moves along them: those of the outputs, `i0, i1, …`, then the reduced
+    ones, `r0, r1, …`, over which the score is read.
+
+        A[batch, rows, columns] = Σ_terms fn(score[batch, rows, terms] - max)·value[batch, terms, columns]
+
+    score, read         the value, and the loops → its coordinates
+    members             the streams, and the maxima of the score, in body order
+    batch, rows         positions of outer loops that move the score: with the value or the keys, or alone
+    columns             positions of those that do not
+    terms               positions of the reduced loops
+    sizes               of all loops
+    contraction, place  what the score is computed from, and the loops → its coordinates; None where there is none
+    keys                which operand of the contraction moves along the terms
+
+    Loops of one point have no role.
+    """
+
+    score: str
+    read: AxisMap
+    members: tuple[str, ...]
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    terms: tuple[int, ...]
+    sizes: tuple[int, ...]
+    contraction: str | None = None
+    place: AxisMap | None = None
+    keys: int = 1
+
+    def named(self, group: Iterable[int], rank: int) -> tuple[str, ...]:
+        """The names of some loops, of which the first `rank` are those of the outputs."""
+        return tuple(f"i{axis}" if axis < rank else f"r{axis - rank}" for axis in group)
+
+
 class Stride(msgspec.Struct, frozen=True):
     """How one access to memory moves along one axis of its scope.
 
@@ -116,6 +151,7 @@ class PolyCore(msgspec.Struct, frozen=True):
     affine_closed: no index is data.
     contraction, pattern: the value that the region's contraction is, and what it is; None where there is none.
     roles: of its loops, where the region is legal.
+    streams: the loops of streams whose score is a tile: computed by a contraction, or used in a product.
     """
 
     region: str
@@ -131,6 +167,7 @@ class PolyCore(msgspec.Struct, frozen=True):
     pattern: Literal["matmul", "conv"] | None = None
     roles: Roles | None = None
     refusal: Kind | None = None
+    streams: StreamRoles | None = None
 
     @property
     def outer(self) -> tuple[tuple[str, int], ...]:
@@ -173,6 +210,11 @@ class PolyCore(msgspec.Struct, frozen=True):
             groups = ((name, self.roles.named(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
             roles = "  ".join(f"{name} {_names(axes)}" for name, axes in groups)
             lines.append(f"  {self.contraction} ({self.pattern}): {roles}")
+        if self.streams:
+            found, rank = self.streams, len(self.outer)
+            parts = {"batch": found.batch, "rows": found.rows, "columns": found.columns, "terms": found.terms}
+            roles = "  ".join(f"{name} {_names(found.named(axes, rank))}" for name, axes in parts.items())
+            lines.append(f"  {', '.join(self.streams.members)} (stream of {self.streams.score}): {roles}")
         lines += [f"  {self._access(each)}" for each in self.accesses]
         return "\n".join(lines)
 

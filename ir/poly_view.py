@@ -13,7 +13,7 @@ import msgspec
 
 from ir.axis_map import AxisMap
 
-BlockKind = Literal["contraction_pattern", "reduce", "scan", "ewise"]
+BlockKind = Literal["contraction_pattern", "reduce", "stream", "scan", "ewise"]
 
 
 class Access(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from ir.dtype import DTYPES, dtype
 
 STAGE = "region"
 
-OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"]
+OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "index"]
 
 
 class MemRef(msgspec.Struct, frozen=True):
@@ -87,6 +87,8 @@ class Op(msgspec.Struct, frozen=True):
     ewise/unary  lower-case uop           in the uop's order; `dtype` is the result's
     cast, copy   "cast", "copy"           one
     reduce       sum max min prod         one
+    stream       exp, exp2                score, value: the sum of fn(score - m)·value, m the maximum of score over the
+                                          reduced axes, accumulated in `dtype`; a NaN where m is none or infinite
     scan         sum prod max             one, accumulated along `axis` of the domain
     gather       "gather"                 source buffer, index: source at map(point), coordinate `axis`
                                           replaced by the index's value, clamped
@@ -207,7 +209,20 @@ def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
     )
 
 
-_ARITY = {"contraction": 2, "unary": 1, "cast": 1, "copy": 1, "reduce": 1, "scan": 1, "gather": 2, "index": 0}
+EXPONENTIALS = ("exp", "exp2")
+"""The functions of a stream: those that turn a difference of scores into a quotient."""
+
+_ARITY = {
+    "contraction": 2,
+    "unary": 1,
+    "cast": 1,
+    "copy": 1,
+    "reduce": 1,
+    "stream": 2,
+    "scan": 1,
+    "gather": 2,
+    "index": 0,
+}
 
 
 def _verify_op(region: Region, let: Let, readable: dict[str, tuple[int, ...]]) -> None:
@@ -216,12 +231,15 @@ def _verify_op(region: Region, let: Let, readable: dict[str, tuple[int, ...]]) -
     arity = _ARITY.get(op.kind)
     fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
     _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
-    accumulates = op.kind in ("contraction", "reduce")
+    accumulates = op.kind in ("contraction", "reduce", "stream")
     _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
     _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
     if op.kind == "scan":
         along = op.axis is not None and 0 <= op.axis < len(op.domain)
         _require(along, region, let.name, "a scan runs along an axis of its domain", axis=op.axis)
+    if op.kind == "stream":
+        fits = op.fn in EXPONENTIALS and DTYPES[op.dtype].is_float and isinstance(op.inputs[0], Operand)
+        _require(fits, region, let.name, "a stream sums exp or exp2 of a score that it reads, in a float", fn=op.fn)
     if op.kind == "index":
         fits = op.index_map is not None and op.index_map.sizes == op.domain and len(op.index_map.exprs) == 1
         _require(fits, region, let.name, "an index is one coordinate over the domain")
@@ -249,8 +267,8 @@ def _require(holds: bool, region: Region, at: str, message: str, **details: obje
 
 
 def _call(op: Op) -> str:
-    head = op.kind if op.kind in ("contraction", "reduce", "scan") else op.fn
-    named = f"{head} {op.fn}" if op.kind in ("reduce", "scan") else head
+    head = op.kind if op.kind in ("contraction", "reduce", "stream", "scan") else op.fn
+    named = f"{head} {op.fn}" if op.kind in ("reduce", "stream", "scan") else head
     axis = f" axis={op.axis}" if op.axis is not None else ""
     kept, reduced = _split(op)
     domain = f"[{kept}|{reduced}]" if op.reduced else f"[{kept}]"

@@ -64,6 +64,8 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
     match op.kind:
         case "contraction":
             return _contract(op, values, dtypes, wide)
+        case "stream":
+            return _stream(op, values, dtypes, wide)
         case "index":
             assert op.index_map is not None
             result = _index(op, op.index_map, wide)
@@ -141,10 +143,39 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
 
 
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
-    """Σ lhs·rhs in the accumulator's precision, as one matrix product per point of the axes that both share."""
-    if 0 in op.shape:
-        return np.empty(op.shape, storage(dtype(op.dtype), wide))
+    """Σ lhs·rhs in the accumulator's precision."""
     accumulator = _accumulator(op, dtypes, wide)
+    lhs, rhs = (_converted(each, op, values, accumulator, wide) for each in op.inputs)
+    return convert(_product(op, lhs, rhs), dtype(op.dtype), wide)
+
+
+def _stream(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
+    """Σ fn(score - max score)·value in the accumulator's precision; the maximum of NaN is NaN."""
+    accumulator = _accumulator(op, dtypes, wide)
+    score, value = (_converted(each, op, values, accumulator, wide) for each in op.inputs)
+    thin = _thin(op.inputs[0], score)
+    axes = tuple(range(len(op.shape), len(op.domain)))
+    maximum = np.max(thin, axis=axes, keepdims=True, initial=-np.inf)
+    weight = {"exp": np.exp, "exp2": np.exp2}[op.fn](thin - maximum)
+    return convert(_product(op, np.broadcast_to(weight, op.domain), value), dtype(op.dtype), wide)
+
+
+def _converted(each: Operand | Number, op: Op, values: Mapping[str, Array], element: DType, wide: bool) -> Array:
+    """The operand over the op's whole domain as `element`; axes on which it does not depend cost nothing."""
+    thin = _thin(each, _operand(each, op, values, wide))
+    return np.broadcast_to(convert(thin, element, wide), op.domain)
+
+
+def _thin(each: Operand | Number, array: Array) -> Array:
+    """An operand over its op's domain, at one point of the axes on which it does not depend."""
+    used = _used(each)
+    return array[tuple(slice(None) if axis in used else slice(0, 1) for axis in range(array.ndim))]
+
+
+def _product(op: Op, left: Array, right: Array) -> Array:
+    """Σ left·right over the reduced axes, as one matrix product per point of the axes that both operands share."""
+    if 0 in op.shape:
+        return np.empty(op.shape, left.dtype)
     rank = len(op.domain)
     kept = range(len(op.shape))
     reduced = range(len(op.shape), rank)
@@ -152,12 +183,11 @@ def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
     batch = [axis for axis in kept if axis in used[0] and axis in used[1]]
     rows = [axis for axis in kept if axis not in batch and axis not in used[1]]
     columns = [axis for axis in kept if axis not in batch and axis not in rows]
-    sides = [convert(_operand(each, op, values, wide), accumulator, wide) for each in op.inputs]
-    lhs = _matrix(sides[0], op.domain, batch, rows, list(reduced), drop=columns)
-    rhs = _matrix(sides[1], op.domain, batch, list(reduced), columns, drop=rows)
+    lhs = _matrix(left, op.domain, batch, rows, list(reduced), drop=columns)
+    rhs = _matrix(right, op.domain, batch, list(reduced), columns, drop=rows)
     grouped = [*batch, *rows, *columns]
     product = np.matmul(lhs, rhs).reshape([op.domain[axis] for axis in grouped])
-    return convert(product.transpose([grouped.index(axis) for axis in kept]), dtype(op.dtype), wide)
+    return np.asarray(product.transpose([grouped.index(axis) for axis in kept]))
 
 
 def _used(each: Operand | Number) -> frozenset[int]:
@@ -177,7 +207,7 @@ def _matrix(
 
 
 def _accumulator(op: Op, dtypes: Mapping[str, DType], wide: bool) -> DType:
-    """What a contraction is summed in: the widest of its operands' accumulators and its own; integers wrap in
+    """What a contraction or stream is summed in: the widest of its operands' accumulators and its own; integers wrap in
     their dtype."""
     result = dtype(op.dtype)
     if not result.is_float:

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from ir.axis_expr import AxisExpr, Box, interval
-from ir.axis_map import AxisMap, support
+from ir.axis_map import AxisMap, project, support
 from ir.dtype import dtype
 from ir.region import Op, Operand, Region
 from ir.uop import UOPS
@@ -15,18 +15,38 @@ MULTIPLY_ADD = 2
 
 
 def region_flops(region: Region) -> int:
-    """Additions-worth of work, each value computed once; see `ir.uop` for the weights."""
-    return sum(op_flops(let.op) for let in region.body)
+    """Additions-worth of work, each value computed once, and once the exponentials of streams of one score; see
+    `ir.uop` for the weights."""
+    return sum(op_flops(let.op) for let in region.body) + sum(_exponentials(region).values())
 
 
 def op_flops(op: Op) -> int:
+    """Of one op by itself, without the exponentials of a stream, which others may share."""
     return math.prod(op.domain) * flops_per_point(op.kind, op.fn)
 
 
+def score_points(op: Op) -> int:
+    """At how many points a stream's score is: those of the axes that move it."""
+    score = op.inputs[0]
+    used = support(score.map) if isinstance(score, Operand) else frozenset()
+    return math.prod(size for axis, size in enumerate(op.domain) if axis in used)
+
+
+def _exponentials(region: Region) -> dict[tuple[str, str, AxisMap | None], int]:
+    """Additions-worth of maxima, differences and exponentials, by function and score over its own axes."""
+    found: dict[tuple[str, str, AxisMap | None], int] = {}
+    for let in region.body:
+        score = let.op.inputs[0] if let.op.kind == "stream" else None
+        if isinstance(score, Operand):
+            own = project(score.map, sorted(support(score.map)))
+            found[let.op.fn, score.value, own] = score_points(let.op) * (2 + UOPS[let.op.fn.upper()].flops)
+    return found
+
+
 def flops_per_point(kind: str, fn: str) -> int:
-    """Additions-worth of one op at one point of its domain."""
+    """Additions-worth of one op at one point of its domain; of a stream that of its sum."""
     match kind:
-        case "contraction":
+        case "contraction" | "stream":
             return MULTIPLY_ADD
         case "reduce" | "scan":
             return 1

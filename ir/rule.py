@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ir.diagnostics import Kind, fail
@@ -59,15 +59,26 @@ class Equal:
         return f"{self.left} = {self.right}"
 
 
-Condition = Prim | Equal | Fact
-"""A primitive whose answer is not empty, two equal texts, or a fact that an analysis knows."""
+@dataclass(frozen=True)
+class Exists:
+    """The condition that there is a term like this as well, of whatever value; what it binds may be used elsewhere."""
+
+    pattern: App
+
+    def __str__(self) -> str:
+        return f"there is {self.pattern}"
+
+
+Condition = Prim | Equal | Fact | Exists
+"""A primitive whose answer is not empty, two equal texts, a fact that an analysis knows, or another term."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """`lhs` may be replaced by `rhs` where every condition in `when` holds.
 
-    `equation` says the rule in mathematics; `rhs` may call primitives, and each must answer.
+    `equation` says the rule in mathematics; `rhs` may call primitives, and each must answer. passing: the buffer that
+    the right side reads is a step to others, and worth no views of its own.
 
     Raises:
         TypeError: the sides' sorts differ, or a term is built wrongly.
@@ -81,13 +92,24 @@ class Rule:
     rhs: Term
     when: tuple[Condition, ...] = ()
     exactness: Exactness = Exactness.EXACT
+    passing: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
         check_name(self.family)
         if sort_of(self.lhs) is not sort_of(self.rhs):
             raise TypeError(f"{self.name}: a {sort_of(self.lhs).value} is no {sort_of(self.rhs).value}")
-        check_bound(self.name, self.lhs, (self.rhs, *condition_terms(self.when)))
+        check_bound(self.name, self.patterns, (self.rhs, *condition_terms(self.when)))
+
+    @property
+    def patterns(self) -> tuple[App, ...]:
+        """All that must be there: the left side, then the terms that conditions ask for."""
+        return (self.lhs, *patterns_of(self.when))
+
+    @property
+    def bound(self) -> Mapping[str, Var]:
+        """The variables that a match binds."""
+        return {name: var for each in self.patterns for name, var in variables(each).items()}
 
     def __str__(self) -> str:
         conditions = f"  when {', '.join(map(str, self.when))}" if self.when else ""
@@ -111,7 +133,8 @@ class Clause:
         if analysis.valued != (self.value is not None):
             raise TypeError(f"{analysis.name} {'needs a' if analysis.valued else 'has no'} value: {self.fact}")
         values = () if self.value is None else (self.value,)
-        check_bound(analysis.name, self.match, (self.fact.term, *values, *condition_terms(self.when)))
+        patterns = (self.match, *patterns_of(self.when))
+        check_bound(analysis.name, patterns, (self.fact.term, *values, *condition_terms(self.when)))
 
     @property
     def match(self) -> App:
@@ -124,9 +147,28 @@ class Clause:
 
 def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
     """The terms that conditions speak of."""
-    return tuple(
-        term for each in conditions for term in ((each.left, each.right) if isinstance(each, Equal) else (each,))
-    )
+    return tuple(term for each in conditions for term in _spoken_of(each))
+
+
+def _spoken_of(condition: Condition) -> tuple[Term, ...]:
+    match condition:
+        case Equal(left, right):
+            return left, right
+        case Exists(pattern):
+            return (pattern,)
+        case _:
+            return (condition,)
+
+
+def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
+    """The terms that conditions ask for."""
+    return tuple(each.pattern for each in conditions if isinstance(each, Exists))
+
+
+def steers(condition: Condition) -> bool:
+    """Whether a condition is about what is worth doing: it rests on a fact that steers."""
+    facts = (each for term in _spoken_of(condition) for each in subterms(term) if isinstance(each, Fact))
+    return any(each.analysis.steers for each in facts)
 
 
 def check_name(name: str) -> None:
@@ -135,11 +177,15 @@ def check_name(name: str) -> None:
         fail(Kind.UNSOUND_RULE, "rules", f"{name!r} is no name for a rule or a family", hint="snake_case")
 
 
-def check_bound(owner: str, pattern: App, others: Iterable[Term]) -> None:
-    """Patterns hold constructors, variables and constants; every other variable is bound by the pattern."""
-    if any(isinstance(each, Prim | Fact) for each in subterms(pattern)):
-        fail(Kind.UNSOUND_RULE, "rules", "a pattern cannot call functions", at=owner, pattern=str(pattern))
-    bound = variables(pattern)
+def check_bound(owner: str, patterns: Sequence[App], others: Iterable[Term]) -> None:
+    """Patterns hold constructors, variables and constants; every other variable is bound by one of them."""
+    bound: dict[str, Var] = {}
+    for pattern in patterns:
+        if any(isinstance(each, Prim | Fact) for each in subterms(pattern)):
+            fail(Kind.UNSOUND_RULE, "rules", "a pattern cannot call functions", at=owner, pattern=str(pattern))
+        for name, var in variables(pattern).items():
+            if bound.setdefault(name, var) != var:
+                raise TypeError(f"the variable {name} has two sorts in {owner}")
     for term in others:
         for name, var in variables(term).items():
             if bound.get(name) != var:

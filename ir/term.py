@@ -228,10 +228,22 @@ At = Ctor(
     "a value of this type, finished inside the kernel before it is read at map(index)",
 )
 PView = Ctor("PView", (("x", _P), ("map", _S)), _P, "x at map(index)")
+PMax = Ctor(
+    "PMax",
+    (("domain", _S), ("sizes", _S), ("x", _P)),
+    _P,
+    "the greatest of x, of these sizes, over its last axes, at each of their points",
+)
 
 Reduce = Ctor("Reduce", (("op", _S), ("dtype", _S), ("sizes", _S), ("x", _P)), _A, "x reduced over its last axes")
 Contract = Ctor(
     "Contract", (("dtype", _S), ("sizes", _S), ("x", _P), ("y", _P)), _A, "the sum of x·y over the last axes"
+)
+Stream = Ctor(
+    "Stream",
+    (("op", _S), ("dtype", _S), ("sizes", _S), ("score", _P), ("value", _P)),
+    _A,
+    "the sum of op(score − max score)·value over the last axes in one pass; op is exp or exp2",
 )
 Scan = Ctor("Scan", (("op", _S), ("dtype", _S), ("axis", _I), ("x", _P)), _A, "x accumulated along an axis")
 
@@ -246,8 +258,8 @@ CTORS: Mapping[str, Ctor] = {
     ctor.name: ctor
     for ctor in (
         *(Input, Store),
-        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView),
-        *(Reduce, Contract, Scan),
+        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView, PMax),
+        *(Reduce, Contract, Stream, Scan),
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )
 }

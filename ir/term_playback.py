@@ -18,7 +18,7 @@ from ir.axis_expr import interval
 from ir.axis_map import apply, parse_map
 from ir.dtype import DType, TensorType, dtype, promote
 from ir.term import App, Term, Var
-from ir.term_text import parse_number, parse_sizes, parse_type
+from ir.term_text import parse_number, parse_sizes, parse_type, sizes_text
 from ir.uop import UOPS
 from ir.uop_numpy import convert
 
@@ -118,11 +118,33 @@ def _reduce(op: str, element: str, sizes: str, value: Array, wide: bool) -> Arra
 
 
 def _contract(element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array:
+    total = _accumulator(element, x, y)
+    product = convert(x, total, wide) * convert(y, total, wide)
+    return convert(_reduce("sum", total.name, sizes, product, wide), dtype(element), wide)
+
+
+def _greatest(sizes: str, counts: str, value: Array, wide: bool) -> Array:
+    kept = value.ndim - len(parse_sizes(counts))
+    greatest = _reduce("max", dtype(value.dtype).name, counts, value, wide)
+    return np.broadcast_to(greatest.reshape(greatest.shape + (1,) * (value.ndim - kept)), value.shape)
+
+
+def _stream(op: str, element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array:
+    """The scores, their exponentials and the sum are in the accumulator, which rounds once."""
+    total = _accumulator(element, x, y)
+    scores = convert(x, total, wide)
+    greatest = _greatest(sizes_text(scores.shape), sizes, scores, wide)
+    shifted = _elementwise("sub", total.name, scores, greatest, wide=wide)
+    weights = _elementwise(op, total.name, shifted, wide=wide)
+    return _contract(element, sizes, weights, y, wide)
+
+
+def _accumulator(element: str, x: Array, y: Array) -> DType:
+    """The widest accumulator of a result's dtype and its operands'."""
     total = dtype(element)
     for each in (x, y):
         total = _wider(total, dtype(each.dtype))
-    product = convert(x, total, wide) * convert(y, total, wide)
-    return convert(_reduce("sum", total.name, sizes, product, wide), dtype(element), wide)
+    return total
 
 
 def _wider(total: DType, operand: DType) -> DType:
@@ -150,8 +172,10 @@ _MEANINGS: Mapping[str, Callable[..., Array]] = MappingProxyType(
         "PTern": _elementwise,
         "At": _at,
         "PView": _view,
+        "PMax": _greatest,
         "Reduce": _reduce,
         "Contract": _contract,
+        "Stream": _stream,
         "Scan": _scan,
         "Pure": _itself,
         "Fin": _itself,

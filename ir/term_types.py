@@ -123,10 +123,22 @@ def _reduce(op: str, element: str, sizes: str, value: TensorType) -> TensorType:
     return UOPS["REDUCE"].type_of([summed], {"op": op.upper(), "axes": axes, "dtype": element})
 
 
+def _greatest(sizes: str, counts: str, value: TensorType) -> TensorType:
+    _demand(value.shape == parse_sizes(sizes) and not value.dtype.is_bool, f"the greatest of {value} over {sizes}")
+    _without(value, parse_sizes(counts))
+    return value
+
+
 def _contract(element: str, sizes: str, x: TensorType, y: TensorType) -> TensorType:
     _demand(x.shape == y.shape, f"a product of {x} and {y}")
     _reduce("sum", element, sizes, x)
     return _reduce("sum", element, sizes, y)
+
+
+def _stream(op: str, element: str, sizes: str, x: TensorType, y: TensorType) -> TensorType:
+    _demand(op in ("exp", "exp2"), f"{op} is no exponential")
+    _demand(x.dtype.is_float and y.dtype.is_float, f"{x} and {y} are no floats")
+    return _contract(element, sizes, x, y)
 
 
 def _without(value: TensorType, counts: tuple[int, ...]) -> TensorType:
@@ -161,8 +173,10 @@ _RULES: Mapping[str, Callable[..., TensorType]] = MappingProxyType(
         "PTern": _operation,
         "At": _at,
         "PView": _read,
+        "PMax": _greatest,
         "Reduce": _reduce,
         "Contract": _contract,
+        "Stream": _stream,
         "Scan": _scan,
         "Pure": _itself,
         "Fin": _itself,

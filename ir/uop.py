@@ -23,7 +23,7 @@ from ir.uop_numpy import Array, Meaning
 from ir.uop_types import TypeRule
 from ir.uop_view import view, view_array
 
-__all__ = ["UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
+__all__ = ["ELEMENTARY", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
 
 
 class UOpKind(enum.StrEnum):
@@ -85,8 +85,13 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
     return counted * uop.flops
 
 
-CHEAP, ROOT, SERIES = 1, 4, 8
-"""Additions-worth of an arithmetic op, a division or root, and a transcendental: rough weights of a vector unit."""
+CHEAP = 1
+"""Additions-worth of an arithmetic op. The dearer weights of the table are the time of this project's own vector code
+(`codegen/text/prelude`) for fp32 (IDIV, MOD: i32) over that of an addition, on a Zen 5 core with 16 lanes, rounded:
+what `codegen.compile.op_speeds` measures. `ir.target.Target.weights` says where a machine or a dtype differs."""
+
+ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
+"""The functions that every implementation only approximates."""
 
 
 def _args(**specs: ArgKind | tuple[ArgKind]) -> Mapping[str, ArgSpec]:
@@ -180,18 +185,18 @@ _MOVEMENTS = (
 _UNARIES = (
     _unary("NEG", types.numbers, np.negative, CHEAP, "−x; integers wrap"),
     _unary("ABS", types.numbers, np.abs, CHEAP, "|x|; the least integer wraps to itself"),
-    _unary("RECIP", types.floats, np.reciprocal, ROOT, "1 / x"),
-    _unary("SQRT", types.floats, np.sqrt, ROOT, "√x; NaN below 0"),
-    _unary("RSQRT", types.floats, lambda x: 1 / np.sqrt(x), ROOT, "1 / √x"),
-    _unary("EXP", types.floats, np.exp, SERIES, "eˣ"),
-    _unary("EXP2", types.floats, np.exp2, SERIES, "2ˣ"),
-    _unary("LOG", types.floats, np.log, SERIES, "ln x"),
-    _unary("LOG2", types.floats, np.log2, SERIES, "log₂ x"),
-    _unary("SIN", types.floats, np.sin, SERIES, "sin x, radians"),
-    _unary("COS", types.floats, np.cos, SERIES, "cos x, radians"),
-    _unary("TANH", types.floats, np.tanh, SERIES, "tanh x"),
-    _unary("ERF", types.floats, on_arrays.erf, SERIES, "2/√π ∫₀ˣ exp(−t²) dt"),
-    _unary("SIGMOID", types.floats, on_arrays.sigmoid, SERIES, "1 / (1 + e⁻ˣ)"),
+    _unary("RECIP", types.floats, np.reciprocal, 3, "1 / x"),
+    _unary("SQRT", types.floats, np.sqrt, 7, "√x; NaN below 0"),
+    _unary("RSQRT", types.floats, lambda x: 1 / np.sqrt(x), 12, "1 / √x"),
+    _unary("EXP", types.floats, np.exp, 12, "eˣ"),
+    _unary("EXP2", types.floats, np.exp2, 10, "2ˣ"),
+    _unary("LOG", types.floats, np.log, 29, "ln x"),
+    _unary("LOG2", types.floats, np.log2, 31, "log₂ x"),
+    _unary("SIN", types.floats, np.sin, 51, "sin x, radians"),
+    _unary("COS", types.floats, np.cos, 48, "cos x, radians"),
+    _unary("TANH", types.floats, np.tanh, 29, "tanh x"),
+    _unary("ERF", types.floats, on_arrays.erf, 43, "2/√π ∫₀ˣ exp(−t²) dt"),
+    _unary("SIGMOID", types.floats, on_arrays.sigmoid, 20, "1 / (1 + e⁻ˣ)"),
     _unary("RELU", types.numbers, on_arrays.relu, CHEAP, "0 where x ≤ 0, else x; NaN stays"),
     _unary("FLOOR", types.floats, np.floor, CHEAP, "the greatest whole number ≤ x"),
     _unary("CEIL", types.floats, np.ceil, CHEAP, "the least whole number ≥ x"),
@@ -202,12 +207,12 @@ _BINARIES = (
     _binary("ADD", types.numbers, np.add, CHEAP, "x + y"),
     _binary("SUB", types.numbers, np.subtract, CHEAP, "x − y"),
     _binary("MUL", types.numbers, np.multiply, CHEAP, "x · y"),
-    _binary("FDIV", types.floats, np.divide, ROOT, "x / y"),
-    _binary("IDIV", types.integers, on_arrays.integer_division, ROOT, "⌊x / y⌋; 0 where y = 0"),
-    _binary("MOD", types.integers, on_arrays.integer_remainder, ROOT, "x − y·⌊x / y⌋; 0 where y = 0"),
-    _binary("MAX", types.numbers, np.maximum, CHEAP, "the greater; NaN if either is"),
-    _binary("MIN", types.numbers, np.minimum, CHEAP, "the lesser; NaN if either is"),
-    _binary("POW", types.floats, on_arrays.power, SERIES, "xʸ as C's pow"),
+    _binary("FDIV", types.floats, np.divide, 3, "x / y"),
+    _binary("IDIV", types.integers, on_arrays.integer_division, 34, "⌊x / y⌋; 0 where y = 0"),
+    _binary("MOD", types.integers, on_arrays.integer_remainder, 38, "x − y·⌊x / y⌋; 0 where y = 0"),
+    _binary("MAX", types.numbers, np.maximum, 2, "the greater; NaN if either is"),
+    _binary("MIN", types.numbers, np.minimum, 2, "the lesser; NaN if either is"),
+    _binary("POW", types.floats, on_arrays.power, 418, "xʸ as C's pow"),
     _compare("CMPLT", np.less, "x < y"),
     _compare("CMPLE", np.less_equal, "x ≤ y"),
     _compare("CMPGT", np.greater, "x > y"),

@@ -12,22 +12,27 @@ from rules import (
     broadcast,
     casts,
     contraction,
+    distribution,
     elementary,
     epilogues,
     fusion,
     indices,
     logic,
+    merging,
     movement,
+    products,
     reductions,
     rows,
+    scaling,
+    streams,
 )
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     module.FAMILY: module.RULES
     for module in (
         *(movement, casts, broadcast, algebra, elementary, logic, indices),
-        *(contraction, reductions),
-        *(fusion, epilogues, rows),
+        *(contraction, reductions, products, distribution, scaling, merging),
+        *(fusion, epilogues, rows, streams),
     )
 }
 """Every family by name."""
@@ -37,12 +42,13 @@ RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in
 PHASES: tuple[tuple[str, ...], ...] = (
     ("movement", "casts", "broadcast"),
     ("algebra", "elementary", "logic", "indices"),
-    ("contraction", "reductions"),
-    ("fusion", "epilogues", "rows"),
+    ("contraction", "reductions", "products", "distribution", "scaling"),
+    ("merging",),
+    ("fusion", "epilogues", "rows", "streams"),
 )
 """The families that join at each phase; those of the phases before stay, but for `PASSING`; others join the last."""
 
-PASSING = frozenset({"algebra", "elementary", "logic", "indices", "reductions"})
+PASSING = frozenset({"algebra", "elementary", "logic", "indices", "reductions", "products", "distribution"})
 """Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
 
 

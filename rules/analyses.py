@@ -24,6 +24,7 @@ from ir.term import (
     Input,
     Load,
     PBin,
+    PMax,
     PTern,
     PUn,
     Pure,
@@ -32,7 +33,9 @@ from ir.term import (
     Scan,
     Sort,
     Store,
+    Stream,
 )
+from rules.concatenation import is_whole, placed_together
 from rules.primitives import element_of, non_expanding
 
 BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements", steers=False)
@@ -45,21 +48,31 @@ CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: some form o
 Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
 Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that no view of another gives (given)")
 Inlined = Analysis("Inlined", Sort.BUF, False, "it may be computed again where it is read through a map (given)")
+Constant = Analysis("Constant", Sort.BUF, False, "it is known when the program is built (given for inputs)")
 Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
 Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of that")
 OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "the same for values at the output index")
 Statistic = Analysis("Statistic", Sort.EPI, False, "it is computed from finished reductions, at their own index")
+Reduced = Analysis("Reduced", Sort.PRO, False, "some form of it reads an accumulator as it was stored")
+Parted = Analysis("Parted", Sort.BUF, False, "it may become a part of something larger: a product, or made of a part")
+Merged = Analysis("Merged", Sort.BUF, False, "it is the product of a whole group of inputs, or made of that")
+Place = Analysis("Place", Sort.BUF, True, "its place among the inputs that multiply one operand alike (given)")
 Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
-    *(Output, Computed, Inlined, Wanted, Own, OwnEpi, Statistic, Held),
+    *(Output, Computed, Inlined, Constant, Wanted, Own, OwnEpi, Statistic, Held),
+    *(Reduced, Parted, Merged, Place),
 )
+GIVEN = (Output, Computed, Inlined, Constant)
+"""Decided on the whole program before any rule runs."""
+STORED, PASSING = (Computed,), (Parted,)
+"""They hold for the buffers that rules introduce: for those to stay, and for those on the way to others."""
 PARTS = (Own, OwnEpi)
 """They hold for the ops below a value that is loaded, or built by a rule that moves no view."""
 
-b, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
-    "b:B p:P q:P r:P a:A e:E f:E g:E m:S n:S o:S t:S d:S k:S axis:I"
+b, c, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
+    "b:B c:B p:P q:P r:P a:A e:E f:E g:E m:S n:S o:S t:S d:S k:S axis:I"
 )
 
 
@@ -80,9 +93,11 @@ CLAUSES = (
     Clause(ProDtype(PBin(o, d, p, q)), value=d),
     Clause(ProDtype(PTern(o, d, p, q, r)), value=d),
     Clause(ProDtype(PView(p, m)), value=ProDtype(p)),
+    Clause(ProDtype(PMax(n, k, p)), value=ProDtype(p)),
     Clause(ProDtype(At(e, t, m)), value=EpiDtype(e)),
     Clause(AccDtype(Reduce(o, d, k, p)), value=d),
     Clause(AccDtype(Contract(d, k, p, q)), value=d),
+    Clause(AccDtype(Stream(o, d, k, p, q)), value=d),
     Clause(AccDtype(Scan(o, d, axis, p)), value=d),
     Clause(EpiDtype(Pure(p)), value=ProDtype(p)),
     Clause(EpiDtype(Fin(a)), value=AccDtype(a)),
@@ -116,6 +131,18 @@ CLAUSES = (
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(p)),
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(q)),
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(r)),
+    _holds(Parted, Store(Fin(a), t), Computed(Store(Fin(a), t))),
+    _holds(Parted, Store(Pure(PBin("add", d, Load(b, m), Load(c, n))), t), Merged(b), Constant(c), Computed(c)),
+    _holds(Merged, Store(Fin(Contract(d, k, p, Load(c, n))), t), is_whole(Place(c))),
+    _holds(Merged, Store(Fin(Contract(d, k, Load(c, n), p)), t), is_whole(Place(c))),
+    _holds(Merged, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Merged(b), Constant(c)),
+    Clause(Place(Store(Pure(PBin("add", d, Load(b, m), Load(c, n))), t)), value=placed_together(Place(b), Place(c))),
+    _holds(Reduced, Load(Store(Fin(a), t), n)),
+    _holds(Constant, Store(Pure(Load(b, m)), t), Constant(b)),
+    _holds(Constant, Store(Pure(PUn(o, d, Load(b, m))), t), Constant(b)),
+    _holds(Constant, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Constant(b), Constant(c)),
+    _holds(Constant, Store(Pure(PBin(o, d, Load(b, m), Imm(d, n, k))), t), Constant(b)),
+    _holds(Constant, Store(Fin(Contract(d, k, Load(b, m), Load(c, n))), t), Constant(b), Constant(c)),
     Clause(Wanted(e), (Computed(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), (Output(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), pattern=Gather(Store(e, t), m, axis, p)),
@@ -137,6 +164,7 @@ CLAUSES = (
     Clause(Held(p), (Wanted(Fin(Reduce(o, d, k, p))),), pattern=Fin(Reduce(o, d, k, p))),
     Clause(Held(p), (Wanted(Fin(Contract(d, k, p, q))),), pattern=Fin(Contract(d, k, p, q))),
     Clause(Held(q), (Wanted(Fin(Contract(d, k, p, q))),), pattern=Fin(Contract(d, k, p, q))),
+    Clause(Held(q), (Wanted(Fin(Stream(o, d, k, p, q))),), pattern=Fin(Stream(o, d, k, p, q))),
     Clause(Held(p), (Wanted(Fin(Scan(o, d, axis, p))),), pattern=Fin(Scan(o, d, axis, p))),
     Clause(Held(p), (Held(Gather(b, m, axis, p)),), pattern=Gather(b, m, axis, p)),
     Clause(Held(p), (Held(PUn(o, d, p)),), pattern=PUn(o, d, p)),

@@ -1,7 +1,8 @@
 """Contraction: a sum of products becomes one operation, that computes the product without rounding it.
 
 A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped; for narrower floats, and
-through a CAST of the product, a rounding disappears. Integer products wrap, so no CAST of theirs may be dropped.
+through a CAST of the product or of an operand, a rounding disappears. Integer products wrap, so no CAST of theirs may
+be dropped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from ir.rule import Exactness, Rule, pattern_variables
 from ir.term import Contract, PBin, PUn, Reduce
 from rules.analyses import ProDtype
-from rules.primitives import accumulates, accumulates_exactly, widening_cast
+from rules.primitives import accumulates, accumulates_exactly, one_of, widening_cast
 
 FAMILY = "contraction"
 
@@ -58,5 +59,23 @@ RULES = (
         Contract(d, k, p, PUn("cast", c, q)),
         Contract(d, k, p, q),
         (widening_cast(ProDtype(q), c), accumulates(c, d)),
+    ),
+    Rule(
+        "drop_narrowing_cast_left",
+        FAMILY,
+        "contract(round(p), q) ≈ contract(p, q)",
+        Contract(d, k, PUn("cast", c, p), q),
+        Contract(d, k, p, q),
+        (one_of(c, "fp16 bf16"), accumulates(ProDtype(p), d)),
+        Exactness.ROUNDING,
+    ),
+    Rule(
+        "drop_narrowing_cast_right",
+        FAMILY,
+        "contract(p, round(q)) ≈ contract(p, q)",
+        Contract(d, k, p, PUn("cast", c, q)),
+        Contract(d, k, p, q),
+        (one_of(c, "fp16 bf16"), accumulates(ProDtype(q), d)),
+        Exactness.ROUNDING,
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ir.rule import Condition, Equal, Rule
+from ir.rule import Condition, Equal, Exists, Rule
 from ir.term import App, EBin, ETern, EUn, Fact, Imm, PBin, Prim, PTern, PUn, Pure, Sort, Term, Var
 from rules import algebra
 from rules.analyses import EpiDtype, ProDtype
@@ -34,6 +34,7 @@ def in_epilogue(rule: Rule) -> Rule:
 def _condition(condition: Condition) -> Condition:
     if isinstance(condition, Equal):
         return Equal(_epilogue(condition.left), _epilogue(condition.right))
+    assert not isinstance(condition, Exists), f"{condition} holds no values of the rule"
     moved = _epilogue(condition)
     assert isinstance(moved, Prim | Fact)
     return moved

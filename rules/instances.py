@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from itertools import product
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -16,8 +14,8 @@ from numpy.typing import NDArray
 from ir import axis_moves as moves
 from ir.axis_expr import interval
 from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
-from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DTYPES, DType, TensorType, dtype
+from ir.diagnostics import Kind, fail
+from ir.dtype import DType, TensorType
 from ir.rule import Exactness
 from ir.term import (
     App,
@@ -31,6 +29,7 @@ from ir.term import (
     Input,
     Load,
     PBin,
+    PMax,
     PUn,
     Pure,
     PView,
@@ -38,11 +37,13 @@ from ir.term import (
     Scan,
     Sort,
     Store,
+    Stream,
     Term,
     Var,
 )
 from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
-from ir.uop import UOPS, UOpKind
+from ir.uop import UOPS
+from rules.operand_dtypes import operands_of, summands_of
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -78,24 +79,48 @@ class Unfit(Exception):  # noqa: N818 - a signal, not an error
 
 
 class Instance:
-    """The left side of a rule, made ground: `term`, with `binding` of the pattern's variables and `inputs`."""
+    """The left side of a rule, made ground: `term`, with `binding` of the pattern's variables and `inputs`; `others`
+    are the terms that must be there as well."""
 
     def __init__(
-        self, pattern: App, rng: np.random.Generator, specials: Sequence[float] = (), fine: bool = False
+        self,
+        pattern: App,
+        rng: np.random.Generator,
+        specials: Sequence[float] = (),
+        fine: bool = False,
+        elements: Sequence[str] = ELEMENTS,
+        others: Sequence[App] = (),
     ) -> None:
         """specials: what stands among the inputs' ordinary numbers; with any, integers reach the ends of their
         dtypes, too, where the pattern's value is one. fine: floats have all their digits, so that every rounding
-        shows. Raises Unfit where this attempt fails."""
+        shows. elements: the dtypes that the value may have. others: patterns of further terms, that share variables
+        with the first. Raises Unfit where this attempt fails."""
         self.binding: dict[str, Term] = {}
         self.inputs: dict[str, Array] = {}
         self._types: dict[str, TensorType] = {}
         self._sources: dict[str, Shape] = {}
         self._rng = rng
         self._specials, self._fine = specials, fine
-        type_ = TensorType.of(_dtype_named(pattern) or self._pick(ELEMENTS), self._shape())
+        self._cut: tuple[int, int, int] | None = None
+        self._paired = bool(others)
+        type_ = TensorType.of(_dtype_named(pattern) or self._pick(elements), self._shape())
         self._wraps = bool(specials) and not type_.dtype.is_float
+        self.term = self._made(pattern, type_)
+        self.others = tuple(self._made(each, self._alike(type_)) for each in others)
+
+    def _made(self, pattern: App, type_: TensorType) -> App:
         make = self._buffer if pattern.ctor.result is Sort.BUF else self._value
-        self.term: App = make(pattern, type_)  # type: ignore[assignment]
+        made = make(pattern, type_)
+        assert isinstance(made, App)
+        return made
+
+    def _alike(self, type_: TensorType) -> TensorType:
+        """A type of the same dtype, one axis of another size now and then: of that of what stands beside a part, if
+        there is one."""
+        if not type_.rank or self._rng.integers(2):
+            return type_
+        at, _, size = self._cut or (int(self._rng.integers(type_.rank)), 0, self._pick(SIZES))
+        return TensorType.of(type_.dtype, (*type_.shape[:at], size, *type_.shape[at + 1 :]))
 
     @property
     def is_plain(self) -> bool:
@@ -188,7 +213,9 @@ class Instance:
             return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
         view, shape = self.view(type_.shape)
         read = Load(self._produced(TensorType.of(type_.dtype, shape)), str(view))
-        tame = [op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in _operands(op, type_.dtype.name)]
+        tame = [
+            op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in operands_of(op, type_.dtype.name)
+        ]
         if kind == 1 and tame:
             op = self._pick(tame)
             if op == "neg":
@@ -223,6 +250,7 @@ class Instance:
         return self._pick((0, 1, 2, 3, -1, element.lowest, element.highest))
 
     def _load(self, pattern: App, type_: TensorType) -> App:
+        self._repeat_map(pattern.args[0], pattern.args[1], type_)
         read, shape = self._map(pattern.args[1], type_, (0.0, 1.0))
         return Load(self._buffer(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
 
@@ -250,6 +278,29 @@ class Instance:
         if isinstance(field, Var):
             return text, self._sources[field.name]
         return text, tuple(max(0, interval(expr, fixed.interior)[1]) + 1 for expr in fixed.exprs)
+
+    def _repeat_map(self, buffer: Term, field: Term, type_: TensorType) -> None:
+        """A buffer that occurs again is read where it was, as far as the domains are alike, or beside that."""
+        held = buffer.args[0] if isinstance(buffer, App) else buffer
+        if not (isinstance(held, Var) and held.name in self._types and isinstance(field, Var)):
+            return
+        shape = self._types[held.name].shape
+        reads = [parse_map(str(self.binding[each])) for each, source in self._sources.items() if source == shape]
+        alike = [each for each in reads if len(each.sizes) == type_.rank and not each.is_empty]
+        if alike and field.name not in self.binding:
+            found = self._pick(alike)
+            same = axis_map(type_.shape, found.exprs, found.guards)
+            self._field(field, [str(same if self._rng.integers(2) else self._beside(same, shape))])
+            self._sources[field.name] = shape
+
+    def _beside(self, view: AxisMap, shape: Shape) -> AxisMap:
+        """What stands beside the part of a buffer that is read elsewhere, if this is as much."""
+        at, start, size = self._cut or (0, 0, 0)
+        if not at < len(shape) == len(view.sizes) or not 0 < size == view.sizes[at] <= shape[at] - start:
+            return view
+        low = [start if axis == at else 0 for axis in range(len(shape))]
+        high = [first + size for first, size in zip(low, view.sizes, strict=True)]
+        return moves.shrink(shape, low, high) if all(a <= b for a, b in zip(high, shape, strict=True)) else view
 
     def _fills(self, type_: TensorType) -> Sequence[float]:
         return FILLS if type_.dtype.is_float else (0, 0, 1)
@@ -289,10 +340,10 @@ class Instance:
     def _operation(self, pattern: App, type_: TensorType) -> App:
         """An elementwise op, of its own dtype or of one that the op takes to it."""
         count = len(pattern.args) - 2
-        ops = [op for op in _OPS if UOPS[op.upper()].arity == count and _operands(op, type_.dtype.name)]
+        ops = [op for op in _OPS if UOPS[op.upper()].arity == count and operands_of(op, type_.dtype.name)]
         op = self._field(pattern.args[0], ops)
         element = self._field(pattern.args[1], [type_.dtype.name])
-        elements = self._pick(_operands(op, element))
+        elements = self._pick(operands_of(op, element))
         operands = [
             self._value(each, TensorType.of(name, type_.shape))
             for each, name in zip(pattern.args[2:], elements, strict=True)
@@ -303,7 +354,7 @@ class Instance:
         op = self._field(pattern.args[0], ("max", "min") if type_.dtype.is_bool else ("sum", "max", "min", "prod"))
         element = self._field(pattern.args[1], [type_.dtype.name])
         sizes = self._sizes(pattern.args[2])
-        inner = TensorType.of(self._pick(_summands(type_.dtype.name)), type_.shape + parse_sizes(sizes))
+        inner = TensorType.of(self._pick(summands_of(type_.dtype.name)), type_.shape + parse_sizes(sizes))
         return Reduce(op, element, sizes, self._value(pattern.args[3], inner))
 
     def _contraction(self, pattern: App, type_: TensorType) -> App:
@@ -312,10 +363,24 @@ class Instance:
         element = self._field(pattern.args[0], [type_.dtype.name])
         sizes = self._sizes(pattern.args[1])
         shape = type_.shape + parse_sizes(sizes)
-        operands = [
-            self._value(each, TensorType.of(self._pick(_summands(element)), shape)) for each in pattern.args[2:]
-        ]
+        summands = (element,) if self._paired else summands_of(element)
+        operands = [self._value(each, TensorType.of(self._pick(summands), shape)) for each in pattern.args[2:]]
         return Contract(element, sizes, *operands)
+
+    def _streamed(self, pattern: App, type_: TensorType) -> App:
+        """Scores and values are floats, as their sum is."""
+        if not type_.dtype.is_float:
+            raise Unfit
+        op = self._field(pattern.args[0], ("exp", "exp2"))
+        contraction = self._contraction(App(Contract, pattern.args[1:]), type_)
+        return Stream(op, *contraction.args)
+
+    def _greatest(self, pattern: App, type_: TensorType) -> App:
+        if type_.dtype.is_bool:
+            raise Unfit
+        suffixes = [sizes_text(type_.shape[at:]) for at in range(len(type_.shape)) if 0 not in type_.shape[at:]]
+        domain = self._field(pattern.args[0], [sizes_text(type_.shape)])
+        return PMax(domain, self._field(pattern.args[1], suffixes), self._value(pattern.args[2], type_))
 
     def _scanned(self, pattern: App, type_: TensorType) -> App:
         if not type_.shape or type_.dtype.is_bool:
@@ -342,11 +407,21 @@ class Instance:
     def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
         """A random map from `domain`, and the shape of what it reads: identities, and one or two movements."""
         view, shape = identity(domain), domain
+        if self._paired and domain and self._cut is None and self._rng.integers(2):
+            return self._part(domain)
         for _ in range(self._pick((0, 1, 1, 2))):
             step, source = self._movement(shape, fills)
             if math.prod(source) <= _MAX_ELEMENTS:
                 view, shape = compose(step, view), source
         return view, shape
+
+    def _part(self, shape: Shape) -> tuple[AxisMap, Shape]:
+        """A map to a source that is longer along one axis: to its first part, or to its second."""
+        at, other, rest = int(self._rng.integers(len(shape))), self._pick((1, 2, 3)), self._pick((0, 0, 2))
+        source = (*shape[:at], shape[at] + other + rest, *shape[at + 1 :])
+        low = [other if axis == at and self._rng.integers(2) else 0 for axis in range(len(shape))]
+        self._cut = at, 0 if low[at] else shape[at], other
+        return moves.shrink(source, low, [a + b for a, b in zip(low, shape, strict=True)]), source
 
     def _movement(self, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
         """A map from `shape` to a source of one movement."""
@@ -405,31 +480,6 @@ def _held(value: float, element: DType) -> Any:
     return element.numpy.type(value)
 
 
-@cache
-def _operands(op: str, result: str) -> tuple[tuple[str, ...], ...]:
-    """The dtypes that operands of an op may have for its result to have the dtype `result`."""
-    row = UOPS[op.upper()]
-    if row.kind is UOpKind.CAST:
-        return tuple((each,) for each in DTYPES)
-    found = []
-    for elements in product(DTYPES, repeat=row.arity):
-        try:
-            type_ = row.type_of([TensorType.of(each, ()) for each in elements], {})
-        except EqsatError:
-            continue
-        if type_.dtype.name == result:
-            found.append(elements)
-    return tuple(found)
-
-
-def _summands(result: str) -> tuple[str, ...]:
-    """The dtypes that may be summed in `result`."""
-    element = dtype(result)
-    if element.is_float:
-        return (result, result, "fp32", "fp16", "bf16", "fp64")
-    return (result, result, "i8", "i32") if element.is_int else (result,)
-
-
 _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "Load": Instance._load,
     "Imm": Instance._imm,
@@ -440,6 +490,8 @@ _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "At": Instance._finished,
     "Reduce": Instance._reduction,
     "Contract": Instance._contraction,
+    "Stream": Instance._streamed,
+    "PMax": Instance._greatest,
     "Scan": Instance._scanned,
     **dict.fromkeys(("Pure", "Fin"), Instance._wrapped),
 }

@@ -81,6 +81,16 @@ def broadcasts(view: str, type_: str) -> str:
 
 
 @Primitive
+def picks(view: str, type_: str, sizes: str) -> str:
+    """`view` reads whole axes of a value of this type, each along one of its own, the last ones of these sizes among
+    them."""
+    map_ = parse_map(view)
+    picked = picked_axes(map_, parse_type(type_).shape)
+    reduced = range(len(map_.sizes) - len(parse_sizes(sizes)), len(map_.sizes))
+    return _yes(picked is not None and all(axis in picked for axis in reduced if map_.sizes[axis] > 1))
+
+
+@Primitive
 def element_of(type_: str) -> str:
     """The dtype in a type's text."""
     return type_.partition("[")[0]
@@ -271,6 +281,12 @@ def without_last(sizes: str, reduced: str) -> str:
 def joined(outer: str, inner: str) -> str:
     """The sizes of two nested reductions as one."""
     return sizes_text(parse_sizes(outer) + parse_sizes(inner))
+
+
+@Primitive
+def several(sizes: str) -> str:
+    """A box of these sizes has more points than one."""
+    return _yes(math.prod(parse_sizes(sizes)) > 1)
 
 
 @Primitive

@@ -129,6 +129,8 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
             return _accumulated((op, element, sizes), [operand], point, facts)
         case "Contract", (element, sizes, *operands):
             return _accumulated(("contract", element, sizes), operands, point, facts)
+        case "Stream", (op, element, sizes, *operands):
+            return _accumulated(("stream", op, element, sizes), operands, point, facts)
     raise Unproved
 
 

@@ -20,7 +20,7 @@ from ir.axis_map import apply, parse_map
 from ir.dtype import DType, TensorType, dtype
 from ir.term import App, Term
 from ir.term_playback import node_value
-from ir.term_text import parse_number, parse_sizes
+from ir.term_text import parse_number, parse_sizes, sizes_text
 from ir.term_types import term_type
 from ir.uop import UOPS
 
@@ -108,6 +108,10 @@ def _value(ctor: str, args: Sequence[Any], type_: TensorType, inputs: Mapping[st
             return _fractions(np.full(parse_sizes(sizes), parse_number(number), object), type_)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), (op, element, *operands)):
             return _operation(op, dtype(element), operands)
+        case "Stream", _:
+            raise NotRational
+        case "PMax", (_, sizes, value) if type_.dtype.is_float:
+            return _greatest(parse_sizes(sizes), value, type_)
         case (("Reduce" | "Contract" | "Scan"), _) if type_.dtype.is_float:
             return _accumulation(ctor, args, type_)
     return _fractions(node_value(ctor, args, inputs), type_)
@@ -169,6 +173,13 @@ def _accumulation(ctor: str, args: Sequence[Any], type_: TensorType) -> Array:
         total[at] = _reduced(op, list(terms[at]))
     assert value.ndim == len(type_.shape) + count
     return total
+
+
+def _greatest(counts: Sequence[int], value: Array, type_: TensorType) -> Array:
+    kept = value.ndim - len(counts)
+    outer = TensorType.of(type_.dtype, value.shape[:kept])
+    greatest = _accumulation("Reduce", ("max", type_.dtype.name, sizes_text(counts), value), outer)
+    return np.broadcast_to(greatest.reshape(outer.shape + (1,) * len(counts)), value.shape)
 
 
 def _reduced(op: str, terms: list[Fraction]) -> Fraction:

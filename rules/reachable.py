@@ -31,7 +31,7 @@ def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
 
 
 def _can_match(rule: Rule, known: set[str]) -> bool:
-    needed = set(_features(rule.lhs))
+    needed = {feature for pattern in rule.patterns for feature in _features(pattern)}
     if ANY in known:
         return needed & CTORS.keys() <= known
     return needed <= known and all(words & known for words in _choices(rule))

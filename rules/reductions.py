@@ -6,6 +6,8 @@ in the accumulator. An addend moves out only where the source could cancel as we
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ir.rule import Condition, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Store, Term
 from rules.analyses import Inlined, ProDtype
@@ -83,24 +85,37 @@ _FACTORS = (
 )  # fmt: skip
 
 
-def _contraction(name: str, equation: str, op: str, factor: Term, outside: Term, left: bool) -> Rule:
-    """A factor or divisor of one operand of a contraction moves out."""
-    scaled = PBin(op, d, p, factor)
-    operands = (scaled, q) if left else (q, scaled)
+def _contraction(
+    op: str, factor: App, outside: App, left: bool, narrow: bool
+) -> tuple[App, App, tuple[Condition, ...]]:
+    """A factor or divisor of one operand of a contraction moves out. Out of a narrow operand it moves in fp32, as the
+    contraction is accumulated: there the sum overflows no earlier than the rounded products did."""
+    scaled = PBin(op, c if narrow else d, p, factor)
+    lhs = Fin(Contract(d, k, *((scaled, q) if left else (q, scaled))))
     plain = (p, q) if left else (q, p)
-    lhs, rhs = Fin(Contract(d, k, *operands)), EBin(op, d, Fin(Contract(d, k, *plain)), outside)
-    return _rule(name, equation, lhs, rhs, (*_exact_sum, *((finite(v),) if factor is _v else ())), REASSOCIATE)
+    if not narrow:
+        return lhs, EBin(op, d, Fin(Contract(d, k, *plain)), outside), _exact_sum
+    wide = EBin(op, "fp32", Fin(Contract("fp32", k, *plain)), EUn("cast", "fp32", outside))
+    return lhs, EUn("cast", d, wide), (one_of(c, "fp16 bf16"), one_of(d, "fp16 bf16 fp32"))
 
 
-_OF_CONTRACTIONS = tuple(
-    _contraction(f"{name}_of_{side}_operand", equation, op, factor, outside, side == "left")
-    for name, equation, op, factor, outside in (
-        ("factor", "Σₖ (p·v)·q ≈ (Σₖ p·q)·v", "mul", _v, _outer_v),
-        ("invariant", "Σₖ (p·T[m(i)])·q ≈ (Σₖ p·q)·T[m(i)]", "mul", _read, _outer_read),
-        ("divisor", "Σₖ (p / T[m(i)])·q ≈ (Σₖ p·q) / T[m(i)]", "fdiv", _read, _outer_read),
-    )
-    for side in ("left", "right")
-)
+def _of_contractions(narrow: bool) -> Iterator[Rule]:
+    element = c if narrow else d
+    number = Imm(element, v, s), Pure(Imm(element, v, without_last(s, k)))
+    for name, left, right, op, factor, outside in (
+        ("factor", "(p·v)", "(Σₖ p·q)·v", "mul", *number),
+        ("invariant", "(p·T[m(i)])", "(Σₖ p·q)·T[m(i)]", "mul", _read, _outer_read),
+        ("divisor", "(p / T[m(i)])", "(Σₖ p·q) / T[m(i)]", "fdiv", _read, _outer_read),
+    ):
+        equation = f"Σₖ round{left}·q ≈ cast({right})" if narrow else f"Σₖ {left}·q ≈ {right}"
+        for side in ("left", "right"):
+            lhs, rhs, when = _contraction(op, factor, outside, side == "left", narrow)
+            when = (*when, finite(v)) if name == "factor" else when
+            level = ROUNDING if narrow else REASSOCIATE
+            yield _rule(f"{name}_of_{'narrow_' * narrow}{side}_operand", equation, lhs, rhs, when, level)
+
+
+_OF_CONTRACTIONS = (*_of_contractions(narrow=False), *_of_contractions(narrow=True))
 
 _ADDENDS = (
     _rule("integer_addend_of_sum", "Σ_{k<n} (p + v) = Σ p + n·v in integers",
@@ -119,16 +134,16 @@ _EXTREMA = (
     _rule("extremum_of_number", "max v = v", _reduced(o, _v), _outer_v, (_is_extremum, nonempty(k))),
     _rule("positive_factor_of_extremum", "max p·v = (max p)·v, v > 0",
           _reduced(o, PBin("mul", d, p, _v)), EBin("mul", d, _extremum, _outer_v),
-          (_is_extremum, positive(v), is_float(d), nonempty(k))),
+          (_is_extremum, positive(v), is_float(d))),
     *(_rule(f"negative_factor_of_{op}", f"{op} p·v = ({other} p)·v, v < 0",
             _reduced(op, PBin("mul", d, p, _v)), EBin("mul", d, _reduced(other, p), _outer_v),
-            (below_zero(v), is_float(d), nonempty(k))) for op, other in _OPPOSITES),
+            (below_zero(v), is_float(d))) for op, other in _OPPOSITES),
     *(_rule(f"negative_of_{op}", f"{op} −p = −{other} p",
             _reduced(op, PUn("neg", d, p)), EUn("neg", d, _reduced(other, p)),
-            (is_float(d), nonempty(k))) for op, other in _OPPOSITES),
+            (is_float(d),)) for op, other in _OPPOSITES),
     _rule("addend_of_extremum", "max (p + v) = (max p) + v",
           _reduced(o, PBin("add", d, p, _v)), EBin("add", d, _extremum, _outer_v),
-          (_is_extremum, finite(v), is_float(d), nonempty(k))),
+          (_is_extremum, finite(v), is_float(d))),
     _rule("invariant_addend_of_extremum", "maxₖ (p ± T[m(i)]) ≈ (maxₖ p) ± T[m(i)]",
           _reduced(o, PBin(f, d, p, _read)), EBin(f, d, _extremum, _outer_read),
           (_is_extremum, one_of(f, "add sub"), is_float(d), nonempty(k)), REASSOCIATE),
@@ -143,7 +158,7 @@ _EXTREMA = (
           (_is_extremum, is_float(d), is_float(ProDtype(p)))),
 )  # fmt: skip
 """Rounding keeps order, so the greatest of rounded values is the rounded greatest. Of no element the result is the
-lowest value itself, which an op would change."""
+lowest value itself: −∞, which only some ops keep."""
 
 _CASTS = (
     _rule("reduce_widening_cast", "⊕ cast(p) = ⊕ p, accumulated as wide",

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from ir.axis_map import parse_map
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import TensorType, dtype
-from ir.rule import Condition, Equal, Exactness, Rule
+from ir.rule import Condition, Equal, Exactness, Exists, Rule, steers
 from ir.term import App, Fact, Imm, Input, Prim, Term, substitute, subterms
 from ir.term_playback import evaluate
 from ir.term_text import parse_number
 from ir.term_types import IllTyped, term_type
-from ir.uop import SERIES, UOPS
+from ir.uop import ELEMENTARY
 from rules.counterexample import Difference, refuse, smallest
-from rules.instances import LARGE, SPECIALS, Instance, Unfit
+from rules.instances import ELEMENTS, LARGE, SPECIALS, Instance, Unfit
+from rules.primitives import one_of
 from rules.rational import NotRational, exact_value, random_fractions
 
 Array = NDArray[Any]
@@ -65,20 +66,35 @@ def applications(
     rule: Rule, rng: np.random.Generator, attempts: int, deadline: float | None = None
 ) -> Iterator[tuple[Instance, Term]]:
     """Instances of the left side to which the rule applies, each with its right side; until `deadline`, a time of
-    `time.monotonic`. Every second attempt has special values among its inputs; exact rules meet floats of all digits.
+    `time.monotonic`. Every second attempt has special values among its inputs; every second one, and all of exact
+    rules, has floats of all digits.
     """
+    elements = _elements(rule)
     for attempt in range(attempts):
         if deadline is not None and time.monotonic() > deadline:
             return
         try:
             specials = () if attempt % 2 else _specials(rule, attempt)
-            instance = Instance(rule.lhs, rng, specials, fine=rule.exactness is Exactness.EXACT)
-            term_type(instance.term)
+            fine = rule.exactness is Exactness.EXACT or attempt % 4 in (1, 2)
+            instance = Instance(rule.lhs, rng, specials, fine, elements, rule.patterns[1:])
+            for each in (instance.term, *instance.others):
+                term_type(each)
         except (Unfit, IllTyped):
             continue
         rhs = rewritten(rule, instance)
         if rhs is not None:
             yield instance, rhs
+
+
+def _elements(rule: Rule) -> tuple[str, ...]:
+    """The dtypes that the left side's value may have, as far as a condition lists them."""
+    named = dict(zip((field for field, _ in rule.lhs.ctor.fields), rule.lhs.args, strict=True)).get("dtype")
+    lists = [
+        each.args[1].split()
+        for each in rule.when
+        if isinstance(each, Prim) and each.fn is one_of and each.args[0] == named and isinstance(each.args[1], str)
+    ]
+    return tuple(each for each in ELEMENTS if all(each in listed for listed in lists))
 
 
 def _specials(rule: Rule, attempt: int) -> tuple[float, ...]:
@@ -94,7 +110,7 @@ def rewritten(rule: Rule, instance: Instance) -> Term | None:
     """
     try:
         for condition in rule.when:
-            if not _holds(condition, instance):
+            if not (steers(condition) or _holds(condition, instance)):
                 return None
         return _computed(substitute(rule.rhs, instance.binding), instance)
     except EqsatError:
@@ -115,7 +131,7 @@ def _holds(condition: Condition, instance: Instance) -> bool:
             left, right = (_computed(substitute(each, instance.binding), instance) for each in
                            (condition.left, condition.right))  # fmt: skip
             return left is not None and left == right
-        case Fact() if condition.analysis.steers:
+        case Exists():
             return True
         case _:
             return _computed(substitute(condition, instance.binding), instance) is not None
@@ -155,8 +171,9 @@ def difference(rule: Rule, instance: Instance, rhs: Term) -> Difference | None:
 
 
 def _type_of(rhs: Term, instance: Instance) -> TensorType:
-    """The type of a right side, which may read what the left side reads only."""
-    given = {each for each in subterms(instance.term) if isinstance(each, App) and each.ctor is Input}
+    """The type of a right side, which may read what the left side and the terms beside it read only."""
+    terms = (each for term in (instance.term, *instance.others) for each in subterms(term))
+    given = {each for each in terms if isinstance(each, App) and each.ctor is Input}
     for each in subterms(rhs):
         if isinstance(each, App) and each.ctor is Input and each not in given:
             raise IllTyped(f"there is no {each}")
@@ -239,8 +256,7 @@ def _tolerance(rule: Rule, term: Term, wide: bool) -> float:
 
 
 def _is_elementary(term: Term) -> bool:
-    op = UOPS.get(str(term).upper()) if isinstance(term, str) else None
-    return op is not None and op.flops >= SERIES
+    return isinstance(term, str) and term.upper() in ELEMENTARY
 
 
 _EPSILON = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23, "fp64": 2.0**-52}

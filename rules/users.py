@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ir.diagnostics import Kind, fail
-from ir.rule import Condition, Equal, Rule
+from ir.rule import Condition, Equal, Exists, Rule
 from ir.term import App, Fact, Prim, Primitive, Term, Var
 from rules.soundness import check
 
@@ -65,6 +65,8 @@ def digest(rule: Rule) -> str:
 
 
 def _condition(condition: Condition) -> str:
+    if isinstance(condition, Exists):
+        return f"there is {_spelled(condition.pattern)}"
     if isinstance(condition, Equal):
         return f"{_spelled(condition.left)} = {_spelled(condition.right)}"
     return _spelled(condition)

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "eqsat": {"eqsat", "rules", "ir"},
 }
 SEES_CODEGEN = {"eqsat/pipeline.py", "eqsat/api.py"}
-HEAVY = {"islpy", "egglog", "networkx", "onnx", "onnxruntime", "torch", "scipy", "cupy", "rich", "typer"}
+HEAVY = {"islpy", "egglog", "networkx", "onnx", "onnxruntime", "torch", "scipy", "cupy", "rich", "typer", "jinja2"}
 FILES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from codegen.compile.cache import writable_cache
+from codegen.compile.calibration import Calibration, calibrated
 from codegen.compile.machine import machine
-from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import find_compiler
 from ir.diagnostics import EqsatError
 
+_SHOWN = ("fdiv", "sqrt", "exp", "log", "tanh", "erf", "sin", "pow")
+
 
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
-    """Facts and measured peaks by name (about a second), and what stands in the way of compiling."""
+    """Facts and measured figures by name, and what stands in the way of compiling. Measures anew, in a few seconds, and
+    keeps the figures for `target="calibrated"`."""
     here = machine()
     cache, warnings = writable_cache()
     facts = {
@@ -24,7 +27,18 @@ def examine() -> tuple[dict[str, str], tuple[str, ...]]:
         facts["compiler"] = str(find_compiler())
     except EqsatError as error:
         return facts, (*map(str, warnings), str(error))
-    peaks = measure_peaks(here)
-    facts |= {f"fp32 FMA, {n} threads": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
-    facts |= {f"copy, {n} threads": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()}
-    return facts, tuple(map(str, warnings))
+    return facts | figures(calibrated(again=True)), tuple(map(str, warnings))
+
+
+def figures(found: Calibration) -> dict[str, str]:
+    """A calibration for people."""
+    peaks, memory, cycle = found.peaks, found.memory, found.cycle_ns
+    facts = {f"fp32 FMA, {n} threads": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
+    facts |= {f"streamed copy, {n} threads": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()}
+    levels = ((memory.l2, "in L2"), (memory.l3, "in L3"), (memory.memory, "in memory"), (memory.alone, "by one core"))
+    facts["copies"] = ", ".join(f"{rate / 1e9:.0f} GB/s {where}" for rate, where in levels)
+    facts["starting a kernel"] = f"{memory.call_ns:.0f} ns, {memory.fork_ns:.0f} ns more on all cores"
+    facts["cycles a register"] = f"{memory.vector_ns / cycle:.2f}"
+    facts["cycles a lane"] = f"{memory.lane_ns / cycle:.2f} near, {memory.far_ns / cycle:.2f} far"
+    facts["additions-worth, fp32"] = ", ".join(f"{fn} {found.weights[f'{fn} fp32']:.0f}" for fn in _SHOWN)
+    return facts

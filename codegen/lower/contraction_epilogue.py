@@ -36,7 +36,7 @@ def epilogue(
     left = [start.shift(width) - writer.axis(along), constant(size) - writer.axis(along)]
     even = width % writer.lanes == 0
     lanes_along(body, along, left[even:], whole=even and size % writer.lanes == 0)
-    offset = sums.base + (writer.axis(r) - row) * blocks.nr + (writer.axis(c) - column)
+    offset = sums.base + (writer.axis(r) - row) * sums.stride + (writer.axis(c) - column)
     placed = frame.placed({**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))})
     _finish(placed, body, sums.buffer, offset)
     outer.loop(body, along, start, start.shift(width), writer.lanes, size)

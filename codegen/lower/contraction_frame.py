@@ -34,6 +34,10 @@ class Frame:
         """The frame with more digits bound."""
         return Frame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **digits})
 
+    def seen_as(self, view: Contraction, blocks: Blocks | None = None) -> Frame:
+        """The frame of another contraction whose digits are numbered alike, where the loops stand."""
+        return Frame(view, blocks or self.blocks, self.writer, self.evaluator, self.at)
+
     def digits(self) -> tuple[AxisExpr, ...]:
         """All digits, those not bound (of one point) at 0."""
         return tuple(self.at.get(position, ZERO) for position in range(len(self.view.sizes)))

@@ -1,9 +1,11 @@
-"""A region and its plan → a CPU kernel: the contraction template, or a loop nest."""
+"""A region and its plan → a CPU kernel: the template of contractions, that of streams in tiles, or a loop nest."""
 
 from __future__ import annotations
 
+from codegen.lower.lower_attention import lower_attention
 from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
 from codegen.lower.lower_nest import lower_nest
+from codegen.plan.stream_blocks import ALGORITHM
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
@@ -17,6 +19,8 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
     Raises:
         EqsatError: ResourceExceeded where the plan promises that a tile divides an axis and it does not.
     """
+    if core.streams is not None and ALGORITHM in plan.algo_choice:
+        return lower_attention(region, core, plan, name)
     if core.contraction is not None:
         return lower_contraction(region, core, plan, name)
     return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())

@@ -14,8 +14,6 @@ Each output element is summed by one task in one order, whatever the number of t
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from codegen.lower.blocks import Block, Writer
@@ -31,11 +29,11 @@ from codegen.lower.lower_value import Evaluator
 from codegen.lower.pack import Panel, pack
 from codegen.lower.pack_constant import PackedConstant, buffer_param, pack_constant, packed_name, product_base, unused
 from codegen.lower.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
+from codegen.lower.tasks import task_phase
 from codegen.plan.contraction_blocks import Blocks, blocks_of, cached
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
-from codegen.plan.plan_check import runs_parallel
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, mod
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
@@ -105,32 +103,9 @@ class _Template:
     # --- the loop nest ---
 
     def _tasks(self, frame: Frame) -> Phase:
-        """One phase: a task per point of the loops that threads are bound to; the others run inside a task."""
-        writer = frame.writer
-        self._scratch(writer)
+        self._scratch(frame.writer)
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
-        bound = {piece: count for piece, count in loops.items() if runs_parallel(self.plan, piece)}
-        tasks = math.prod(bound.values())
-        task = writer.variable("task", 0, tasks - 1)
-        body = Block(writer, variables={task})
-        numbers = coordinates(writer.axis(task), list(bound.values()), writer.box)
-        serial = {piece: count for piece, count in loops.items() if piece not in bound}
-        self._serial(frame, body, serial, dict(zip(bound, numbers, strict=True)))
-        return Phase(task, tasks, tuple(body.statements))
-
-    def _serial(self, frame: Frame, block: Block, left: dict[str, int], at: dict[str, AxisExpr]) -> None:
-        """Loops over the pieces `left`, outer first, around what stands at a block of rows and columns."""
-        if not left:
-            self._task(frame, block, at["batch"], at["m.o"], at["n.o"])
-            return
-        (piece, count), *rest = left.items()
-        if count == 1:
-            self._serial(frame, block, dict(rest), {**at, piece: ZERO})
-            return
-        variable = frame.writer.variable(piece[0], 0, count - 1)
-        body = block.inner({variable})
-        self._serial(frame, body, dict(rest), {**at, piece: frame.writer.axis(variable)})
-        block.loop(body, variable, ZERO, constant(count))
+        return task_phase(frame.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
 
     def _task(self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr) -> None:
         view, blocks, box = self.view, self.blocks, frame.writer.box
@@ -168,7 +143,9 @@ class _Template:
         row = frame.writer.axis(m)
         tall, wide = self._tile_block
         into = Accumulator(
-            frame.writer.buffer(self.sums), (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO
+            frame.writer.buffer(self.sums),
+            (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO,
+            blocks.nr,
         )
         last = depth_blocks(view, blocks) - 1
         again = Within(number, 1, last + 1) if last else None
@@ -208,7 +185,7 @@ class _Template:
         j = frame.writer.variable("j", whole, view.n - 1)
         single = cut.inner({j})
         at = frame.writer.axis(j)
-        one = Accumulator(tile.into.buffer, tile.into.base + at.shift(-whole))
+        one = Accumulator(tile.into.buffer, tile.into.base + at.shift(-whole), nr)
         dot_tile(frame, single, Tile(tile.depth, tile.row, at, one), run, 1)
         cut.loop(single, j, constant(whole), constant(view.n))
         block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.lower import lower_reduce
+from codegen.lower import lower_reduce, lower_stream
 from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.keep_rows import workspace_rows
 from codegen.lower.lane_values import converted
@@ -26,11 +26,13 @@ from codegen.lower.lower_value import Evaluator
 from codegen.plan.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.region_text import region_text
+from codegen.where.streams import score_read
 from ir.axis_expr import AxisExpr, coordinates, substitute
+from ir.axis_map import support
 from ir.cpu import Bind, Fence, Kernel, Param, Phase
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
-from ir.poly_core import PolyCore
+from ir.poly_core import PolyCore, Site
 from ir.region import Operand, Region, Yield
 from ir.target import LANES
 
@@ -204,6 +206,7 @@ class _Outputs:
     def _points(self, several: Several, block: Block) -> None:
         """All outputs at the given points; reductions that they share loops for are computed together."""
         points = [self._coordinates(places) for places in several]
+        self._streams(points, block)
         self._reductions(points, block)
         for point in points:
             for each in self.yields:
@@ -219,14 +222,35 @@ class _Outputs:
             found.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
         return tuple(found[axis] for axis in range(len(self.shape)))
 
+    def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+        """Requests for the streams at these points, those over like axes together, and with them the maxima of their
+        scores."""
+        pending: dict[tuple[int, ...], list[lower_stream.Request]] = {}
+        for site in self.ev.core.sites:
+            op = self.ev.ops[site.value]
+            score = score_read(op, site) if self._is_requested(site) else None
+            if score is None:
+                continue
+            for point in points:
+                at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
+                shared = tuple(point[axis] for axis in sorted(support(score[1])) if axis < len(point))
+                request = lower_stream.Request(site.value, at, (score, shared))
+                pending.setdefault(op.domain[len(op.shape) :], []).append(request)
+        for requests in pending.values():
+            lower_stream.streams(self.ev, requests, block)
+
+    def _is_requested(self, site: Site) -> bool:
+        """Whether an accumulator is needed at the outputs' own points, and not given."""
+        own = site.scope == self.scope and site.map.sizes == self.shape
+        return own and not site.map.guards and site.value not in self.ev.provided
+
     def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
         """Requests for the reductions at these points, those of like loops together, in the body's order."""
         position = {let.name: number for number, let in enumerate(self.ev.region.body)}
         pending: list[lower_reduce.Request] = []
         for site in sorted(self.ev.core.sites, key=lambda each: position[each.value]):
             op = self.ev.ops[site.value]
-            usable = op.kind == "reduce" and site.scope == self.scope and site.map.sizes == self.shape
-            if not usable or site.map.guards or site.value in self.ev.provided:
+            if op.kind != "reduce" or not self._is_requested(site):
                 continue
             if pending and not self._joins(pending[-1].name, site.value):
                 lower_reduce.reductions(self.ev, pending, block)

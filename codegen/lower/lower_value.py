@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from codegen.lower import lower_reduce, lower_scan
+from codegen.lower import lower_reduce, lower_scan, lower_stream
 from codegen.lower.blocks import Block, Writer
 from codegen.lower.evaluation import Evaluation, evaluated
 from codegen.lower.keep_rows import Row
@@ -207,6 +207,8 @@ class Evaluator:
         match op.kind:
             case "reduce":
                 return lower_reduce.reduction(self, name, op, point, block, where)
+            case "stream":
+                return lower_stream.stream(self, name, point, block, where)
             case "scan":
                 return lower_scan.scan(self, name, op, point, block, where)
             case "gather":

@@ -24,10 +24,11 @@ Fetch = Callable[[Frame, Block, AxisExpr], Value]
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Where the sums of one register tile lie: row i, column j at base + i·NR + j of the kernel's `buffer`."""
+    """Where the sums of one register tile lie: row i, column j at base + i·stride + j of the kernel's `buffer`."""
 
     buffer: str
     base: AxisExpr
+    stride: int
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,14 @@ class Side:
 @dataclass(frozen=True)
 class Tile:
     """One register tile: the block of k that it sums, its first row and column, the accumulator, and when it adds to
-    what is there (never when None)."""
+    what is there (never when None), times a `factor` of each row where there is one."""
 
     depth: DepthBlock
     row: AxisExpr
     column: AxisExpr
     into: Accumulator
     again: Within | None = None
+    factor: Side | None = None
 
 
 def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, columns: Side | None) -> None:
@@ -77,7 +79,7 @@ def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, column
             over_terms(frame, block, tile.depth, term)
     into = tile.into
     for (i, j), register in sums.items():
-        block.add(Store(into.buffer, into.base.shift(i * blocks.nr + j * lanes), register))
+        block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
 
 
 def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: int) -> None:
@@ -90,7 +92,7 @@ def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: 
         over_runs(frame, block, tile.depth, run, dots.over)
     for (i, j), register in dots.sums.items():
         total = block.let("total", Call("hsum", (register,), register.dtype))
-        block.add(Store(tile.into.buffer, tile.into.base.shift(i * blocks.nr + j), total, 1))
+        block.add(Store(tile.into.buffer, tile.into.base.shift(i * tile.into.stride + j), total, 1))
 
 
 Sums = dict[tuple[int, int], Reg]
@@ -158,11 +160,15 @@ def _resume(frame: Frame, block: Block, sums: Sums, tile: Tile) -> None:
     """The sums of the blocks of k before this one."""
     if tile.again is None:
         return
-    into, nr, lanes = tile.into, frame.blocks.nr, frame.lanes
-    loads = tuple(
-        Assign(register.name, Load(into.buffer, into.base.shift(i * nr + j * lanes), register.dtype))
-        for (i, j), register in sums.items()
-    )
+    into, factor = tile.into, tile.factor
+
+    def before(i: int, j: int, dtype: str) -> Value:
+        sums = Load(into.buffer, into.base.shift(i * into.stride + j * frame.lanes), dtype)
+        if factor is None:
+            return sums
+        return Call("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
+
+    loads = tuple(Assign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
     block.add(If((tile.again,), loads))
 
 
@@ -204,7 +210,8 @@ def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j:
     block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
     block.variables.add(variable)
     at = frame.writer.axis(variable)
-    count = tail_lanes(block, [constant(view.n - first) - column], whole=view.n % frame.blocks.nr == 0)
+    whole = view.n % frame.blocks.nr == 0 and frame.blocks.aligned
+    count = tail_lanes(block, [constant(view.n - first) - column], whole=whole)
     lanes_here = LaneAxis(variable, count)
     digits = frame.along(view.columns, at)
 

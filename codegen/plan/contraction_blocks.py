@@ -30,7 +30,8 @@ CHOICES = Choices(
 
 class Blocks(msgspec.Struct, frozen=True):
     """How the template cuts a contraction. mr × nr: register tile. bm, bn: rows and columns of a task, multiples
-    of the register tile. bk: terms per block of k. dot: lanes lie along k. Sizes in elements."""
+    of the register tile. bk: terms per block of k. dot: lanes lie along k. aligned: every panel of columns starts at a
+    multiple of nr. Sizes in elements."""
 
     mr: int
     nr: int
@@ -39,6 +40,7 @@ class Blocks(msgspec.Struct, frozen=True):
     bk: int
     lanes: int
     dot: bool = False
+    aligned: bool = True
 
     @property
     def algorithm(self) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from codegen.plan.region_loops import is_order_bound
+from codegen.where.sites import ACCUMULATORS
 from ir.axis_expr import AxisExpr
 from ir.axis_facts import offset
 from ir.axis_map import compose, support
@@ -135,7 +136,7 @@ def contraction_of(
     order."""
     if core.roles is None:
         return None
-    accumulators = [let for let in region.body if let.op.kind in ("contraction", "reduce", "scan")]
+    accumulators = [let for let in region.body if let.op.kind in ACCUMULATORS]
     if len(accumulators) != 1 or accumulators[0].op.dtype == "bool":
         return None
     ((name, op),) = ((let.name, let.op) for let in accumulators)

@@ -54,6 +54,8 @@ class KeptRow:
 def kept_rows(loops: RegionLoops) -> tuple[KeptRow, ...]:
     """The values that can be kept and are worth it, none of which is part of another, in the body's order."""
     found: list[KeptRow] = []
+    if any(op.kind == "stream" for op in loops.ops.values()):
+        return ()  # a stream's pass makes the terms of its maximum too
     for let in reversed(loops.region.body):
         below = {name for row in found for name in _computed_below(loops, row.value)}
         if let.name not in below and let.op.kind in _COMPUTED:

@@ -1,8 +1,7 @@
-"""Candidate plans of a region without a contraction, and the work that each makes the machine do.
+"""Candidate plans of a region without a contraction.
 
 A candidate says which loop lanes run along (an output axis, or the reduced axes), how the outputs are blocked, and
-what runs in parallel. The model counts the cycles of one core per vector: arithmetic, and loads and stores by how
-their lanes lie in memory; traffic beyond the caches is the buffers' own size.
+what runs in parallel. `codegen.plan.nest_work` says what work each makes.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from functools import cached_property
 import msgspec
 
 from codegen.plan.kept_rows import KeptRow, kept_rows
-from codegen.plan.nest_choices import TERMS, is_split, loop_axes, loop_names, may_keep
-from codegen.plan.plan_check import runs_parallel
-from codegen.plan.region_loops import Axes, RegionLoops, Shape, View
+from codegen.plan.nest_choices import TERMS, loop_axes, loop_names, may_keep
+from codegen.plan.nest_work import PARTS, NestWork
+from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.where.tails import Steps, tail_axes
-from ir.axis_map import support
 from ir.plan import Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -31,19 +29,6 @@ SMALL_FLOPS = 200_000
 SMALL_BYTES = 64 << 10
 """Below both a fork and join cost more than a second core saves."""
 
-_PARTS = 32
-"""Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
-_LANE_CYCLES, _VECTOR_CYCLES = 1.2, 0.6
-"""Cycles to move one lane on its own, and a whole register."""
-_FAR_CYCLES = 3.0
-"""Cycles of a lane that lies in a cache line of its own."""
-_HORIZONTAL_CYCLES = 20.0
-"""Cycles to reduce the lanes of a register to one number."""
-_CARRY_CYCLES = 4.0
-"""Cycles per term that lanes hand on one after another: the latency of an addition."""
-_DOUBLING_CYCLES = 12.0
-"""Cycles per vector of a scan along lanes, by doubling."""
-_LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
 _FEW_VECTORS = 64
@@ -60,9 +45,16 @@ def nest_candidates(
     space = _Space.of(RegionLoops(region, core, ordered), target)
     several = list(_plans(space))
     once = [plan for plan in several if not space.loops.repeats([loop_axes(name) for name in loop_names(plan)])]
-    found = [(plan, _work(space, plan)) for plan in once or several]
-    found.sort(key=lambda each: each[1].flops / (each[1].efficiency * each[1].occupancy))
+    work = NestWork(space.loops, target, space.rows)
+    found = [(plan, work.of(plan)) for plan in once or several]
+    found.sort(key=lambda each: _cycles(each[1], target))
     return found
+
+
+def _cycles(work: Work, target: Target) -> float:
+    """Of the unit that works longest, to order candidates by."""
+    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
+    return (compute + work.reread + work.layout + work.fanout) / work.occupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +106,18 @@ class _Space:
     @cached_property
     def reductions(self) -> tuple[str, ...]:
         return tuple(
-            let.name for let in self.loops.region.body if let.op.kind == "reduce" and let.name in self.loops.core.scopes
+            let.name
+            for let in self.loops.region.body
+            if let.op.kind in ("reduce", "stream") and let.name in self.loops.core.scopes
         )
 
     def splits(self, lanes: int) -> bool:
         """Whether the region has one reduction, whose terms may be regrouped, and too few outputs to feed several
         threads."""
-        reductions = [let.name for let in self.loops.region.body if let.op.kind == "reduce"]
+        reductions = [let.name for let in self.loops.region.body if let.op.kind in ("reduce", "stream")]
         few = math.prod(self.shape) <= _FEW_VECTORS * lanes
-        return self.threads and few and len(reductions) == 1 and not self.loops.in_order(reductions[0])
+        one = len(reductions) == 1 and self.loops.ops[reductions[0]].kind == "reduce"
+        return self.threads and few and one and not self.loops.in_order(reductions[0])
 
 
 def _plans(space: _Space) -> Iterator[Plan]:
@@ -229,9 +224,9 @@ class _Nest:
         tasks = 1
         for position in order:
             extent, width = self.extents[position], self.width(position)
-            if position in self.scans | self.shared or tasks >= _PARTS or extent == 1:
+            if position in self.scans | self.shared or tasks >= PARTS or extent == 1:
                 continue
-            tile = max(1, extent // -(-_PARTS // tasks))
+            tile = max(1, extent // -(-PARTS // tasks))
             tile = min(max(width, tile // width * width), self.tiles[position])
             if tile < extent:
                 self.tiles[position] = tile
@@ -259,7 +254,7 @@ class _Nest:
 def _split(space: _Space, plan: Plan) -> Plan:
     """The same plan with its only reduction in parts."""
     longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
-    part = max(1, -(-longest // _PARTS))
+    part = max(1, -(-longest // PARTS))
     part = -(-part // space.lanes) * space.lanes
     return msgspec.structs.replace(
         plan,
@@ -274,95 +269,5 @@ def _name(axes: Axes) -> str:
     return "".join(f"i{axis}" for axis in axes)
 
 
-# --- work ---
-
-
 def _is_small(region: Region) -> bool:
     return region_flops(region) < SMALL_FLOPS and region_bytes(region) < SMALL_BYTES
-
-
-def _work(space: _Space, plan: Plan) -> Work:
-    region, lanes = space.loops.region, space.lanes
-    points = sum(math.prod(each.memref.shape) for each in region.outputs)
-    flops = float(max(1, points, region_flops(region)))
-    cycles = (flops + _repeated(space, plan)) / lanes + _moves(space, plan)
-    return Work(
-        flops=flops,
-        bytes=float(region_bytes(region)),
-        compute_dtype="fp32",
-        occupancy=_occupancy(space, plan),
-        efficiency=max(1e-5, min(1.0, flops / (4 * lanes * cycles))),
-    )
-
-
-def _repeated(space: _Space, plan: Plan) -> float:
-    """Operations on values that are computed again in another scope; those that are kept are moved there instead."""
-    kept = {edge.src for edge in plan.local_edges}
-    total = 0.0
-    for row in space.rows:
-        points = math.prod(space.loops.ops[row.value].shape)
-        total += points * (2 * _VECTOR_CYCLES if row.value in kept else row.flops)
-    return total
-
-
-def _moves(space: _Space, plan: Plan) -> float:
-    """Cycles of one core for the loads and stores, and for what is handed on from lane to lane."""
-    loops, shape = space.loops, space.shape
-    if 0 in shape:
-        return 0.0
-    along = plan.vectorize.axis if plan.vectorize else ""
-    total = 0.0
-    for each in loops.views(loops.scope, shape):
-        total += _times(each, plan) * _per_point(each, along, len(shape), space.lanes)
-    if along == TERMS:
-        for let in loops.region.body:
-            if let.op.kind == "reduce":
-                one_by_one = loops.in_order(let.name)
-                total += math.prod(let.op.domain) * _CARRY_CYCLES if one_by_one else 0.0
-                total += math.prod(shape) * (0.0 if one_by_one else _HORIZONTAL_CYCLES)
-    if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in loops.core.sequential_axes:
-        one_by_one = any(loops.in_order(let.name) for let in loops.region.body if let.op.kind == "scan")
-        total += math.prod(shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / space.lanes)
-    return total
-
-
-def _times(view: View, plan: Plan) -> int:
-    """How many points an access is made at: not at those of inner loops that it does not depend on."""
-    used, times = support(view.map), math.prod(view.map.sizes)
-    for name in reversed(loop_names(plan)):
-        axes = loop_axes(name)
-        if used & set(axes):
-            break
-        times //= math.prod(view.map.sizes[axis] for axis in axes)
-    return times
-
-
-def _per_point(view: View, along: str, rank: int, lanes: int) -> float:
-    """Cycles per point of one access, with lanes along the loop `along`."""
-    if along.startswith("i"):
-        axis = int(along.rsplit("i", 1)[1])
-    elif len(view.map.sizes) > rank:
-        axis = len(view.map.sizes) - 1
-    else:
-        return _VECTOR_CYCLES  # one result at a time
-    size = view.map.sizes[axis]
-    step = view.strides[axis].step
-    filled = max(1, min(lanes, size))
-    if step in (0, 1) and not view.indirect:
-        return _VECTOR_CYCLES / filled
-    far = step is None or abs(step) * _ELEMENT_BYTES >= _LINE_BYTES
-    return (_FAR_CYCLES if far else _LANE_CYCLES) * (2 if view.stored else 1)
-
-
-def _occupancy(space: _Space, plan: Plan) -> float:
-    """The share of the cores that the plan's tasks keep busy."""
-    shape, target = space.shape, space.target
-    tasks = 1
-    for position, name in enumerate(loop_names(plan)):
-        if runs_parallel(plan, f"{name}.o"):
-            extent = math.prod(shape[axis] for axis in loop_axes(name))
-            tasks *= max(1, -(-extent // max(1, plan.tile[position])))
-    if is_split(plan):
-        tasks = max(tasks, _PARTS)
-    rounds = -(-tasks // target.units)
-    return tasks / (rounds * target.units)

@@ -59,7 +59,7 @@ class View:
 
 def is_order_bound(op: Op) -> bool:
     """Whether another order of its terms changes the bits of an accumulator: sums and products of floats."""
-    summing = op.kind == "contraction" or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
+    summing = op.kind in ("contraction", "stream") or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
     return summing and DTYPES[op.dtype].is_float
 
 

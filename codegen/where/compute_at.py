@@ -38,8 +38,9 @@ def compute_at(region: Region, core: PolyCore, halo: Halo) -> ComputeAt:
 
 
 def slice_extent(site: Site, reader: Op) -> tuple[int, ...] | None:
-    """Elements per axis of the value that one point of the reader's own axes reads; None when it varies."""
-    kept = len(reader.domain) - reader.reduced
+    """Elements per axis of the value that one point of the reader's own axes reads; None when it varies. A stream
+    takes its terms in tiles of any size: one term."""
+    kept = len(reader.domain) - (0 if reader.kind == "stream" else reader.reduced)
     box = tuple((0, 0) if axis < kept else each for axis, each in enumerate(box_of(site.map.sizes)))
     extent = []
     for coordinate in site.map.exprs:
@@ -55,5 +56,5 @@ def _slice(site: Site, extent: tuple[int, ...], ops: dict[str, Op]) -> Slice:
     points = math.prod(reader.shape)
     elements = math.prod(extent)
     produced = math.prod(op.shape)
-    recompute = points * elements / produced if produced else 1.0
+    recompute = points * elements / produced if produced and reader.kind != "stream" else 1.0
     return Slice(site.value, site.scope, extent, elements * dtype(op.dtype).bytes, recompute)

@@ -11,7 +11,12 @@ from ir.indexbook import IndexBook
 from ir.poly_view import Access, Block, BlockKind, PolyView
 from ir.region import Let, Region
 
-_KINDS: dict[str, BlockKind] = {"contraction": "contraction_pattern", "reduce": "reduce", "scan": "scan"}
+_KINDS: dict[str, BlockKind] = {
+    "contraction": "contraction_pattern",
+    "reduce": "reduce",
+    "stream": "stream",
+    "scan": "scan",
+}
 
 
 def poly_view(region: Region, book: IndexBook) -> PolyView:

@@ -12,11 +12,12 @@ from functools import cached_property
 from itertools import pairwise
 
 from codegen.where.sites import ACCUMULATORS, Sites, outer_scope
+from codegen.where.streams import holds_contraction, stream_roles
 from ir.axis_facts import is_injective, picked_axes
 from ir.axis_map import AxisMap
 from ir.diagnostics import Kind
 from ir.indexbook import MOST_PIECES
-from ir.poly_core import Site
+from ir.poly_core import Site, StreamRoles
 from ir.poly_view import PolyView
 from ir.region import Let, Operand, Region
 
@@ -45,20 +46,30 @@ class Candidate:
         }
 
     @cached_property
+    def streams(self) -> StreamRoles | str | None:
+        """The loops of its streams, or why tiles of their scores are no kernel; None where there are no streams."""
+        if not any(let.op.kind == "stream" for let, _ in self.accumulators):
+            return None
+        return stream_roles(self.accumulators, outer_scope(self.region))
+
+    @cached_property
     def carried(self) -> Mapping[str, int | None]:
         """Scan → the outer axis along which it carries its value; None where that axis has one point."""
         return {let.name: _scanned_axis(let, sites[0]) for let, sites in self.accumulators if let.op.kind == "scan"}
 
 
+_Rule = Callable[[Candidate], Iterator[str]]
+
+
 def reason_against(each: Candidate) -> tuple[Kind | None, str]:
     """Why the region can not be one kernel, with the kind of diagnostic that says so; (None, "") when it can."""
-    rules: tuple[tuple[Kind, Callable[[Candidate], Iterator[str]]], ...] = (
+    in_tiles = isinstance(each.streams, StreamRoles) or holds_contraction(each.accumulators)
+    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans)
+    rules: tuple[tuple[Kind, _Rule], ...] = (
         (Kind.UNSUPPORTED_OP, _outputs),
         (Kind.EXCESSIVE_PIECEWISE, _pieces),
         (Kind.NON_SCOP, _gathers),
-        (Kind.UNSUPPORTED_OP, _accumulators),
-        (Kind.UNSUPPORTED_OP, _contractions),
-        (Kind.UNSUPPORTED_OP, _scans),
+        *((Kind.UNSUPPORTED_OP, rule) for rule in loops),
     )
     return next(((kind, reason) for kind, rule in rules for reason in rule(each)), (None, ""))
 
@@ -142,6 +153,12 @@ def _contractions(each: Candidate) -> Iterator[str]:
             yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
     if not _covers(each, first):
         yield f"`{first.name}` would be repeated over output axes that it does not have"
+
+
+def _streams(each: Candidate) -> Iterator[str]:
+    """Tiles of scores: all accumulators are streams of one score, its maxima, or the contraction in it."""
+    if isinstance(each.streams, str):
+        yield each.streams
 
 
 def _scans(each: Candidate) -> Iterator[str]:

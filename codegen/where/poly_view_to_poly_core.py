@@ -12,7 +12,7 @@ from codegen.where.memory_access import memory_accesses
 from codegen.where.roles import roles_of
 from codegen.where.sites import find_sites
 from ir.indexbook import IndexBook
-from ir.poly_core import PolyCore
+from ir.poly_core import PolyCore, StreamRoles
 from ir.poly_view import PolyView
 from ir.region import Region
 
@@ -23,7 +23,9 @@ def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
     found = find_sites(region, book)
     candidate = Candidate(region, view, found)
     refusal, reason = reason_against(candidate)
-    contraction = next((let for let, _ in candidate.accumulators if let.op.kind == "contraction"), None)
+    streams = candidate.streams if isinstance(candidate.streams, StreamRoles) else None
+    contractions = () if streams else (let for let, _ in candidate.accumulators if let.op.kind == "contraction")
+    contraction = next(iter(contractions), None)
     carried = {axis for axis in candidate.carried.values() if axis is not None} if not reason else set()
     return PolyCore(
         region=region.name,
@@ -43,4 +45,5 @@ def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
         contraction=contraction.name if contraction else None,
         pattern=view.pattern(contraction.name).pattern if contraction else None,
         roles=roles_of(region, contraction, found.of(contraction.name)[0].map) if contraction and not reason else None,
+        streams=None if reason else streams,
     )

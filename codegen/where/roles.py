@@ -70,11 +70,11 @@ def _operand_maps(op: Op, at: AxisMap) -> list[AxisMap]:
 
 
 def _reads(region: Region, op: Op, at: AxisMap) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
-    lhs, rhs = (tuple(_buffers(region, each, at)) if isinstance(each, Operand) else () for each in op.inputs)
+    lhs, rhs = (tuple(buffer_reads(region, each, at)) if isinstance(each, Operand) else () for each in op.inputs)
     return lhs, rhs
 
 
-def _buffers(region: Region, operand: Operand, at: AxisMap) -> Iterator[OperandRead]:
+def buffer_reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[OperandRead]:
     """The buffers that an operand is computed from, at `at` of its op's domain, each place once."""
     ops = {let.name: let.op for let in region.body}
 

@@ -15,7 +15,7 @@ from ir.indexbook import IndexBook
 from ir.poly_core import Site
 from ir.region import Let, Op, Region
 
-ACCUMULATORS = frozenset({"contraction", "reduce", "scan"})
+ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
 
 
 @dataclass(frozen=True)

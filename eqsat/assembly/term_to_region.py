@@ -51,13 +51,16 @@ def title(tree: Tree) -> str:
     each: Tree | None = tree
     while each is not None and len(words) < _WORDS:
         words += [_word(each)] if _word(each) else []
-        leads = [kid for kid in each.kids if kid.accumulators] or list(each.kids)
+        inner = [kid for kid in each.kids if kid.accumulators]
+        leads = inner if each.node.ctor == "Stream" else inner or list(each.kids)
         stop = each.node.ctor in ("Reduce", "Contract", "Scan")
         each = leads[0] if leads and not stop else None
     return "_".join(reversed(words)) or "copy"
 
 
 _WORDS = 5
+_NAMES = {"contraction": "dot", "stream": "stream"}
+"""What values are called whose function does not say what they are."""
 
 
 def _word(tree: Tree) -> str:
@@ -66,7 +69,7 @@ def _word(tree: Tree) -> str:
             return "dot"
         case "Scan":
             return f"cum{tree.node.args[0]}"
-        case "Gather" | "Index":
+        case "Gather" | "Index" | "Stream":
             return tree.node.ctor.lower()
         case "Reduce" | "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
             return str(tree.node.args[0])
@@ -95,6 +98,7 @@ class _Builder:
         self._input_of = input_of
         self._taken = {output.name}
         self._done: dict[_Place, _Value] = {}
+        self._lets: dict[Op, str] = {}
 
     def value(self, tree: Tree, domain: Sizes) -> _Value:
         """The let that holds the tree; a bare read or number is copied into one."""
@@ -132,6 +136,9 @@ class _Builder:
             case "Contract":
                 sizes = parse_sizes(str(args[1]))
                 return _Step("contraction", "sum", str(args[0]), kids, domain + sizes, len(sizes))
+            case "Stream":
+                sizes = parse_sizes(str(args[2]))
+                return _Step("stream", str(args[0]), str(args[1]), kids, domain + sizes, len(sizes))
             case "Scan":
                 return _Step("scan", str(args[0]), str(args[1]), kids, domain, along=int(args[2]))
         raise AssertionError(f"{tree.node.ctor} is no part of a kernel")
@@ -231,12 +238,16 @@ class _Builder:
         return self.inputs[buffer]
 
     def _let(self, op: Op, axes: tuple[int, ...]) -> _Value:
-        base = f"{'dot' if op.kind == 'contraction' else op.fn}_{len(self.body)}"
+        """The let of an op; what several domains have in common is computed once."""
+        if op in self._lets:
+            return _Value(self._lets[op], axes)
+        base = f"{_NAMES.get(op.kind, op.fn)}_{len(self.body)}"
         name = base
         while name in self._taken:
             name += "_"
         self._taken.add(name)
         self.body.append(Let(name, op))
+        self._lets[op] = name
         return _Value(name, axes)
 
 

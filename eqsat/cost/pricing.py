@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from eqsat.cost.roofline import ALL_TERMS, Terms, estimate, lower_bound_ns
+from eqsat.cost.occupancy import stops
+from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
 from ir.plan import Plan
 from ir.poly_core import PolyCore
@@ -33,21 +34,31 @@ class PlanPricer:
         self._analyse = analyse
         self._planner = planner
         self._terms = terms
+        self._roofline = Roofline(target, terms)
 
     def price(self, region: Region) -> Price | Rejected:
-        """The cheapest plan's price; the first of equals."""
+        """The price of the cheapest plan that no STOP condition rules out, of all where each meets one; the first of
+        equals."""
         core = self._analyse(region).core
         if not core.legal:
             return Rejected(core.reason, core.refusal or Kind.UNSUPPORTED_OP)
-        priced = [self._priced(plan, work) for plan, work in self._planner(region, core, self._target)]
-        if not priced:
+        plans = self._planner(region, core, self._target)
+        if not plans:
             return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
-        return min(priced, key=lambda price: price.time_ns)
+        if not self._terms.stop:
+            return min((self._priced(plan, work) for plan, work in plans), key=_time)
+        widest = max(plan.vectorize.width if plan.vectorize else 1 for plan, _ in plans)
+        priced = [self._priced(plan, work, stops(plan, work, self._target, widest)) for plan, work in plans]
+        return min([each for each in priced if not each.stops] or priced, key=_time)
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
         """ns that no plan can beat."""
-        return lower_bound_ns(flops, bytes_moved, self._target, self._terms)
+        return self._roofline.lower_bound(flops, bytes_moved)
 
-    def _priced(self, plan: Plan, work: Work) -> Price:
-        time = estimate(work, self._target, self._terms)
-        return Price(time.time_ns, plan, work, time.bound)
+    def _priced(self, plan: Plan, work: Work, met: tuple[str, ...] = ()) -> Price:
+        parts = self._roofline.estimate(work)
+        return Price(parts.time, plan, work, parts, met)
+
+
+def _time(price: Price) -> float:
+    return price.time_ns

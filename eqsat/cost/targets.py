@@ -13,6 +13,26 @@ _KIB, _MIB = 1024, 1024**2
 CACHE_SPEEDUP = 4.0
 """Last-level cache over memory bandwidth where nobody measured it: L3 of server cores against their DRAM."""
 
+_CALLED = {
+    "fp32": {"pow": 26},
+    "fp64": {"exp": 23, "exp2": 16, "log": 21, "log2": 21, "sin": 66, "cos": 67, "tanh": 67, "erf": 39, "sigmoid": 26}
+    | {"pow": 69},
+    "i32": {"pow": 14},
+    "i64": {"pow": 13, "idiv": 14, "mod": 14},
+}
+"""Additions of a register in the time that one element takes in functions which run lane by lane through the C library,
+however wide a register is."""
+_ROOTS = {"fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0}}
+"""Additions-worth of what is slower in fp64 than two registers of fp32. Both tables are measurements by
+`codegen.compile.op_speeds` on a Zen 5 core, gcc 12."""
+
+
+def nominal_weights(lanes: int) -> dict[str, float]:
+    """Additions-worth by "exp fp64", where a dtype's code is of another kind than that which `ir.uop` weighs."""
+    called = {f"{fn} {dtype}": float(each * lanes) for dtype, row in _CALLED.items() for fn, each in row.items()}
+    roots = {f"{fn} {dtype}": each for dtype, row in _ROOTS.items() for fn, each in row.items()}
+    return {**called, **roots, "cast fp16": 1.0, "cast bf16": 2.0}
+
 
 def cpu_target(
     *,
@@ -28,6 +48,14 @@ def cpu_target(
     l2_bytes: int = 1 * _MIB,
     l3_bytes: int = 8 * _MIB,
     native: Mapping[str, float] = MappingProxyType({}),
+    l2_bandwidth: float = 0.0,
+    unit_bandwidth: float = 0.0,
+    call_ns: float | None = None,
+    weights: Mapping[str, float] | None = None,
+    vector_cycles: float = 0.5,
+    lane_cycles: float = 0.6,
+    far_cycles: float = 3.4,
+    name: str = "cpu",
     source: str = "machine facts",
 ) -> Target:
     """The CPU whose facts these are.
@@ -40,11 +68,12 @@ def cpu_target(
         bandwidth, cache_bandwidth: bytes per second of all cores together.
         launch_ns: fork and join of the thread pool, and the call.
         native: peaks (FLOPs per second) of dtypes with units of their own, such as bf16 on AMX.
+        weights: of ops, where not the nominal ones; the other figures are those of `ir.target.Target`.
 
     fp16 and bf16 compute in fp32; integers have no multiply-add, and a vector holds 4 bytes per lane.
     """
     return Target(
-        name="cpu",
+        name=name,
         arch=arch,
         units=cores,
         peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes) | dict(native),
@@ -55,6 +84,36 @@ def cpu_target(
         l2_bytes=l2_bytes,
         l3_bytes=l3_bytes,
         lanes=lanes,
+        source=source,
+        l2_bandwidth=l2_bandwidth,
+        unit_bandwidth=unit_bandwidth,
+        call_ns=call_ns,
+        weights=nominal_weights(lanes) if weights is None else dict(weights),
+        vector_cycles=vector_cycles,
+        lane_cycles=lane_cycles,
+        far_cycles=far_cycles,
+    )
+
+
+def nominal_cpu(
+    *, arch: str, cores: int, lanes: int, l1_bytes: int, l2_bytes: int, l3_bytes: int, source: str
+) -> Target:
+    """A CPU of which nobody measured more than its sizes: round figures of a server's core, which no measurement moves,
+    so that the same program gets the same cover on every run."""
+    return cpu_target(
+        arch=arch,
+        cores=cores,
+        lanes=lanes,
+        clock_hz=3.0e9,
+        bandwidth=(1 + cores) * 15e9,
+        unit_bandwidth=30e9,
+        cache_bandwidth=cores * 80e9,
+        l2_bandwidth=cores * 160e9,
+        launch_ns=600.0,
+        call_ns=40.0,
+        l1_bytes=l1_bytes,
+        l2_bytes=l2_bytes,
+        l3_bytes=l3_bytes,
         source=source,
     )
 
@@ -88,6 +147,9 @@ A100 = Target(
     l2_bytes=40 * _MIB,
     l3_bytes=0,
     lanes=32,
+    registers=65536,
+    threads=2048,
+    blocks=32,
     source="NVIDIA A100 80GB SXM data sheet and whitepaper: dense tensor-core peaks without sparsity, 2039 GB/s, "
     "L2 5120 B/clk at 1.41 GHz, 164 KB of shared memory per SM",
 )
@@ -112,6 +174,9 @@ H100 = Target(
     l2_bytes=50 * _MIB,
     l3_bytes=0,
     lanes=32,
+    registers=65536,
+    threads=2048,
+    blocks=32,
     source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
     "227 KB of shared memory per block; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
 )
@@ -128,6 +193,9 @@ H200 = Target(
     l2_bytes=H100.l2_bytes,
     l3_bytes=0,
     lanes=32,
+    registers=65536,
+    threads=2048,
+    blocks=32,
     source="NVIDIA H200 SXM data sheet: an H100 with HBM3e at 4.8 TB/s",
 )
 

@@ -1,16 +1,18 @@
 """The language, its rules and its terms as egglog text.
 
-Beside each constructor `C` stands a relation `W_C`: `(W_C args rule)` says that `rule` built that node.
+Beside each constructor `C` stands a relation `W_C`: `(W_C args rule)` says that `rule` built that node. A traced rule
+`r` has a relation `M_r` as well, with all that its left side bound and its conditions computed at each match.
 `(T i)` is the buffer of the i-th loaded term. Pattern variables are printed with `?`, so that they never meet
 a global. The global `$call` is the one Python function that primitives go through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from ir.rule import Clause, Condition, Equal, Rule
-from ir.term import Analysis, App, Ctor, Fact, Prim, Pure, Sort, Term, Var, is_op, sort_of, subterms
+from ir.rule import Clause, Condition, Equal, Exists, Rule
+from ir.term import Analysis, App, Ctor, Fact, Prim, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
@@ -23,6 +25,22 @@ SEPARATOR_TEXT = f'"{SEPARATOR}"'
 def witness(ctor: str) -> str:
     """The relation that names the rules behind the nodes of a constructor."""
     return f"W_{ctor}"
+
+
+def match_table(rule: str) -> str:
+    """The relation that holds a traced rule's matches."""
+    return f"M_{rule}"
+
+
+def recorded(rule: Rule) -> tuple[Term, ...]:
+    """What a row of `match_table` holds, in order: the variables that are bound, then every text that was computed."""
+    body, _ = _written(rule, Marks())
+    return (*rule.bound.values(), *body.computed)
+
+
+def trace_text(rule: Rule) -> str:
+    """The declaration of a traced rule's table."""
+    return f"(relation {match_table(rule.name)} ({' '.join(sort_of(each).value for each in recorded(rule))}))"
 
 
 def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> list[str]:
@@ -42,29 +60,44 @@ def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> li
     return lines
 
 
-def rule_text(rule: Rule, ruleset: str, parts: Sequence[Analysis] = ()) -> str:
-    """One egglog rule: match and compute in the body; build, union and witness in the head.
+class Marks(NamedTuple):
+    """The facts that hold for what a rule builds: for the ops that are parts of its result, for the buffers that this
+    reads, and for those behind them."""
 
-    parts: what holds for the ops that this rule builds as parts of its result.
+    parts: Sequence[Analysis] = ()
+    stored: Sequence[Analysis] = ()
+    behind: Sequence[Analysis] = ()
+
+
+def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool = False) -> str:
+    """One egglog rule: match and compute in the body; build, union, mark and witness in the head.
+
+    traced: each match is kept.
     """
-    body = _Body()
-    body.facts.append(f"(= ?root {body.text(rule.lhs)})")
+    body, head = _written(rule, marks or Marks())
+    if traced:
+        held = [body.text(each) for each in (*rule.bound.values(), *body.computed)]
+        head.append(f"({match_table(rule.name)} {' '.join(held)})")
+    return f'(rule ({" ".join(body.facts)}) ({" ".join(head)}) :ruleset {ruleset} :name "{rule.name}")'
+
+
+def _written(rule: Rule, marks: Marks) -> tuple[_Body, list[str]]:
+    """The body of a rule, and the actions of its head."""
+    body = _Body(rule.lhs)
     for condition in rule.when:
         body.require(condition)
+    body.part_from_the_root()
     head: list[str] = []
-    result = _build(rule.rhs, body, head, rule.name, parts)
-    actions = " ".join([*head, f"(union ?root {result})"])
-    return f'(rule ({" ".join(body.facts)}) ({actions}) :ruleset {ruleset} :name "{rule.name}")'
+    result = _build(rule.rhs, body, head, rule.name, marks)
+    return body, [*head, f"(union ?root {result})"]
 
 
 def clause_text(clause: Clause) -> str:
     """One egglog rule that derives a fact."""
-    body = _Body()
-    body.facts.append(f"(= ?root {body.text(clause.match)})")
+    body = _Body(clause.match)
     for condition in clause.when:
         body.require(condition)
-    about = "?root" if clause.fact.term == clause.match else body.text(clause.fact.term)
-    known = f"({clause.fact.analysis.name} {about})"
+    known = f"({clause.fact.analysis.name} {body.text(clause.fact.term)})"
     action = known if clause.value is None else f"(set {known} {body.text(clause.value)})"
     return f"(rule ({' '.join(body.facts)}) ({action}) :ruleset {ANALYSES})"
 
@@ -73,17 +106,15 @@ def load_text(index: int, term: App, indices: Mapping[str, int], parts: Sequence
     """`term` becomes the buffer number `index`; its variables are buffers loaded before; `parts` hold for the ops
     below the one that gives its value."""
     yield f"(set ({LOADED} {index}) {_ground(term, indices)})"
-    value = term.args[0]
-    if isinstance(value, App) and value.ctor is Pure:
-        value = value.args[0]
     for each in subterms(term):
-        if is_op(each) and each != value:
+        if is_op(each) and each != _held(term):
             yield from (f"({part.name} {_ground(each, indices)})" for part in parts if each.ctor.result is part.over)
 
 
-def mark_text(analysis: Analysis, index: int) -> str:
-    """The fact, given from outside, that `analysis` holds for the buffer number `index`."""
-    return f"({analysis.name} ({LOADED} {index}))"
+def mark_text(analysis: Analysis, index: int, value: str = "") -> str:
+    """The fact, given from outside, that `analysis` holds for the buffer number `index`, with `value` if it has one."""
+    known = f"({analysis.name} ({LOADED} {index}))"
+    return f"(set {known} {quoted(value)})" if analysis.valued else known
 
 
 def quoted(text: str) -> str:
@@ -106,26 +137,57 @@ def _ground(term: Term, indices: Mapping[str, int]) -> str:
 
 
 class _Body:
-    """The body of a rule while it is written: each primitive and each fact is computed once, and bound."""
+    """The body of a rule while it is written: each primitive and each fact is computed once, and bound.
 
-    def __init__(self) -> None:
-        self.facts: list[str] = []
+    Queries are joined in an order that knows the sizes of tables and no more, so that their text decides whether their
+    time grows as the e-graph or as its square. A part that is written twice, or that something is asked of, is one
+    part with a name. Texts that another pattern has in common with the first are compared when all else has matched.
+    """
+
+    def __init__(self, pattern: App) -> None:
+        self._conditions: list[str] = []
         self._bound: dict[Term, str] = {}
+        self._root = pattern
+        self._named = {pattern: "?root"}
+        self._apart: dict[App, dict[str, str]] = {}
+        self._texts: set[str] = set()
+        self._match(pattern)
+
+    @property
+    def facts(self) -> list[str]:
+        """The pattern, its parts that something is asked of, and the conditions."""
+        return [f"(= {name} {self._nested(each)})" for each, name in self._named.items()] + self._conditions
+
+    @property
+    def computed(self) -> tuple[Term, ...]:
+        """The primitives and facts whose texts it binds."""
+        return tuple(self._bound)
 
     def require(self, condition: Condition) -> None:
         match condition:
             case Prim():
                 self.text(condition)
             case Equal():
-                self.facts.append(f"(= {self.text(condition.left)} {self.text(condition.right)})")
+                self._conditions.append(f"(= {self.text(condition.left)} {self.text(condition.right)})")
+            case Exists(pattern):
+                self._match(pattern)
+                self.text(pattern)
             case Fact() if condition.analysis.valued:
                 self.text(condition)
             case Fact():
-                self.facts.append(f"({condition.analysis.name} {self.text(condition.term)})")
+                self._conditions.append(f"({condition.analysis.name} {self.text(condition.term)})")
+
+    def part_from_the_root(self) -> None:
+        """No operand is the value itself. Where x·7 = x, since x is 0, regrouping would find 7ⁿ for ever."""
+        for arg in self._root.args:
+            if isinstance(arg, App) and arg.ctor.result is self._root.ctor.result:
+                self._conditions.append(f"(!= {self.text(arg)} ?root)")
 
     def text(self, term: Term) -> str:
         match term:
             case App():
+                if term in self._apart:
+                    return self._named.setdefault(term, f"?part{len(self._named)}")
                 return f"({term.ctor.name} {self._all(term.args)})"
             case Var():
                 return f"?{term.name}"
@@ -138,6 +200,41 @@ class _Body:
                     self._bound[term] = self._bind(term)
                 return self._bound[term]
 
+    def _nested(self, pattern: App) -> str:
+        """The pattern, with names for those of its parts that have one."""
+        apart = self._apart[pattern]
+        args = [
+            self._named.get(arg) or self._nested(arg)
+            if isinstance(arg, App)
+            else apart.get(arg.name) or self.text(arg)
+            if isinstance(arg, Var)
+            else self.text(arg)
+            for arg in pattern.args
+        ]
+        return f"({pattern.ctor.name} {' '.join(args)})"
+
+    def _match(self, pattern: App) -> None:
+        """Write a pattern, which may have parts and variables in common with those before."""
+        known = frozenset(self._texts)
+        shared: dict[str, str] = {}
+        waiting = [pattern]
+        while waiting:
+            each = waiting.pop()
+            if each in self._apart:
+                self.text(each)
+                continue
+            apart = self._apart[each] = {}
+            for name in dict.fromkeys(arg.name for arg in each.args if isinstance(arg, Var) and arg.sort is Sort.STR):
+                if name in known:
+                    apart[name] = f"?{name}_{len(self._apart)}"
+                    shared[apart[name]] = f"?{name}"
+                self._texts.add(name)
+            waiting.extend(arg for arg in reversed(each.args) if isinstance(arg, App))
+        if shared:
+            same = f"?same{len(self._conditions)}"
+            for texts in (shared.values(), shared):
+                self._conditions.append(f'(= {same} (+ {f" {SEPARATOR_TEXT} ".join(texts)} ""))')
+
     def _bind(self, term: Prim | Fact) -> str:
         if isinstance(term, Fact):
             value = f"({term.analysis.name} {self.text(term.term)})"
@@ -147,9 +244,9 @@ class _Body:
                 parts += [SEPARATOR_TEXT, self._as_text(arg)]
             value = f"(py-to-string (py-call $call (py-from-string (+ {' '.join(parts)}))))"
         name = f"?text{len(self._bound)}_"
-        self.facts.append(f"(= {name} {value})")
+        self._conditions.append(f"(= {name} {value})")
         if isinstance(term, Prim):
-            self.facts.append(f'(!= {name} "")')
+            self._conditions.append(f'(!= {name} "")')
         return name
 
     def _as_text(self, arg: Term) -> str:
@@ -160,15 +257,32 @@ class _Body:
         return " ".join(map(self.text, terms))
 
 
-def _build(term: Term, body: _Body, head: list[str], rule: str, parts: Sequence[Analysis]) -> str:
-    """Write the actions that build `term`, children first, each with its witness; the text that names it."""
+def _build(term: Term, body: _Body, head: list[str], rule: str, marks: Marks, whole: Collection[Term] = ()) -> str:
+    """Write the actions that build `term`, children first, each with its witness; the text that names it.
+
+    whole: values that are all that some buffer holds, and no parts.
+    """
     if not isinstance(term, App):
         return body.text(term)
-    built = [_build(arg, body, head, rule, parts) for arg in term.args]
+    whole = (*whole, _held(term)) if term.ctor is Store else whole
+    behind = marks._replace(stored=marks.behind)
+    built = [_build(arg, body, head, rule, behind if _is_store(arg) else marks, whole) for arg in term.args]
     for name, arg in zip(built, term.args, strict=True):
-        head.extend(f"({part.name} {name})" for part in parts if is_op(arg) and arg.ctor.result is part.over)
+        if isinstance(arg, App) and arg not in whole:
+            held = marks.stored if _is_store(arg) else marks.parts if is_op(arg) else ()
+            head.extend(f"({mark.name} {name})" for mark in held if mark.over is arg.ctor.result)
     args = " ".join(built)
     name = f"built{len(head)}"
     head.append(f"(let {name} ({term.ctor.name} {args}))")
     head.append(f'({witness(term.ctor.name)} {args} "{rule}")')
     return name
+
+
+def _is_store(term: Term) -> bool:
+    return isinstance(term, App) and term.ctor is Store
+
+
+def _held(store: App) -> Term:
+    """The value that a buffer holds."""
+    value = store.args[0]
+    return value.args[0] if isinstance(value, App) and value.ctor is Pure else value

@@ -57,6 +57,11 @@ class EGraph:
         (output,) = self._run("(print-size)")
         return dict(cast("bindings.PrintAllFunctionsSize", output).sizes)
 
+    def classes(self, tables: Iterable[str]) -> int:
+        """How many classes these tables' rows have for values."""
+        found = self._guarded("freeze", self._egraph.freeze).functions
+        return len({row.output for name in tables for row in found[name].rows})
+
     def rows(self) -> Mapping[str, list[Row]]:
         """Every row of every table, in egglog's order; values of other than texts and integers are classes."""
         frozen = self._guarded("freeze", self._egraph.freeze)

@@ -30,9 +30,9 @@ class Inlining(NamedTuple):
 
 def inlining(graph: Graph, copies: int) -> Inlining:
     """The decisions for a graph."""
-    sources, piecewise = _sources(graph)
-    computed = tuple(node.id for node in graph.nodes if sources[node.id][0] == node.id)
-    stored = _stored(graph, sources, copies)
+    known, piecewise = _sources(graph)
+    computed = tuple(node.id for node in graph.nodes if known[node.id][0] == node.id)
+    stored = _stored(graph, known, copies)
     inlined = tuple(node.id for node in graph.nodes if node.id not in stored)
     return Inlining(computed, inlined, tuple(piecewise))
 
@@ -40,8 +40,13 @@ def inlining(graph: Graph, copies: int) -> Inlining:
 Sources = Mapping[Ref, tuple[Ref, AxisMap]]
 
 
-def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
+def sources(graph: Graph) -> Sources:
     """For each uop the computed one that it reads through movements alone, at which map: itself, if it is computed."""
+    return _sources(graph)[0]
+
+
+def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
+    """`sources`, and the movements whose maps are too long to be composed."""
     sources: dict[Ref, tuple[Ref, AxisMap]] = {}
     piecewise: list[Ref] = []
     for node in graph.nodes:

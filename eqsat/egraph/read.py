@@ -29,11 +29,7 @@ def read_view(
 ) -> EGraphView:
     """The view of an e-graph whose i-th loaded term is `terms[i]`; `rules` in order of precedence, for nodes
     that several of them built."""
-    raw: dict[int, list[ENode]] = {}
-    for ctor in CTORS:
-        for args, value in tables[ctor]:
-            raw.setdefault(_class(value), []).append(ENode(ctor, args))
-    roots = {_class(index): _class(value) for (index,), value in tables[LOADED]}
+    raw, roots = _raw_classes(tables), _roots(tables)
     number = _numbered(raw, [roots[index] for index in range(len(terms))])
     classes: dict[int, tuple[ENode, ...]] = {}
     for old, new in number.items():
@@ -47,6 +43,25 @@ def read_view(
         tiny=tiny,
         rules={node: rule for node, rule in _built(tables, number, rules).items() if node not in loaded},
     )
+
+
+def class_numbers(tables: Mapping[str, Sequence[Row]]) -> dict[int, int]:
+    """Raw class → the number that `read_view` gives it, of those that the loaded terms reach."""
+    roots = _roots(tables)
+    return _numbered(_raw_classes(tables), [roots[index] for index in range(len(roots))])
+
+
+def _raw_classes(tables: Mapping[str, Sequence[Row]]) -> dict[int, list[ENode]]:
+    raw: dict[int, list[ENode]] = {}
+    for ctor in CTORS:
+        for args, value in tables[ctor]:
+            raw.setdefault(_class(value), []).append(ENode(ctor, args))
+    return raw
+
+
+def _roots(tables: Mapping[str, Sequence[Row]]) -> dict[int, int]:
+    """The raw class of every loaded term."""
+    return {_class(index): _class(value) for (index,), value in tables[LOADED]}
 
 
 def _class(value: _Value) -> int:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.egglog_text import ANALYSES, clause_text, load_text, mark_text, rule_text, schema
+from eqsat.egraph.egglog_text import ANALYSES, Marks, clause_text, load_text, mark_text, rule_text, schema, trace_text
 from eqsat.egraph.engine import CALL, EGraph
 from eqsat.egraph.inlining import inlining
-from eqsat.egraph.read import read_view
+from eqsat.egraph.places import places
+from eqsat.egraph.read import class_numbers, read_view
 from eqsat.egraph.tiny_to_term import tiny_to_terms
+from eqsat.egraph.trace import Trace, read_trace
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, note
@@ -27,6 +29,9 @@ from rules.primitives import PIECEWISE
 from rules.reachable import reachable
 
 STAGE = "saturate"
+
+Marked = Mapping[Analysis, Sequence[str] | Mapping[str, str]]
+"""For an analysis that is given, the names of the terms for which it holds; its texts by name, if it has any."""
 
 
 class Stop(StrEnum):
@@ -104,21 +109,44 @@ def saturate(
     exactness: Exactness = Exactness.ROUNDING,
     budget: Budget | None = None,
     phases: Sequence[Sequence[str]] = PHASES,
+    constants: Collection[str] = (),
 ) -> tuple[EGraphView, SaturationStats]:
     """All that `rules` (those no less exact than `exactness`) make of a graph, and how it went.
 
     Each phase adds its families to those of the phases before, but for `rules.PASSING`, and runs until nothing
     changes or the budget ends it; families that no phase names join the last. The result depends on the graph, the
-    rules, the phases and the node and iteration budgets alone.
+    rules, the phases, the node and iteration budgets and the names of the inputs that are `constants` alone.
 
     Raises:
         EqsatError: UnsoundRule, when two rules share a name or contradict an analysis.
     """
+    saturation = begin(graph, rules, exactness, budget, phases, constants=constants)
+    saturation.finish()
+    view = saturation.view()
+    return view, saturation.stats(view)
+
+
+def begin(
+    graph: Graph,
+    rules: Sequence[Rule],
+    exactness: Exactness = Exactness.ROUNDING,
+    budget: Budget | None = None,
+    phases: Sequence[Sequence[str]] = PHASES,
+    traced: bool = False,
+    constants: Collection[str] = (),
+) -> Saturation:
+    """A graph loaded and ready for `rules`, as `saturate` runs them; `traced` keeps every match."""
     budget = budget or Budget()
     decided = inlining(graph, budget.copies)
-    marks = {known.Computed: decided.computed, known.Inlined: decided.inlined, known.Output: graph.outputs}
-    view, stats = saturate_terms(tiny_to_terms(graph), rules, exactness, budget, phases, marks)
-    return view, msgspec.structs.replace(stats, piecewise=decided.piecewise)
+    marks: Marked = {
+        known.Computed: decided.computed,
+        known.Inlined: decided.inlined,
+        known.Output: graph.outputs,
+        known.Constant: tuple(node.id for name, node in graph.inputs.items() if name in constants),
+        known.Place: places(graph, constants),
+    }
+    terms = tiny_to_terms(graph)
+    return Saturation(terms, rules, exactness, budget, phases, marks, decided.piecewise, traced)
 
 
 def saturate_terms(
@@ -127,47 +155,144 @@ def saturate_terms(
     exactness: Exactness = Exactness.ROUNDING,
     budget: Budget | None = None,
     phases: Sequence[Sequence[str]] = PHASES,
-    marks: Mapping[Analysis, Sequence[str]] | None = None,
+    marks: Marked | None = None,
 ) -> tuple[EGraphView, SaturationStats]:
     """The same for named terms of sort Buf; each may read those before it through variables of their names.
 
     marks: for an analysis that is given, the names of the terms for which it holds (None: all hold for every term).
     """
     names = [name for name, _ in terms]
-    marks = dict.fromkeys((known.Computed, known.Inlined, known.Output), names) if marks is None else marks
-    budget = budget or Budget()
-    chosen = [rule for rule in rules if rule.exactness <= exactness]
-    start = time.perf_counter()
-    egraph = EGraph(_program(chosen, phases, reachable(chosen, [term for _, term in terms])))
-    indices = {name: index for index, (name, _) in enumerate(terms)}
-    for name, term in terms:
-        egraph.execute(load_text(indices[name], term, indices, known.PARTS))
-    for analysis, marked in marks.items():
-        egraph.execute(mark_text(analysis, indices[name]) for name in marked)
-    loaded = time.perf_counter()
-    matches: Counter[str] = Counter({rule.name: 0 for rule in chosen})
-    deadline = None if budget.seconds is None else start + budget.seconds
-    schedule = list(_schedule(chosen, phases))
-    nodes = budget.nodes_for(len(terms))
-    shares = [nodes * (position + 2) // (len(schedule) + 1) for position in range(len(schedule))]
-    stats = [
-        _run_phase(egraph, phase, _Limits(share, budget.iterations_for(len(terms)), deadline), matches)
-        for phase, share in zip(schedule, shares, strict=True)
-    ]
-    saturated = time.perf_counter()
-    view = read_view(egraph.rows(), terms, [rule.name for rule in chosen])
-    by_family = {rule.family: 0 for rule in chosen}
-    for rule in chosen:
-        by_family[rule.family] += matches[rule.name]
-    return view, SaturationStats(
-        phases=tuple(stats),
-        matches=dict(matches),
-        families=by_family,
-        nodes=sum(map(len, view.classes.values())),
-        classes=len(view.classes),
-        load_seconds=loaded - start,
-        read_seconds=time.perf_counter() - saturated,
-    )
+    marks = dict.fromkeys(known.GIVEN, names) if marks is None else marks
+    saturation = Saturation(terms, rules, exactness, budget or Budget(), phases, marks)
+    saturation.finish()
+    view = saturation.view()
+    return view, saturation.stats(view)
+
+
+class Iteration(NamedTuple):
+    """One iteration: its phase (from 0 on), what matched in it, e-nodes after it, whether it changed anything, and how
+    its phase ended, if it did."""
+
+    phase: int
+    matches: Mapping[str, int]
+    nodes: int
+    changed: bool
+    stop: Stop | None
+
+
+class Saturation:
+    """An e-graph on its way: loaded when it is made, one iteration further at each `step`."""
+
+    def __init__(
+        self,
+        terms: Sequence[tuple[str, App]],
+        rules: Sequence[Rule],
+        exactness: Exactness,
+        budget: Budget,
+        phases: Sequence[Sequence[str]],
+        marks: Marked,
+        piecewise: tuple[str, ...] = (),
+        traced: bool = False,
+    ) -> None:
+        """marks: the names of the terms for which an analysis holds."""
+        start = time.perf_counter()
+        self.rules = [rule for rule in rules if rule.exactness <= exactness]
+        self._terms, self._piecewise = terms, piecewise
+        self.egraph = EGraph(_program(self.rules, phases, reachable(self.rules, [term for _, term in terms]), traced))
+        self._load(marks)
+        self._matches: Counter[str] = Counter({rule.name: 0 for rule in self.rules})
+        schedule = list(_schedule(self.rules, phases))
+        nodes = budget.nodes_for(len(terms))
+        self._shares = [nodes * (position + 2) // (len(schedule) + 1) for position in range(len(schedule))]
+        self._most_iterations = budget.iterations_for(len(terms))
+        self._deadline = None if budget.seconds is None else start + budget.seconds
+        self.schedule = tuple(schedule)
+        self._done: list[PhaseStats] = []
+        self._nodes, self._iterations, self._since = _nodes(self.egraph), 0, time.perf_counter()
+        self._load_seconds = time.perf_counter() - start
+        self._read_seconds = 0.0
+
+    def step(self) -> Iteration | None:
+        """One iteration of the phase at hand, the next phase if that has ended; None when all have."""
+        while len(self._done) < len(self.schedule):
+            stop = self._limit()
+            if stop is None:
+                return self._iterate()
+            self._end(stop)
+        return None
+
+    @property
+    def phases(self) -> tuple[PhaseStats, ...]:
+        """Those that have ended."""
+        return tuple(self._done)
+
+    def finish(self) -> None:
+        """Step until all is done."""
+        while self.step():
+            pass
+
+    def view(self) -> EGraphView:
+        """The e-graph as it is now."""
+        start = time.perf_counter()
+        view = read_view(self.egraph.rows(), self._terms, [rule.name for rule in self.rules])
+        self._read_seconds += time.perf_counter() - start
+        return view
+
+    def trace(self) -> Trace:
+        """What matched until now, if that is kept; classes are numbered as in the `view` of now."""
+        tables = self.egraph.rows()
+        return read_trace(tables, class_numbers(tables), self.rules, known.ANALYSES)
+
+    def stats(self, view: EGraphView) -> SaturationStats:
+        """What was done until now, and led to this view."""
+        by_family = {rule.family: 0 for rule in self.rules}
+        for rule in self.rules:
+            by_family[rule.family] += self._matches[rule.name]
+        return SaturationStats(
+            phases=self.phases,
+            matches=dict(self._matches),
+            families=by_family,
+            nodes=sum(map(len, view.classes.values())),
+            classes=len(view.classes),
+            load_seconds=self._load_seconds,
+            read_seconds=self._read_seconds,
+            piecewise=self._piecewise,
+        )
+
+    def _load(self, marks: Marked) -> None:
+        indices = {name: index for index, (name, _) in enumerate(self._terms)}
+        for name, term in self._terms:
+            self.egraph.execute(load_text(indices[name], term, indices, known.PARTS))
+        for analysis, marked in marks.items():
+            values = marked if isinstance(marked, Mapping) else dict.fromkeys(marked, "")
+            self.egraph.execute(mark_text(analysis, indices[name], value) for name, value in values.items())
+
+    def _limit(self) -> Stop | None:
+        """What forbids another iteration of the phase at hand."""
+        if self._iterations >= self._most_iterations:
+            return Stop.ITERATION_LIMIT
+        if self._nodes > self._shares[len(self._done)]:
+            return Stop.NODE_LIMIT
+        if self._deadline is not None and time.perf_counter() > self._deadline:
+            return Stop.TIME_LIMIT
+        return None
+
+    def _iterate(self) -> Iteration:
+        place = len(self._done)
+        found, changed = self.egraph.iterate(ANALYSES, self.schedule[place].ruleset)
+        matched = {name: found[name] for name in self._matches if found.get(name)}
+        self._matches.update(matched)
+        self._iterations += 1
+        self._nodes = _nodes(self.egraph)
+        if not changed:
+            self._end(Stop.SATURATED)
+        ended = self._done[place].stop if len(self._done) > place else self._limit()
+        return Iteration(place, matched, self._nodes, changed, ended)
+
+    def _end(self, stop: Stop) -> None:
+        families, now = self.schedule[len(self._done)].families, time.perf_counter()
+        self._done.append(PhaseStats(families, stop, self._iterations, self._nodes, now - self._since))
+        self._iterations, self._since = 0, now
 
 
 def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> str:
@@ -175,13 +300,16 @@ def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES
     return "\n".join(_program(rules, phases, rules))
 
 
-def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Sequence[Rule]) -> list[str]:
+def _program(
+    rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Sequence[Rule], traced: bool = False
+) -> list[str]:
     """The schedule of all rules, and the text of those that may fire."""
     families = list(dict.fromkeys(rule.family for rule in rules))
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
     lines += [clause_text(clause) for clause in known.CLAUSES]
-    lines += [rule_text(rule, _ruleset(rule.family), known.PARTS if _creates(rule) else ()) for rule in live]
+    lines += [trace_text(rule) for rule in live if traced]
+    lines += [rule_text(rule, _ruleset(rule.family), _marks(rule), traced) for rule in live]
     lines += [
         f"(unstable-combined-ruleset {name} {' '.join(map(_ruleset, joined))})"
         for name, joined in _schedule(rules, phases)
@@ -189,9 +317,10 @@ def _program(rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Seque
     return lines
 
 
-def _creates(rule: Rule) -> bool:
-    """Whether it makes values that were not there, rather than move a view."""
-    return not any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
+def _marks(rule: Rule) -> Marks:
+    """What holds for what the rule builds; it makes no parts of values where it moves a view."""
+    moves = any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
+    return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
 
 
 class _Phase(NamedTuple):
@@ -199,14 +328,6 @@ class _Phase(NamedTuple):
 
     ruleset: str
     families: tuple[str, ...]
-
-
-class _Limits(NamedTuple):
-    """Where a phase ends: e-nodes, iterations, and a time of `time.perf_counter`."""
-
-    nodes: int
-    iterations: int
-    deadline: float | None
 
 
 def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[_Phase]:
@@ -225,30 +346,6 @@ def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterato
 
 def _ruleset(family: str) -> str:
     return f"family_{family}"
-
-
-def _run_phase(egraph: EGraph, phase: _Phase, limits: _Limits, matches: Counter[str]) -> PhaseStats:
-    """Iterate one phase; `matches` grows by what its rules matched."""
-    start = time.perf_counter()
-    nodes = _nodes(egraph)
-    stop = Stop.ITERATION_LIMIT
-    iterations = 0
-    while iterations < limits.iterations:
-        if nodes > limits.nodes:
-            stop = Stop.NODE_LIMIT
-            break
-        if limits.deadline is not None and time.perf_counter() > limits.deadline:
-            stop = Stop.TIME_LIMIT
-            break
-        found, changed = egraph.iterate(ANALYSES, phase.ruleset)
-        iterations += 1
-        for name in matches.keys() & found.keys():
-            matches[name] += found[name]
-        nodes = _nodes(egraph)
-        if not changed:
-            stop = Stop.SATURATED
-            break
-    return PhaseStats(phase.families, stop, iterations, nodes, time.perf_counter() - start)
 
 
 def _nodes(egraph: EGraph) -> int:

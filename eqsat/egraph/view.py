@@ -21,7 +21,7 @@ class EGraphView:
     """classes: class → its nodes, in a deterministic order; sorts: class → sort;
     tiny: Tiny node → its Buf class; rules: node → the rule that built it (absent: it was loaded).
 
-    PView and EView nodes record how a class was derived and are no part of a kernel; classes may be cyclic
+    PView, EView and PMax nodes record how a class was derived and are no part of a kernel; classes may be cyclic
     (a buffer that loads itself)."""
 
     classes: Mapping[int, tuple[ENode, ...]]

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from eqsat.explanation.chain import chain_at, chain_table
+from eqsat.explanation.price_text import price_data, price_text
+from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.selection import Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable
@@ -19,21 +22,24 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
 WIDTH = 120
 
 
-def explain(compiled: Compiled) -> str:
+def explain(compiled: Compiled, kernel: Wanted | None = None) -> str:
     """`explanation` as plain text."""
-    return rendered(explanation(compiled))
+    return rendered(explanation(compiled, kernel))
 
 
-def explanation(compiled: Compiled) -> Group:
+def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
     """The whole program, then each kernel: its uops, the rules that fired to build it, its plan, its price, and what
-    was rejected for its output. A rich renderable."""
+    was rejected for its output; or one kernel with the chain of rewrites that led to it. A rich renderable."""
     from rich.console import Group
     from rich.text import Text
 
+    if kernel is not None:
+        return _one(compiled, place_of(compiled.kernels, kernel))
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     summary = (
         f"{stats.uops} uops, {stats.kernels_before} kernels before and {stats.kernels_after} after; "
@@ -41,13 +47,33 @@ def explanation(compiled: Compiled) -> Group:
         f"estimated for {compiled.artifact.target.name}.\n"
     )
     parts: list[Any] = [Text(summary), kernel_table(compiled.kernels)]
-    for kernel, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
-        parts += [Text(f"\n{kernel.name} ({kernel.function})", style="bold"), _facts(kernel, price, total)]
+    for report, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
+        parts += [_title(report), _facts(report, price, total)]
     return Group(*parts)
 
 
-def explained(compiled: Compiled) -> dict[str, Any]:
+def _one(compiled: Compiled, place: int) -> Group:
+    """One kernel and the chain that led to it."""
+    from rich.console import Group
+    from rich.padding import Padding
+
+    kernel, price = compiled.kernels[place], compiled.artifact.prices[place]
+    chain = Padding(chain_table(chain_at(compiled, place)), (1, 0, 0, 2))
+    return Group(_title(kernel), _facts(kernel, price, _total_ns(compiled)), chain)
+
+
+def _title(kernel: KernelReport) -> Text:
+    from rich.text import Text
+
+    named = f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"
+    return Text.assemble((f"\n{named}", "bold"), f"   {kernel.function}")
+
+
+def explained(compiled: Compiled, kernel: Wanted | None = None) -> dict[str, Any]:
     """What `explain` says, as JSON-ready data; times in ns, `percent` of the whole program's."""
+    if kernel is not None:
+        place = place_of(compiled.kernels, kernel)
+        return {**_told_kernel(compiled, place), "chain": to_builtins(chain_at(compiled, place))}
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     data: dict[str, Any] = {
         "target": compiled.artifact.target.name,
@@ -56,24 +82,30 @@ def explained(compiled: Compiled) -> dict[str, Any]:
         "kernels_after": stats.kernels_after,
         "estimated_before_ns": stats.estimated_before_ns,
         "estimated_ns": total,
-        "kernels": [
-            {
-                "name": kernel.name,
-                "function": kernel.function,
-                "uops": list(kernel.uops),
-                "rules": dict(Counter(kernel.rules)),
-                "plan": to_builtins(price.plan),
-                "flops": kernel.flops,
-                "bytes": kernel.bytes,
-                "occupancy": kernel.occupancy,
-                "efficiency": kernel.efficiency,
-                "bound": kernel.bound,
-                "estimated_ns": kernel.estimated_ns,
-                "candidates": kernel.selection.candidates,
-                "rejected": [_told(rival, total) for rival in kernel.selection.rivals],
-            }
-            for kernel, price in zip(compiled.kernels, compiled.artifact.prices, strict=True)
-        ],
+        "kernels": [_told_kernel(compiled, place) for place in range(len(compiled.kernels))],
+    }
+    return {name: jsonable(value) for name, value in data.items()}
+
+
+def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
+    kernel, total = compiled.kernels[place], _total_ns(compiled)
+    data: dict[str, Any] = {
+        "name": kernel.name,
+        "function": kernel.function,
+        "reads": list(kernel.reads),
+        "writes": list(kernel.writes),
+        "uops": list(kernel.uops),
+        "rules": dict(Counter(kernel.rules)),
+        "plan": to_builtins(compiled.artifact.prices[place].plan),
+        "flops": kernel.flops,
+        "bytes": kernel.bytes,
+        "occupancy": kernel.occupancy,
+        "efficiency": kernel.efficiency,
+        "bound": kernel.bound,
+        "estimated_ns": kernel.estimated_ns,
+        "price": price_data(compiled.artifact.prices[place]),
+        "candidates": kernel.selection.candidates,
+        "rejected": [_told(rival, total) for rival in kernel.selection.rivals],
     }
     return {name: jsonable(value) for name, value in data.items()}
 
@@ -91,12 +123,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float) -> Padding:
     block = Table.grid(padding=(0, 2))
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
     block.add_row("rules", counted(kernel.rules) or "(none: as it was loaded)")
-    block.add_row("plan", Text(_plan(price.plan)))
-    block.add_row(
-        "price",
-        f"{kernel.flops:,.0f} flops, {kernel.bytes:,.0f} bytes, occupancy {kernel.occupancy:.2f}, "
-        f"efficiency {kernel.efficiency:.2f}: {micros(kernel.estimated_ns)}, bound by {kernel.bound}",
-    )
+    block.add_row("plan", Text(plan_text(price.plan)))
+    block.add_row("price", Text(price_text(price)))
     selection = kernel.selection
     if selection.rivals:
         told, others = len(selection.rivals), selection.candidates - 1
@@ -108,7 +136,7 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float) -> Padding:
     return Padding(block, (0, 0, 0, 2))
 
 
-def _plan(plan: Plan) -> str:
+def plan_text(plan: Plan) -> str:
     parts = [", ".join(f"{name}: {choice}" for name, choice in plan.algo_choice.items()) + f"; tile {list(plan.tile)}"]
     if plan.warp_tile:
         parts.append(f"register tile {plan.warp_tile}")
@@ -135,11 +163,11 @@ def _rivals(selection: Selection, total_ns: float) -> Table:
         extra = (
             "" if rival.extra_ns is None else f"{rival.extra_ns:+,.1f} ns ({_percent(rival.extra_ns, total_ns):+.2f} %)"
         )
-        table.add_row(Text(rival.name), Text(", ".join(rival.reads)), own, extra, Text(_remark(rival, selection)))
+        table.add_row(Text(rival.name), Text(", ".join(rival.reads)), own, extra, Text(remark(rival, selection)))
     return table
 
 
-def _remark(rival: Rival, selection: Selection) -> str:
+def remark(rival: Rival, selection: Selection) -> str:
     if rival.refusal:
         return f"{rival.refusal}: {rival.reason}"
     if rival.extra_ns is None:

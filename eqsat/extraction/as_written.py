@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqsat.egraph.view import ENode
-from eqsat.extraction.kernel_tree import VIEWS, Forest, Tree, inline_classes
+from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, inline_classes
 from ir.axis_map import identity, parse_map
 
 
@@ -31,7 +31,7 @@ class _Search:
     def _tree(self, node: ENode) -> Tree | None:
         if (
             node in self._forest.view.rules
-            or node.ctor in VIEWS
+            or node.ctor in STEPS
             or (node.ctor == "Load" and node.args[0] == self._buffer)
         ):
             return None

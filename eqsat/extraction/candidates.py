@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import product, zip_longest
+from itertools import islice, product, zip_longest
+from typing import NamedTuple
 
 import msgspec
 
 from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import VIEWS, Forest, Tree, class_arguments, inline_classes
+from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, class_arguments, inline_classes, streamed_scores
+from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.read_facts import ReadFacts
+from eqsat.extraction.shapes import leaf
+from ir.dtype import TensorType
 from ir.term import Sort
 
 _Node = tuple[ENode, tuple[int, ...]]
 """An e-node and the class arguments that are decided inside the kernel."""
+
+_NOTHING = Menu()
 
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
@@ -28,8 +34,8 @@ LowerBound = Callable[[float, float], float]
 
 class Limits(msgspec.Struct, frozen=True):
     """How many trees of one kind survive per class of values, per constant value and per buffer; how many
-    reductions one kernel may hold (a contraction stands alone); how many combinations of operands are looked at per
-    node."""
+    reductions one kernel may hold (a contraction stands alone, or in the scores of streams); how many combinations of
+    operands are looked at per node."""
 
     alternatives: int = 6
     constants: int = 2
@@ -39,6 +45,23 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 DEFAULT = Limits()
+
+
+class _Facts(NamedTuple):
+    """All that the choice among trees depends on of a buffer that they read: where two buffers differ in nothing else,
+    so do the choices.
+
+    storing_ns      the least time to write it and read it again, by a kernel more; 0 where it is there in any case
+    superseded      another buffer is always as good to store
+    costs_a_kernel  no kernel that accumulates could write it in place of its own result
+    """
+
+    type: TensorType
+    constant: bool
+    given: bool
+    storing_ns: float
+    costs_a_kernel: bool
+    superseded: bool
 
 
 class Enumeration:
@@ -64,11 +87,12 @@ class Enumeration:
         self._constant = constant
         self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
         self._free = self._given | constant
-        self._alternatives: dict[int, tuple[Tree, ...]] = {}
+        self.menus = Menus(self.forest)
+        self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
         self._reads = ReadFacts(view, self._given, constant)
         self._nodes: dict[int, list[_Node]] = {}
-        self._stored_ns: dict[int, float] = {}
+        self._facts_of: dict[int, _Facts] = {}
 
     def of(self, buffer: int) -> tuple[Tree, ...]:
         """The candidates of a Buf class, the most promising first."""
@@ -81,25 +105,28 @@ class Enumeration:
         return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
 
     def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
-        stores = self._stores(buffer)
-        for node in stores:
-            self._settle(int(node.args[0]))
-        made = [tree for node in stores for tree in self._combined(node, (int(node.args[0]),))]
-        trees = [tree for tree in made if buffer not in tree.reads]
-        fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
-        return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+        stores = [(node, (int(node.args[0]),)) for node in self.view.classes[buffer] if node.ctor == "Store"]
+        for _, (value,) in stores:
+            self._settle(value)
 
-    def _is_stale(self, read: int, reader: int | None = None) -> bool:
+        def choose() -> tuple[Tree, ...]:
+            made = [tree for node, operands in stores for tree in self._combined(node, operands)]
+            trees = [tree for tree in made if buffer not in tree.reads]
+            fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
+            return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+
+        nothing = Menu((), leaf(buffer))
+        facts = lambda read: (self._facts(read), self._is_stale(read, buffer))  # noqa: E731
+        return self.menus.chosen(Question("stored", self._rows(stores), nothing, facts), choose).trees
+
+    def _is_stale(self, read: int, reader: int) -> bool:
         """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
         successor = self._reads.successor(read)
-        if successor is None or reader is None:
-            return successor is not None
+        if successor is None:
+            return False
         while successor is not None and successor != reader:
             successor = self._reads.successor(successor)
         return successor is None
-
-    def _stores(self, buffer: int) -> list[ENode]:
-        return [node for node in self.view.classes[buffer] if node.ctor == "Store"]
 
     def _settle(self, root: int) -> None:
         """Find the alternatives of a class and of all below it that are not known yet."""
@@ -140,23 +167,50 @@ class Enumeration:
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
-        before = self._alternatives.get(each, ())
-        made = [tree for node, kids in self._extractable(each) for tree in self._combined(node, kids)]
+        before = self._alternatives.get(each, _NOTHING)
+        nodes = self._extractable(each)
         inner = self.view.sorts[each] is not Sort.EPI
-        self._alternatives[each] = self._best([*before, *made], self.limits.alternatives, inner=inner)
-        return self._alternatives[each] != before
+
+        def choose() -> tuple[Tree, ...]:
+            made = [tree for node, operands in nodes for tree in self._combined(node, operands)]
+            return self._best([*before.trees, *made], self.limits.alternatives, inner=inner)
+
+        found = self.menus.chosen(Question(inner, self._rows(nodes), before, self._facts), choose)
+        self._alternatives[each] = found
+        return found.trees != before.trees
+
+    def _rows(self, nodes: Iterable[_Node]) -> list[tuple[ENode, tuple[Menu, ...]]]:
+        """Nodes with what their operands offer so far."""
+        offered = self._alternatives
+        return [(node, tuple([offered.get(kid, _NOTHING) for kid in operands])) for node, operands in nodes]
+
+    def _facts(self, buffer: int) -> _Facts:
+        """What choices depend on of a buffer."""
+        if buffer not in self._facts_of:
+            size = self.forest.type_of(buffer)
+            self._facts_of[buffer] = _Facts(
+                type=size,
+                constant=buffer in self._constant,
+                given=buffer in self._given,
+                storing_ns=0.0 if buffer in self._free else self._bound(0, 2 * size.nbytes),
+                costs_a_kernel=self._reads.costs_a_kernel(buffer),
+                superseded=self._reads.successor(buffer) is not None,
+            )
+        return self._facts_of[buffer]
 
     def _extractable(self, each: int) -> list[_Node]:
         """The nodes of a class that a kernel can hold, without reads that gain nothing where others are left."""
         if each not in self._nodes:
-            nodes = [node for node in self.view.classes[each] if node.ctor not in VIEWS]
+            nodes = [node for node in self.view.classes[each] if node.ctor not in STEPS]
             kept = [node for node in nodes if node.ctor != "Load" or not self._reads.gain_nothing(node)]
             self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
         return self._nodes[each]
 
     def _combined(self, node: ENode, operands: tuple[int, ...]) -> Iterator[Tree]:
         """The node over every choice of its operands, as far as one kernel may hold them."""
-        choices = [self._alternatives.get(kid, ()) for kid in operands]
+        choices = [self._alternatives.get(kid, _NOTHING).trees for kid in operands]
+        if node.ctor not in ("Stream", "Reduce"):
+            choices = [tuple([tree for tree in several if not _is_nested_product(tree)]) for several in choices]
         while _product(choices) > self.limits.combinations:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
@@ -167,44 +221,66 @@ class Enumeration:
                     yield tree
 
     def _fits(self, accumulators: frozenset[Tree]) -> bool:
-        """Whether one kernel may hold them."""
+        """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
         if len(accumulators) < 2:
             return True
-        contracts = any(each.node.ctor == "Contract" for each in accumulators)
-        return not contracts and len(accumulators) <= self.limits.reductions
+        scores = {each: found for each in accumulators if (found := streamed_scores(each))}
+        nested = frozenset().union(*[each.accumulators for each in scores.values()])
+        own = accumulators - nested
+        if any(each.node.ctor == "Contract" for each in own):
+            return False
+        if len({(frozenset(each.reads), each.accumulators) for each in scores.values()}) > 1:
+            return False
+        if nested and (own - scores.keys() or len(nested) > 1 or any(each.node.ctor != "Contract" for each in nested)):
+            return False
+        return len(own) <= self.limits.reductions
 
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every
-        kind come first."""
-        kept: dict[tuple[str, ...], list[Tree]] = {}
+        kind come first. Of one kind, those that start from the same stored values stand behind the best of those that
+        start elsewhere: which statistics are stored as well makes so many of them that they would be all."""
+        kinds: dict[tuple[str, ...], dict[frozenset[int], list[Tree]]] = {}
         for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
-            several = kept.setdefault(tree.kinds, [])
+            starts = kinds.setdefault(tree.kinds, {})
+            alike = starts.setdefault(self._start(tree), [])
             enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
-            if len(several) < enough and not any(_dominates(other, tree) for other in several):
-                several.append(tree)
-        return tuple(tree for rank in zip_longest(*kept.values()) for tree in rank if tree is not None)
+            if len(alike) < enough and not any(
+                _dominates(other, tree) for several in starts.values() for other in several
+            ):
+                alike.append(tree)
+        return tuple(_in_turn(islice(_in_turn(starts.values()), keep) for starts in kinds.values()))
 
-    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int]:
+    def _start(self, tree: Tree) -> frozenset[int]:
+        """The values that a kernel is spent on to store them for this one."""
+        return frozenset(buffer for buffer in tree.reads if self._facts(buffer).costs_a_kernel)
+
+    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int, int]:
         """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
 
-        What reductions give must be stored for every alternative of an inner value, since none can hold one.
+        What reductions give must be stored for every alternative of an inner value, since none can hold one: there only
+        the launches of the kernels that write it count.
         Of constants, whose time does not count, come first what is computed at once, then what is only read.
         """
-        stored = [buffer for buffer in tree.reads if buffer not in self._free]
-        if inner:
-            stored = [buffer for buffer in stored if self._reads.costs_a_kernel(buffer)]
-        if self._constant.issuperset(tree.reads):
-            computed = sum(buffer not in self._given for buffer in tree.reads)
-            return 0, computed, tree.flops, tree.ops, tree.serial
-        time = self._bound(tree.flops, sum(tree.reads.values()) + written) + sum(map(self._storing, stored))
-        stale = any(map(self._is_stale, tree.reads))
-        return 1 + stale, time, tree.flops, tree.ops, tree.serial
+        reads = [self._facts(buffer) for buffer in tree.reads]
+        if all(read.constant for read in reads):
+            return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), tree.serial
+        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
+        launch = self._bound(0, 0)
+        for read in reads:
+            if not (read.given or read.constant):
+                time += read.storing_ns if read.costs_a_kernel or not inner else launch
+        return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
 
-    def _storing(self, buffer: int) -> float:
-        """The least time to write a buffer and read it again, by a kernel more."""
-        if buffer not in self._stored_ns:
-            self._stored_ns[buffer] = self._bound(0, 2 * self.forest.type_of(buffer).nbytes)
-        return self._stored_ns[buffer]
+
+def _in_turn(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
+    """The first of each, then the second of each, and so on."""
+    return (tree for rank in zip_longest(*several) for tree in rank if tree is not None)
+
+
+def _is_nested_product(tree: Tree) -> bool:
+    """Whether a contraction is finished here inside a kernel: a sum of products is as good, but for streams, which
+    take it term by term."""
+    return tree.node.ctor == "At" and tree.kinds == ("Contract",)
 
 
 def _dominates(a: Tree, b: Tree) -> bool:
@@ -230,7 +306,7 @@ def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[in
     waiting: list[tuple[int, ENode]] = []
     for each, nodes in view.classes.items():
         for node in nodes:
-            if node.ctor not in ("Input", *VIEWS):
+            if node.ctor not in ("Input", *STEPS):
                 waiting.append((each, node))
                 for kid in class_arguments(view, node):
                     needs.setdefault(kid, []).append((each, node))

@@ -24,7 +24,7 @@ from eqsat.extraction.extractors.exact import exact, lower_bound
 from eqsat.extraction.extractors.greedy import greedy
 from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem
 from eqsat.extraction.extractors.shuffled import shuffled
-from eqsat.extraction.kernel_tree import Tree, buffers_of
+from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.one_rounding import Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.rivals import Contest
@@ -138,10 +138,12 @@ class Extraction:
         inputs = input_classes(view)
         self._inputs = frozenset(inputs.values())
         self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
+        self._made_of_nothing = constant_classes(view, ())
+        self._pricer = pricer
         roots = [buffer for _, buffer in self.outputs]
         self.enumeration = Enumeration(view, pricer.lower_bound, roots, self.constant, limits)
         self.names = buffer_names(view, inputs, roots)
-        self._prices = Prices(pricer, self._leaf, self._region)
+        self._prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region)
         self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
         self._roundings = Roundings(view, self.enumeration.forest.type_of)
         self._choices: dict[int, list[Choice]] = {}
@@ -225,9 +227,16 @@ class Extraction:
         self._is_rounding |= self._roundings.is_rounding(tree)
         reads = tuple(read for read in tree.reads if read not in self._inputs)
         if self._at_compile_time(buffer, tree):
-            size = self.enumeration.forest.type_of(buffer).nbytes
-            return Choice(buffer, tree, reads, TIE_NS_PER_BYTE * size, compile_time=True)
+            return Choice(buffer, tree, reads, self._constant_ns(buffer), compile_time=True)
         return Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree))
+
+    def _constant_ns(self, buffer: int) -> float:
+        """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed
+        where it is read, and is charged the time to read it: else any is stored that a kernel hides behind its work."""
+        size = self.enumeration.forest.type_of(buffer).nbytes
+        bound = self._pricer.lower_bound
+        reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
+        return reading + TIE_NS_PER_BYTE * size
 
     def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[Choice]]:
         choices = [
@@ -333,7 +342,7 @@ class Extraction:
 
     def _kernel(self, choice: Choice, selection: Selection) -> Kernel:
         assert choice.priced is not None
-        buffers = buffers_of(choice.tree)
+        buffers = self.enumeration.forest.shape_of(choice.tree).buffers
         reads = tuple(buffers[place] for place in choice.priced.inputs)
         return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.price, selection)
 

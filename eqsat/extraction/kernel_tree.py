@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.shapes import Shape, Shapes, leaf
 from eqsat.extraction.work import Work, union
 from ir.axis_map import AxisMap, parse_map, support
 from ir.dtype import TensorType
@@ -22,10 +22,17 @@ from ir.term_text import parse_sizes, parse_type
 INLINE = (Sort.PRO, Sort.ACC, Sort.EPI)
 """The sorts that live inside a kernel."""
 
-_PLAIN = (Sort.STR, Sort.I64)
 
-VIEWS = ("PView", "EView")
-"""Movements on their way down to the reads: no kernel can hold one."""
+def _places(*sorts: Sort) -> dict[str, tuple[int, ...]]:
+    """Which arguments of each constructor are of these sorts."""
+    return {name: tuple(place for place, sort in enumerate(ctor.args) if sort in sorts) for name, ctor in CTORS.items()}
+
+
+_INLINE_PLACES = _places(*INLINE)
+_TEXT_PLACES = _places(Sort.STR, Sort.I64)
+
+STEPS = ("PView", "EView", "PMax")
+"""Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""
 
 
 class Tree:
@@ -42,11 +49,12 @@ class Tree:
     accumulators  the accumulators below, each once
     finished the axes of its domain at which it reads values that are finished on chip
     captured whether an accumulator would have such a value finished anew for each of its terms
+    shape    what it has in common with its likes, and `work` all that it computes, where somebody asked
     """
 
     __slots__ = (
         *("_kinds", "accumulators", "axes", "captured", "finished", "flops"),
-        *("kids", "node", "ops", "own", "rank", "reads", "serial"),
+        *("kids", "node", "ops", "own", "rank", "reads", "serial", "shape", "work"),
     )
 
     def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int) -> None:
@@ -59,10 +67,21 @@ class Tree:
         self.accumulators: frozenset[Tree] = frozenset()
         self.finished: frozenset[int] = frozenset()
         self.captured = False
+        self.shape: Shape | None = None
+        self.work: Work | None = None
         self._kinds: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *texts_of(self.node))))})"
+
+    def be_like(self, other: Tree, renamed: Mapping[int, int]) -> None:
+        """Take over what is known of the same tree over other buffers."""
+        self.reads = {renamed[buffer]: size for buffer, size in other.reads.items()}
+        self.axes, self.rank, self.finished, self.captured = other.axes, other.rank, other.finished, other.captured
+        self.own, self.flops, self.ops = other.own, other.flops, other.ops
+        self.accumulators = _together(self.kids)
+        if other in other.accumulators:
+            self.accumulators |= {self}
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -77,9 +96,14 @@ class Forest:
 
     def __init__(self, view: EGraphView) -> None:
         self.view = view
+        self.shapes = Shapes()
         self._trees: dict[tuple[ENode, tuple[int, ...]], Tree] = {}
         self._types: dict[int, TensorType] = {}
-        self._works: dict[Tree, Work] = {}
+        self._worked = 0
+
+    def __len__(self) -> int:
+        """Distinct trees made."""
+        return len(self._trees)
 
     def type_of(self, buffer: int) -> TensorType:
         """The type of a Buf class."""
@@ -97,6 +121,28 @@ class Forest:
             self._derive(found)
         return found
 
+    def copy(self, node: ENode, kids: tuple[Tree, ...], like: Tree, renamed: Mapping[int, int]) -> Tree:
+        """The tree of a node over these trees, where `like` is the same over other buffers."""
+        key = (node, tuple([kid.serial for kid in kids]))
+        found = self._trees.get(key)
+        if found is None:
+            found = self._trees[key] = Tree(node, kids, len(self._trees))
+            found.be_like(like, renamed)
+            found.shape = self.shape_of(like).over(renamed)
+        return found
+
+    def shape_of(self, tree: Tree) -> Shape:
+        """What the tree has in common with those that it is like."""
+        if tree.shape is None:
+            for each in _unknown(tree, lambda each: each.shape is None):
+                parts = [kid.shape for kid in each.kids if kid.shape is not None]
+                buffer = buffer_of(each.node)
+                if buffer is not None:
+                    parts.append(leaf(buffer))
+                each.shape = self.shapes.joined((each.node.ctor, texts_of(each.node)), parts)
+            assert tree.shape is not None
+        return tree.shape
+
     def _derive(self, tree: Tree) -> None:
         self._gather_below(tree)
         match tree.node.ctor:
@@ -111,7 +157,7 @@ class Forest:
                 tree.reads = _more(tree.reads, buffer, points, self.type_of(buffer))
             case "Index":
                 self._place(tree, parse_map(str(tree.node.args[1])))
-            case "Reduce" | "Contract":
+            case "Reduce" | "Contract" | "Stream":
                 self._reduce(tree)
             case "Scan":
                 tree.captured |= int(tree.node.args[2]) in tree.finished
@@ -121,7 +167,7 @@ class Forest:
 
     def _gather_below(self, tree: Tree) -> None:
         """What the kids have, together."""
-        work = union(map(self._work_of, tree.kids))
+        work = union([kid.work or self._work_of(kid) for kid in tree.kids])
         tree.flops, tree.ops = work.flops, work.size
         if len(tree.kids) == 1:
             (kid,) = tree.kids
@@ -135,20 +181,20 @@ class Forest:
                 reads[buffer] = max(size, reads.get(buffer, 0))
             axes.update(kid.axes)
             tree.rank = kid.rank if tree.rank is None else tree.rank
-            tree.accumulators |= kid.accumulators
             tree.finished |= kid.finished
             tree.captured |= kid.captured
-        tree.reads, tree.axes = reads, axes
+        tree.reads, tree.axes, tree.accumulators = reads, axes, _together(tree.kids)
 
     def _work_of(self, tree: Tree) -> Work:
         """All that a tree computes: numbered when something is made of it, since most trees never become part of
         another."""
-        found = self._works.get(tree)
-        if found is None:
-            below = union(self._works[kid] for kid in tree.kids)
-            found = below if tree.own is None else below.plus(len(self._works), tree.own)
-            self._works[tree] = found
-        return found
+        if tree.work is None:
+            for each in _unknown(tree, lambda each: each.work is None):
+                below = union([kid.work for kid in each.kids if kid.work is not None])
+                each.work = below if each.own is None else below.plus(self._worked, each.own)
+                self._worked += 1
+            assert tree.work is not None
+        return tree.work
 
     def _place(self, tree: Tree, view: AxisMap) -> None:
         """A read or an index knows its domain."""
@@ -167,13 +213,15 @@ class Forest:
             tree.reads = _more(tree.reads, buffer, footprint(view), self.type_of(buffer))
 
     def _reduce(self, tree: Tree) -> None:
-        contraction = tree.node.ctor == "Contract"
-        sizes = parse_sizes(str(tree.node.args[1 if contraction else 2]))
+        """The exponentials of streams are not counted, since those of one score share them."""
+        kind = {"Contract": "contraction", "Reduce": "reduce", "Stream": "stream"}[tree.node.ctor]
+        sizes = parse_sizes(str(tree.node.args[1 if kind == "contraction" else 2]))
         outer = None if tree.rank is None else tree.rank - len(sizes)
         kept = {axis: size for axis, size in tree.axes.items() if outer is not None and axis < outer}
-        tree.captured |= any(outer is not None and axis >= outer for axis in tree.finished)
+        terms = [kid for kid in tree.kids if kid is not streamed_scores(tree)]
+        tree.captured |= any(outer is not None and axis >= outer for kid in terms for axis in kid.finished)
         domain = {**kept, **{-1 - k: size for k, size in enumerate(sizes)}}
-        self._work(tree, "contraction" if contraction else "reduce", "sum", domain)
+        self._work(tree, kind, "sum", domain)
         tree.axes, tree.rank = kept, outer
 
     def _work(self, tree: Tree, kind: str, fn: str, domain: Mapping[int, int]) -> None:
@@ -181,8 +229,31 @@ class Forest:
         tree.own = own
         tree.flops += own
         tree.ops += 1
-        if kind in ("contraction", "reduce", "scan"):
+        if kind in ("contraction", "reduce", "stream", "scan"):
             tree.accumulators |= {tree}
+
+
+def _unknown(tree: Tree, is_unknown: Callable[[Tree], bool]) -> list[Tree]:
+    """The tree and those below of which something is not known yet, operands first; mostly the tree alone."""
+    if not any(is_unknown(kid) for kid in tree.kids):
+        return [tree]
+    return post_order([tree], lambda each: [kid for kid in each.kids if is_unknown(kid)])
+
+
+def _together(trees: tuple[Tree, ...]) -> frozenset[Tree]:
+    """The accumulators of all."""
+    return trees[0].accumulators.union(*[each.accumulators for each in trees[1:]]) if trees else frozenset()
+
+
+def streamed_scores(accumulator: Tree) -> Tree | None:
+    """The scores of a stream, or of a maximum beside one, which may be finished on chip term by term."""
+    scores = accumulator.kids[0]
+    if accumulator.node.ctor == "Stream":
+        return scores
+    if accumulator.node.args[0] != "max" or scores.node.ctor != "At":
+        return None
+    read = parse_map(str(scores.node.args[2]))
+    return scores if all(axis in scores.finished for axis, size in enumerate(read.sizes) if size > 1) else None
 
 
 def used_axes(view: AxisMap) -> tuple[int, ...]:
@@ -197,7 +268,7 @@ def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorTyp
 
 def inline_classes(view: EGraphView, node: ENode) -> tuple[int, ...]:
     """The class arguments of a node that are decided inside the kernel."""
-    return tuple([int(node.args[place]) for place in _places(node.ctor, INLINE)])
+    return tuple([int(node.args[place]) for place in _INLINE_PLACES[node.ctor]])
 
 
 def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
@@ -208,13 +279,7 @@ def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
 
 def texts_of(node: ENode) -> tuple[int | str, ...]:
     """The arguments of a node that are not classes."""
-    return tuple([node.args[place] for place in _places(node.ctor, _PLAIN)])
-
-
-@cache
-def _places(ctor: str, sorts: tuple[Sort, ...]) -> tuple[int, ...]:
-    """Which arguments of a constructor are of these sorts."""
-    return tuple(place for place, sort in enumerate(CTORS[ctor].args) if sort in sorts)
+    return tuple([node.args[place] for place in _TEXT_PLACES[node.ctor]])
 
 
 def buffer_of(node: ENode) -> int | None:
@@ -227,28 +292,6 @@ def subtrees(tree: Tree) -> list[Tree]:
     return post_order([tree], lambda each: each.kids)
 
 
-def buffers_of(tree: Tree) -> tuple[int, ...]:
-    """The Buf classes that the tree reads, by first appearance: equal structures have them in corresponding places."""
-    found = (buffer_of(each.node) for each in subtrees(tree))
-    return tuple(dict.fromkeys(buffer for buffer in found if buffer is not None))
-
-
 def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:
     """The rules that built the tree's nodes, once per node, sorted."""
     return tuple(sorted(view.rules[each.node] for each in subtrees(tree) if each.node in view.rules))
-
-
-def structure(tree: Tree, leaf: Callable[[int], str]) -> tuple[object, ...]:
-    """The tree with buffers replaced by their first appearance and `leaf` (a type, whether constant): equal for
-    kernels that differ in what they are applied to."""
-    numbers: dict[Tree, int] = {}
-    seen: dict[int, int] = {}
-    lines: list[tuple[object, ...]] = []
-    for each in subtrees(tree):
-        line: list[object] = [each.node.ctor, *texts_of(each.node), *(numbers[kid] for kid in each.kids)]
-        buffer = buffer_of(each.node)
-        if buffer is not None:
-            line += [seen.setdefault(buffer, len(seen)), leaf(buffer)]
-        numbers[each] = len(lines)
-        lines.append(tuple(line))
-    return tuple(lines)

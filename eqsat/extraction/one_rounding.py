@@ -48,15 +48,17 @@ class Roundings:
 
     @cached_property
     def _inputs(self) -> dict[int, int]:
-        """Class → the inputs that it is computed from as the program was written, one bit each."""
+        """Class → the inputs that it is computed from as the program was written, or as a rule introduced it, one bit
+        each."""
         view = self._view
         readers: dict[int, dict[int, None]] = {}
         found: dict[int, int] = {}
         for each, nodes in view.classes.items():
+            introduced = all(node in view.rules for node in nodes)
             for node in nodes:
                 if node.ctor == "Input":
                     found[each] = 1 << len(found)
-                elif node not in view.rules:
+                elif introduced or node not in view.rules:
                     for operand in class_arguments(view, node):
                         readers.setdefault(operand, {})[each] = None
         waiting = deque(found)

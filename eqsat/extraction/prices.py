@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from eqsat.extraction.choice import Choice, Priced
-from eqsat.extraction.kernel_tree import buffers_of, structure
+from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.shapes import Shape
 from ir.pricer import Price, Pricer, Rejected
 from ir.region import Region
 
@@ -18,14 +19,19 @@ class Prices:
     """Prices of candidates, each distinct region priced once.
 
     Args:
+        shape_of: a tree up to its buffers.
         leaf: what a kernel's price depends on of a buffer: its type, and whether it is constant.
         region: a candidate as a region, and the buffers that are its inputs.
     """
 
     def __init__(
-        self, pricer: Pricer, leaf: Callable[[int], str], region: Callable[[Choice], tuple[Region, tuple[int, ...]]]
+        self,
+        pricer: Pricer,
+        shape_of: Callable[[Tree], Shape],
+        leaf: Callable[[int], str],
+        region: Callable[[Choice], tuple[Region, tuple[int, ...]]],
     ) -> None:
-        self._pricer, self._leaf, self._region = pricer, leaf, region
+        self._pricer, self._shape_of, self._leaf, self._region = pricer, shape_of, leaf, region
         self._known: dict[tuple[object, ...], Priced] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
 
@@ -51,10 +57,11 @@ class Prices:
         return any(not choice.compile_time for choice in fresh)
 
     def _priced(self, choice: Choice) -> Priced:
-        key = (self._leaf(choice.buffer), *structure(choice.tree, self._leaf))
+        number, buffers = self._shape_of(choice.tree)
+        key = (number, *map(self._leaf, (choice.buffer, *buffers)))
         if key not in self._known:
             region, reads = self._region(choice)
-            inputs = tuple(map(buffers_of(choice.tree).index, reads))
+            inputs = tuple(map(buffers.index, reads))
             self._known[key] = Priced(region, inputs, None if choice.compile_time else self._exact(choice, region))
         return self._known[key]
 

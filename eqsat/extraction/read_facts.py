@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import VIEWS, inline_classes
+from eqsat.extraction.kernel_tree import STEPS, buffer_of, inline_classes
 from ir.axis_facts import is_injective
 from ir.axis_map import parse_map
 from ir.post_order import post_order
@@ -26,6 +26,7 @@ class ReadFacts:
     def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int] = frozenset()) -> None:
         self._view, self._given, self._constant = view, given, constant
         self._readers = _readers(view)
+        self._loaded = frozenset(view.tiny.values())
         self._avoidable: dict[int, bool] = {}
         self._extra: dict[int, bool] = {}
         self._copies: dict[int, bool] = {}
@@ -35,7 +36,11 @@ class ReadFacts:
     def gain_nothing(self, load: ENode) -> bool:
         """Whether the value of this Load is had as cheaply from what its buffer is computed from."""
         buffer, view = int(load.args[0]), parse_map(str(load.args[1]))
-        if view.fill is not None or not self.is_avoidable(buffer):
+        if view.fill is not None:
+            return False
+        if buffer not in self._loaded and self._is_copy(buffer):
+            return True
+        if not self.is_avoidable(buffer):
             return False
         if self._is_copy(buffer):
             return True
@@ -77,18 +82,26 @@ class ReadFacts:
         return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[int(store.args[0])])
 
     def _pure(self, buffer: int) -> Iterable[int]:
-        """The classes of the values that the buffer stores without an accumulator."""
+        """The classes of the values that the buffer stores without an accumulator, and not only as a part of what a
+        rule introduced: that need not exist."""
         for store in self._view.classes[buffer]:
             if store.ctor == "Store":
                 for node in self._view.classes[int(store.args[0])]:
-                    if node.ctor == "Pure":
+                    if node.ctor == "Pure" and any(True for _ in self._computed(buffer, int(node.args[0]))):
                         yield int(node.args[0])
+
+    def _computed(self, buffer: int, value: int) -> Iterable[ENode]:
+        """How a value is computed that the buffer stores, if the program's own buffers are there to be read."""
+        for node in self._view.classes[value]:
+            read = buffer_of(node) if node.ctor == "Load" else None
+            if read is None or (read != buffer and (read in self._loaded or buffer not in self._loaded)):
+                yield node
 
     def _is_copy(self, buffer: int) -> bool:
         """Whether one way to compute the buffer is to read another, moved."""
         if buffer not in self._copies:
-            nodes = [node for value in self._pure(buffer) for node in self._view.classes[value]]
-            self._copies[buffer] = any(node.ctor == "Load" and node.args[0] != buffer for node in nodes)
+            nodes = [node for value in self._pure(buffer) for node in self._computed(buffer, value)]
+            self._copies[buffer] = any(node.ctor == "Load" for node in nodes)
         return self._copies[buffer]
 
     def _ends(self, buffer: int) -> frozenset[int]:
@@ -135,7 +148,7 @@ def _loaded_reads(view: EGraphView, buffer: int, store: ENode) -> set[int]:
         if each in seen:
             continue
         seen.add(each)
-        loaded = [node for node in view.classes[each] if node not in view.rules and node.ctor not in VIEWS]
+        loaded = [node for node in view.classes[each] if node not in view.rules and node.ctor not in STEPS]
         reads = {int(node.args[0]) for node in loaded if node.ctor == "Load"}
         if reads and buffer not in reads:
             found |= reads

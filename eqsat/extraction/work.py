@@ -32,11 +32,11 @@ NOTHING = Work({}, 0, 0)
 
 def union(works: Iterable[Work]) -> Work:
     """The values of all, each once."""
-    first, *others = [each for each in works if each.size] or [NOTHING]
-    if not others:
-        return first
-    bits = dict(first.bits)
-    for each in others:
+    present = [each for each in works if each.size]
+    if len(present) < 2:
+        return present[0] if present else NOTHING
+    bits = dict(present[0].bits)
+    for each in present[1:]:
         for key, mask in each.bits.items():
             bits[key] = bits.get(key, 0) | mask
     flops = size = 0

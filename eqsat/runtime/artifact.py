@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import Selection
 from eqsat.model import BoundModel
 from eqsat.options import Options
@@ -32,7 +33,7 @@ PACKAGES = ("ir", "rules", "eqsat", "codegen")
 class Artifact(msgspec.Struct, frozen=True):
     """Everything but the model's own names, the constants and the machine code.
 
-    tiny: the bound graph's JSON. prices, selections: one per run-time call. units: C translation units by name;
+    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call. units: C translation units by name;
     kernels: the text of each kernel by function name.
     """
 
@@ -42,6 +43,7 @@ class Artifact(msgspec.Struct, frozen=True):
     module: Module
     prices: tuple[Price, ...]
     selections: tuple[Selection, ...]
+    terms: tuple[KernelTerm, ...]
     table: LaunchTable
     units: dict[str, str]
     kernels: dict[str, str]

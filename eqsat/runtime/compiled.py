@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
 
+from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.dump import Stages
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.dtype import TensorType
+from ir.module import Call
+from ir.pricer import Price, Work
+
+if TYPE_CHECKING:
+    from eqsat.explanation.history import History
+    from eqsat.explanation.setting import Setting
 
 
 class Executable(Protocol):
@@ -42,11 +49,14 @@ class Library(Protocol):
 
 
 class KernelReport(msgspec.Struct, frozen=True):
-    """One kernel launch. `function` names its text in `program.source()`; times are in ns, sizes in bytes; `selection`
-    says which other candidates there were for its output."""
+    """One kernel launch. `function` names its text in `program.source()`; `reads` and `writes` are buffers; times are
+    in ns, sizes in bytes; `work` is what its plan makes the machine do, `selection` says which other candidates there
+    were for its output."""
 
     name: str
     function: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
     uops: tuple[str, ...]
     rules: tuple[str, ...]
     flops: float
@@ -54,9 +64,30 @@ class KernelReport(msgspec.Struct, frozen=True):
     occupancy: float
     efficiency: float
     bound: str
+    work: Work
     estimated_ns: float
     measured_ns: float | None = None
     selection: Selection = UNCONTESTED
+
+
+def report_of(call: Call, price: Price, selection: Selection, function: str = "") -> KernelReport:
+    """The report of a call by its price; `function` is that of its text, where there is one."""
+    return KernelReport(
+        name=call.region.name,
+        function=function,
+        reads=call.reads,
+        writes=call.writes,
+        uops=call.uops,
+        rules=call.rules,
+        flops=price.work.flops,
+        bytes=price.work.bytes,
+        occupancy=price.work.occupancy,
+        efficiency=price.work.efficiency,
+        bound=price.bound,
+        work=price.work,
+        estimated_ns=price.time_ns,
+        selection=selection,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,6 +107,28 @@ class Compiled:
     library: Library
     features: tuple[str, ...]
     stages: Stages
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """What the module calls at each launch."""
+        return self.artifact.module.running
+
+    @property
+    def terms(self) -> tuple[KernelTerm, ...]:
+        """The term of each launch."""
+        return self.artifact.terms
+
+    @property
+    def history(self) -> History:
+        """How the kernels came about."""
+        return self.stages.history
+
+    @property
+    def setting(self) -> Setting:
+        """What was compiled, and how."""
+        from eqsat.explanation.setting import Setting
+
+        return Setting(self.bound, self.artifact.target, self.artifact.options)
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eqsat.egraph.view import EGraphView
 from eqsat.model import BoundModel
@@ -15,6 +16,9 @@ from ir.poly_report import PolyReport
 from ir.poly_view import PolyView
 from ir.region import Region
 from ir.serde import to_builtins
+
+if TYPE_CHECKING:
+    from eqsat.explanation.history import History
 
 STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c")
 
@@ -70,7 +74,20 @@ class Stages:
         from rules import select
 
         options = self._artifact.options
-        return saturate(self._bound.graph, select(options.rules), options.exactness, options.budget)[0]
+        return saturate(
+            self._bound.graph,
+            select(options.rules),
+            options.exactness,
+            options.budget,
+            constants=self._bound.constants,
+        )[0]
+
+    @cached_property
+    def history(self) -> History:
+        """How the e-graph came about; saturates again at first use, as `egraph` does."""
+        from eqsat.explanation.history import History
+
+        return History.again(self._bound.graph, self._artifact.options, self._bound.constants)
 
     def _egraph(self) -> Any:
         from eqsat.egraph.dump import to_json
@@ -98,7 +115,7 @@ class Stages:
         return {region.name: self._analyse(region).report.to_dump() for region in self._regions}
 
     def _plan(self) -> Any:
-        running = [call.region.name for call in self._artifact.module.calls if call.when == "run"]
+        running = [call.region.name for call in self._artifact.module.running]
         return {name: to_builtins(price.plan) for name, price in zip(running, self._artifact.prices, strict=True)}
 
     def _cpu(self) -> Any:
@@ -114,5 +131,5 @@ class Stages:
 
     @property
     def _regions(self) -> list[Region]:
-        running = (call.region for call in self._artifact.module.calls if call.when == "run")
+        running = (call.region for call in self._artifact.module.running)
         return list({region.name: region for region in running}.values())

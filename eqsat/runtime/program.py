@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -19,6 +19,11 @@ from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+    from eqsat.explanation.chain import Chain
+    from eqsat.explanation.exploration import Exploration
+    from eqsat.explanation.which import Wanted
+    from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
 """Keywords of a program's own, which hide inputs of the same name."""
@@ -110,23 +115,50 @@ class Program:
         """Notes and warnings; nothing was done silently."""
         return self._compiled.notes
 
-    def explain(self) -> str:
-        """Per kernel its uops, the rules that built it, its price, and what was rejected, by how much."""
+    def explain(self, kernel: Wanted | None = None) -> str:
+        """Per kernel its uops, the rules that built it, its price, and what was rejected, by how much; of one kernel
+        also the chain of rewrites that led to it.
+
+        kernel: its place, its report, the buffer that it writes, or its name, where no other has the same.
+
+        Raises:
+            EqsatError: InvalidOption for the name of no kernel or of several, or where rules of a caller's, with which
+                a loaded program was made, are not known here.
+        """
         from eqsat.explanation.explain import explain
 
-        return explain(self._compiled)
+        return explain(self._compiled, kernel)
 
-    def explanation(self) -> Group:
+    def explanation(self, kernel: Wanted | None = None) -> Group:
         """What `explain` says, as a renderable of rich."""
         from eqsat.explanation.explain import explanation
 
-        return explanation(self._compiled)
+        return explanation(self._compiled, kernel)
 
-    def explained(self) -> dict[str, Any]:
+    def explained(self, kernel: Wanted | None = None) -> dict[str, Any]:
         """What `explain` says, as JSON-ready data."""
         from eqsat.explanation.explain import explained
 
-        return explained(self._compiled)
+        return explained(self._compiled, kernel)
+
+    def chain(self, kernel: Wanted) -> Chain:
+        """The rewrites, in order, that led from the uops of a kernel to it; named as in `explain`."""
+        from eqsat.explanation.chain import chain_at
+        from eqsat.explanation.which import place_of
+
+        return chain_at(self._compiled, place_of(self.kernels, kernel))
+
+    def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
+        """Why two kernels are not one: legality with the analysis behind it, or cost with figures."""
+        from eqsat.explanation.why_not import why_not
+
+        return why_not(self._compiled, first, second)
+
+    def explore(self) -> Exploration:
+        """The optimization again, step by step, as data, tables, or (`html(path)`) one page for a browser."""
+        from eqsat.explanation.explore import Explorer
+
+        return Explorer(self._compiled.setting).finish()
 
     def source(self) -> str:
         """The kernels' text."""
@@ -173,6 +205,14 @@ class Program:
         if not self._variants.held:
             self._fail_unbound()
         save(self._model, self._free, self._variants.held, checked_path(path))
+
+    def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
+        """Pickles and deep copies hold what `save` writes: the variants that there are."""
+        from eqsat.runtime.store import packed
+
+        if not self._variants.held:
+            self._fail_unbound()
+        return _unpickled, (packed(self._model, self._free, self._variants.held), self._threads)
 
     @property
     def _compiled(self) -> Compiled:
@@ -254,3 +294,9 @@ class Program:
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
         apart = [each.copy() if any(np.may_share_memory(each, one) for one in outputs) else each for each in inputs]
         compiled.executable.run(apart, outputs, self._threads)
+
+
+def _unpickled(data: bytes, threads: int) -> Program:
+    from eqsat.pipeline import load_stored
+
+    return load_stored(data, threads)

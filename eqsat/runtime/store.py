@@ -29,7 +29,7 @@ from ir.frontend import FrontendGraph, TensorInfo
 from ir.serde import from_json, to_json
 from ir.tiny_bind import load
 
-FORMAT = 2
+FORMAT = 3
 SIGNATURE = b"PK\x03\x04"
 """How a zip file with something in it begins."""
 
@@ -104,16 +104,24 @@ class SavedModel(Model):
             "load",
             f"the saved program has no variant for {_sizes(wanted)}",
             hint="call it with arrays of a saved size; or compile its model again, call that at this size, and save it",
-            saved=[_sizes(each) for each in self.sizes],
+            saved="; ".join(map(_sizes, self.sizes)),
         )
 
 
 def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], path: Path) -> None:
-    """Write a program of at least one variant to `path`, atomically. What variants share is stored once.
+    """Write a program of at least one variant to `path`, atomically.
 
     Raises:
         EqsatError: InvalidOption where the file cannot be written.
     """
+    try:
+        write_atomically(path, packed(model, free, variants))
+    except OSError as error:
+        fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error}", at=str(path))
+
+
+def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
+    """A program of at least one variant as the bytes of its file. What variants share is stored once."""
     parts: dict[str, bytes] = {}
     stored = tuple(_stored(dict(key), compiled, parts) for key, compiled in variants.items())
     several = list(variants.values())
@@ -130,10 +138,7 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
         archive.writestr(MANIFEST, json.dumps(manifest, indent=2))
         for name, data in parts.items():
             archive.writestr(name, data)
-    try:
-        write_atomically(path, file.getvalue())
-    except OSError as error:
-        fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error}", at=str(path))
+    return file.getvalue()
 
 
 def is_saved(path: Path) -> bool:
@@ -145,14 +150,15 @@ def is_saved(path: Path) -> bool:
         return False
 
 
-def read(path: Path) -> Stored:
-    """The program in the file.
+def read(source: Path | bytes) -> Stored:
+    """The program in a file, or in the bytes of one.
 
     Raises:
         EqsatError: MalformedGraph for a file that is missing, damaged, or of another version.
     """
+    path = source if isinstance(source, Path) else Path("a pickled program")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source if isinstance(source, Path) else io.BytesIO(source)) as archive:
             parts = {name: archive.read(name) for name in archive.namelist()}
         manifest = json.loads(parts[MANIFEST])
         if manifest["format"] != FORMAT:

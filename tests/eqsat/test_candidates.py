@@ -8,7 +8,8 @@ from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, Limits, constant_classes
 from eqsat.extraction.extract import input_classes
-from eqsat.extraction.kernel_tree import Forest, rules_of, structure, subtrees
+from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
+from eqsat.extraction.shapes import Shape
 from ir.region import Buffer, MemRef, Region, verify
 from ir.term import CTORS
 from ir.tiny import Graph
@@ -133,20 +134,20 @@ def test_cyclic_classes_end() -> None:
     assert only.flops == 4
 
 
-def test_structure_forgets_which_buffers_only() -> None:
+def test_shapes_forget_which_buffers_only() -> None:
     t = Tiny()
-    x, y, z = t.input("x", 4), t.input("y", 4), t.input("z", 4, dtype="fp16")
+    x, y = t.input("x", 4), t.input("y", 4)
     a, b = t.op("ADD", x, t.op("EXP", x)), t.op("ADD", y, t.op("EXP", y))
-    c, d = t.op("ADD", x, t.op("EXP", y)), t.op("ADD", z, t.op("EXP", z))
+    c, d = t.op("ADD", x, t.op("EXP", y)), t.op("ADD", x, t.op("EXP2", x))
     graph, view = saturated(t.graph(a, b, c, d))
     found = enumeration(graph, view)
 
-    def key(ref: str) -> object:
-        tree = found.of(view.tiny[ref])[0]
-        return structure(tree, lambda each: str(found.forest.type_of(each)))
+    def shape(ref: str) -> Shape:
+        return found.forest.shape_of(found.of(view.tiny[ref])[0])
 
-    assert key(a) == key(b)
-    assert len({key(a), key(c), key(d)}) == 3
+    assert shape(a).number == shape(b).number
+    assert len({shape(each).number for each in (a, c, d)}) == 3
+    assert [shape(each).buffers for each in (a, b)] == [(view.tiny[x],), (view.tiny[y],)]
 
 
 def test_trees_are_shared() -> None:

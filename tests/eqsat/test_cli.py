@@ -17,6 +17,7 @@ from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from rules import RULES
+from tests.support.calibrations import calibration
 
 ROOT = Path(__file__).parents[2]
 
@@ -166,11 +167,9 @@ def test_rules() -> None:
 
 
 def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(
-        "codegen.compile.doctor.measure_peaks", lambda here: type("P", (), {"fma_flops": {1: 2e9}, "copy_bytes": {}})
-    )
+    monkeypatch.setattr("codegen.compile.doctor.calibrated", lambda again: calibration())
     printed = good("doctor")
-    for fact in ("eqsat 0", "numpy", "cores", "compiler", "2 GFLOP/s"):
+    for fact in ("eqsat 0", "numpy", "cores", "compiler", "256 GFLOP/s", "20 ns", "pow 400"):
         assert fact in printed
     monkeypatch.setenv("EQSAT_CC", "/no/such/cc")
     result = eqsat("doctor")
@@ -181,7 +180,7 @@ def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch
 
 def test_help_lists_the_verbs() -> None:
     printed = good("--help")
-    for verb in ("compile", "run", "explain", "rules", "bench", "check", "doctor"):
+    for verb in ("compile", "run", "explain", "explore", "rules", "bench", "check", "doctor"):
         assert verb in printed
 
 
@@ -202,3 +201,32 @@ def test_compile_draws_the_egraph(folder: Path, tmp_path: Path) -> None:
     good("compile", folder / "bound.json", "--egraph", tmp_path / "g.json")
     assert json.loads((tmp_path / "g.json").read_text())
     assert "--egraph" in bad("compile", folder / "bound.json", "--egraph", tmp_path / "g.png", status=2)
+
+
+def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
+    for model in ("bound.json", "bound.saved"):
+        said = good("explain", folder / model, "0")
+        assert "the uops" in said
+        assert "the kernel" in said
+        data = json.loads(good("explain", folder / model, "0", "--json"))
+        assert data["chain"]["output"] == data["writes"][0]
+        assert said == good("explain", folder / model, data["writes"][0])
+        assert "neither reads what the other writes" in good("explain", folder / model, "--pair", 0, 1)
+        assert json.loads(good("explain", folder / model, "--pair", 0, 1, "--json"))["kind"] == "apart"
+    assert "no kernel 'q'" in bad("explain", folder / "bound.saved", "q")
+
+
+def test_explore_prints_compares_and_writes_a_page(folder: Path, tmp_path: Path) -> None:
+    for model in ("bound.json", "bound.saved"):
+        said = good("explore", folder / model)
+        for part in ("phases", "growth", "rules", "kernels", "movement, casts"):
+            assert part in said
+    data = json.loads(good("explore", folder / "bound.json", "--json"))
+    assert len(data["kernels"]) == 2
+    assert "right / left" in good("explore", folder / "bound.json", "-w", "movement")
+    both = json.loads(good("explore", folder / "bound.json", "--without", "movement", "--json"))
+    assert both["comparison"]["measures"][0]["name"] == "kernels"
+    assert good("explore", folder / "bound.json", "--html", tmp_path / "p.html") == ""
+    assert "<title>bound.json</title>" in (tmp_path / "p.html").read_text()
+    assert "InvalidOption" in bad("explore", folder / "bound.json", "-w", "moves")
+    assert "UnboundDim" in bad("explore", folder / "free.json")

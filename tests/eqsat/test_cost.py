@@ -1,65 +1,206 @@
 """Seed 000 §11, and the machines it is asked about."""
 
+from __future__ import annotations
+
+import msgspec
 import pytest
 
-from eqsat.cost.roofline import Terms, estimate, lower_bound_ns, peak
-from eqsat.cost.targets import GPUS, cpu_target, gpu_target
+from eqsat.cost.fusion import fusion
+from eqsat.cost.occupancy import resident_blocks, resident_share, stops
+from eqsat.cost.pricing import PlanPricer
+from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
+from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
 from ir.diagnostics import EqsatError, Kind
-from ir.pricer import Work
+from ir.plan import Plan, Vectorize
+from ir.pricer import Price, Work
+from ir.target import Target
+from tests.support import regions
 
 CPU = cpu_target(
     arch="avx2", cores=4, lanes=8, clock_hz=2e9, bandwidth=10e9, cache_bandwidth=40e9, launch_ns=500, l3_bytes=1_000_000
 )
 """256 GFLOP/s in fp32."""
+LEVELS = msgspec.structs.replace(CPU, l2_bytes=100_000, l2_bandwidth=400e9, call_ns=50)
+"""With a second level that is told apart: 400,000 bytes of it in all."""
 
 
 def work(flops: float = 0, moved: float = 0, occupancy: float = 1, efficiency: float = 1, dtype: str = "fp32") -> Work:
     return Work(flops=flops, bytes=moved, compute_dtype=dtype, occupancy=occupancy, efficiency=efficiency)
 
 
+BUSY = Work(
+    flops=256e3, bytes=40_000, compute_dtype="fp32", occupancy=0.5, efficiency=0.25,
+    recomputed=64e3, reread=8e3, layout=4e3, fanout=2e3,
+)  # fmt: skip
+
+
 def test_compute_bound() -> None:
-    found = estimate(work(flops=256e3), CPU)
-    assert found.time_ns == pytest.approx(1000 + 500)
+    found = Roofline(CPU).estimate(work(flops=256e3))
+    assert found.time == pytest.approx(1000 + 500)
     assert found.bound == "compute"
-    assert estimate(work(flops=256e3, occupancy=0.5, efficiency=0.25), CPU).compute_ns == pytest.approx(8000)
+    assert Roofline(CPU).estimate(work(flops=256e3, occupancy=0.5, efficiency=0.25)).compute == pytest.approx(8000)
 
 
 def test_memory_bound_first_in_cache_then_in_memory() -> None:
-    assert estimate(work(moved=400_000), CPU).memory_ns == pytest.approx(10_000)
-    found = estimate(work(flops=1, moved=3_000_000), CPU)
-    assert found.memory_ns == pytest.approx(25_000 + 200_000)
+    model = Roofline(CPU)
+    assert model.estimate(work(moved=400_000)).memory == pytest.approx(10_000)
+    found = model.estimate(work(flops=1, moved=3_000_000))
+    assert found.memory == pytest.approx(300_000)
     assert found.bound == "memory"
-    assert estimate(work(moved=400_000, occupancy=0.5), CPU).memory_ns == pytest.approx(20_000)
+    assert model.estimate(work(moved=400_000, occupancy=0.5)).memory == pytest.approx(20_000)
+    half_lost = model.estimate(work(moved=750_000)).memory
+    assert half_lost == pytest.approx(375_000 / 40 + 375_000 / 10)
+
+
+def test_each_level_has_its_bandwidth() -> None:
+    model = Roofline(LEVELS)
+    assert model.transfer_ns(200_000) == pytest.approx(500)
+    assert model.transfer_ns(450_000) == pytest.approx(11_250)
+    times = [model.transfer_ns(1000.0 * size) for size in range(1, 2000)]
+    assert times == sorted(times)
+
+
+def test_one_unit_may_draw_more_than_its_share_of_memory() -> None:
+    alone = msgspec.structs.replace(CPU, unit_bandwidth=8e9)
+    assert Roofline(alone).transfer_ns(10e6, 0.25) == pytest.approx(10e6 / 8)
+    assert Roofline(CPU).transfer_ns(10e6, 0.25) == pytest.approx(10e6 / 2.5)
+    assert Roofline(alone).transfer_ns(10e6, 1.0) == pytest.approx(10e6 / 10)
 
 
 def test_a_small_kernel_is_its_launch() -> None:
-    assert estimate(work(flops=1, moved=4), CPU).bound == "launch"
+    assert Roofline(CPU).estimate(work(flops=1, moved=4)).bound == "launch"
+    alone = msgspec.structs.replace(work(flops=1), parallel=False)
+    assert Roofline(CPU).estimate(alone).launch == 500
+    assert Roofline(LEVELS).estimate(alone).launch == 50
+    assert Roofline(LEVELS).estimate(work(flops=1)).launch == 500
+
+
+CYCLE = 4 * 8 / (256e9 / 4) * 1e9 / (4 * 0.5)
+"""ns of a cycle of one unit, spread over the two of four that work."""
 
 
 @pytest.mark.parametrize(
     ("terms", "time"),
     [
-        (Terms(), 8000 + 500),
-        (Terms(launch=False), 8000),
-        (Terms(occupancy=False), 4000 + 500),
-        (Terms(efficiency=False), 2000 + 500),
-        (Terms(compute=False), 2000 + 500),
-        (Terms(compute=False, cache=False), 8000 + 500),
-        (Terms(compute=False, memory=False), 500),
+        (Terms(), 10_000 + 14e3 * CYCLE + 500),
+        (Terms(launch=False), 10_000 + 14e3 * CYCLE),
+        (Terms(recompute=False), 8_000 + 14e3 * CYCLE + 500),
+        (Terms(reuse=False), 10_000 + 6e3 * CYCLE + 500),
+        (Terms(layout=False), 10_000 + 10e3 * CYCLE + 500),
+        (Terms(fanout=False), 10_000 + 12e3 * CYCLE + 500),
+        (Terms(occupancy=False), 5_000 + 14e3 * CYCLE / 2 + 500),
+        (Terms(efficiency=False), 2_500 + 14e3 * CYCLE + 500),
+        (Terms(compute=False), 14e3 * CYCLE + 500),
+        (Terms(compute=False, cache=False), 8_000 + 500),
+        (Terms(compute=False, cache=False, memory=False), 14e3 * CYCLE + 500),
     ],
 )
-def test_every_term_has_a_switch(terms: Terms, time: float) -> None:
-    both = work(flops=256e3, moved=40_000, occupancy=0.5, efficiency=0.25)
-    assert estimate(both, CPU, terms).time_ns == pytest.approx(time)
+def test_every_term_of_a_time_has_a_switch(terms: Terms, time: float) -> None:
+    assert Roofline(CPU, terms).estimate(BUSY).time == pytest.approx(time)
 
 
 @pytest.mark.parametrize("flops", [0, 1e3, 1e9])
 @pytest.mark.parametrize("moved", [0, 1e3, 1e9])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64", "i8"])
-def test_the_lower_bound_is_one(flops: float, moved: float, dtype: str) -> None:
-    bound = lower_bound_ns(flops, moved, CPU)
-    assert bound <= estimate(work(flops, moved, 0.7, 0.9, dtype), CPU).time_ns
-    assert bound >= CPU.launch_ns
+@pytest.mark.parametrize("target", [CPU, LEVELS, A100], ids=["cpu", "levels", "A100"])
+def test_the_lower_bound_is_one(flops: float, moved: float, dtype: str, target: Target) -> None:
+    model = Roofline(target)
+    bound = model.lower_bound(flops, moved)
+    assert bound <= model.estimate(work(flops, moved, 0.7, 0.9, dtype)).time
+    assert bound <= model.estimate(msgspec.structs.replace(work(flops, moved), parallel=False)).time
+
+
+# --- occupancy and STOP conditions -------------------------------------------------------------
+
+
+def block(threads: int = 256, registers: int = 32, shared: int = 0) -> Work:
+    """A GPU kernel's work, of which only what a block takes matters."""
+    return Work(1e9, 1e6, "fp16", 1.0, 1.0, scratch=shared, block_threads=threads, thread_registers=registers)
+
+
+def test_what_an_sm_holds() -> None:
+    assert resident_blocks(block(), A100) == 8  # 2048 threads
+    assert resident_blocks(block(32, 16), A100) == 32  # as many blocks as there may be
+    assert resident_blocks(block(registers=128), A100) == 2
+    assert resident_blocks(block(registers=33), A100) == 65536 // (8 * 33 * 32 + 8 * 224)
+    assert resident_blocks(block(shared=60 << 10), A100) == 2
+    assert resident_blocks(block(shared=60 << 10), H100) == 3
+
+
+def test_occupancy_from_registers_and_shared_memory_is_in_the_price() -> None:
+    assert resident_share(block(), A100) == 1
+    assert resident_share(block(128, 255), A100) == 0.5
+    assert resident_share(block(128, 255), CPU) == 1
+    free, crowded = (Roofline(A100).estimate(block(128, 32, size)).compute for size in (0, 160 << 10))
+    assert crowded == pytest.approx(4 * free)
+    assert Roofline(A100, Terms(occupancy=False)).estimate(block(128, 32, 160 << 10)).compute == pytest.approx(free)
+
+
+def plan(arch: str = "sm80", width: int = 8, tile: tuple[int, ...] = (128, 64, 64)) -> Plan:
+    return Plan(arch, {"matmul": "mma"}, tile, {}, Vectorize("n", width), warp_tile="64x64")
+
+
+def test_stop_conditions() -> None:
+    assert stops(plan(), block(shared=100 << 10), A100, 8) == ()
+    assert stops(plan(), block(shared=140 << 10), A100, 8) == ("on-chip memory above 80 %",)
+    assert stops(plan(), block(registers=255), A100, 8) == ("registers leave one block per SM",)
+    assert stops(plan(), block(1024, 32, 120 << 10), A100, 8) == ()  # one block, but not because of registers
+    assert stops(plan(width=4), block(), A100, 8) == ("narrower vectors",)
+    assert stops(plan("sm90"), block(), H100, 8) == ()
+    assert stops(plan("sm90", tile=(72, 64, 64)), block(), H100, 8) == ("no TMA or WGMMA tile",)
+    assert stops(plan(tile=(72, 64, 64)), block(), A100, 8) == ()
+    on_cpu = Plan("avx2", {"matmul": "outer"}, (8, 8, 8), {}, Vectorize("n", 8))
+    assert stops(on_cpu, msgspec.structs.replace(work(1), scratch=1 << 20), CPU, 8) == ("on-chip memory above 80 %",)
+
+
+def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:
+    class Core:
+        legal = True
+
+    class Facts:
+        core = Core()
+
+    big, small = plan(tile=(256, 128, 64)), plan(tile=(64, 64, 64))
+    known = {big.tile: block(shared=150 << 10), small.tile: msgspec.structs.replace(block(), flops=2e9)}
+
+    def price(plans: list[Plan], terms: Terms = ALL_TERMS) -> Price:
+        def planner(*_: object) -> list[tuple[Plan, Work]]:
+            return [(each, known[each.tile]) for each in plans]
+
+        found = PlanPricer(A100, lambda region: Facts(), planner, terms).price(regions.matmul())  # type: ignore[arg-type, return-value]
+        assert isinstance(found, Price)
+        return found
+
+    assert price([big, small]).plan is small
+    assert price([big, small], Terms(stop=False)).plan is big
+    assert price([big]).stops == ("on-chip memory above 80 %",)
+
+
+# --- the difference of a fusion ----------------------------------------------------------------
+
+
+def test_a_fusion_saves_bytes_and_a_launch() -> None:
+    model = Roofline(CPU)
+    several = [work(flops=1e3, moved=2_000_000), work(flops=1e3, moved=2_000_000)]
+    found = fusion(work(flops=2e3, moved=2_000_000), several, model)
+    assert found.saved == pytest.approx(200_000)
+    assert found.arithmetic == pytest.approx(-200_000)
+    assert found.launches == pytest.approx(-500)
+    assert found.occupancy == found.penalties == 0
+    assert found.time == pytest.approx(-200_500)
+
+
+def test_a_fusion_is_what_the_prices_say() -> None:
+    model = Roofline(LEVELS)
+    several = [work(256e3, 300_000, 0.9, 0.5), BUSY, msgspec.structs.replace(BUSY, parallel=False)]
+    one = msgspec.structs.replace(BUSY, flops=512e3, layout=9e3, occupancy=0.25)
+    found = fusion(one, several, model)
+    assert found.time == pytest.approx(model.estimate(one).time - sum(model.estimate(each).time for each in several))
+    assert found.occupancy > 0
+    assert found.penalties > 0
+
+
+# --- machines ----------------------------------------------------------------------------------
 
 
 def test_a_cpu_from_its_facts() -> None:
@@ -69,12 +210,35 @@ def test_a_cpu_from_its_facts() -> None:
     assert cpu_target(arch="sse2", cores=1, lanes=4, clock_hz=1e9, native={"bf16": 7.0}).peak_flops["bf16"] == 7.0
     assert not CPU.is_gpu
     assert CPU.last_level_bytes == 1_000_000
+    assert CPU.cycle_ns == pytest.approx(0.5)
+
+
+def test_functions_that_run_lane_by_lane_cost_by_the_lane() -> None:
+    narrow, wide = nominal_weights(4), nominal_weights(16)
+    assert wide["pow fp32"] == 4 * narrow["pow fp32"] > 100
+    assert wide["sqrt fp64"] == narrow["sqrt fp64"]
+
+
+def test_nominal_figures_are_the_same_on_every_run() -> None:
+    sizes = {"l1_bytes": 1 << 15, "l2_bytes": 1 << 20, "l3_bytes": 1 << 25}
+    first, again = (nominal_cpu(arch="avx2", cores=2, lanes=8, source="test", **sizes) for _ in range(2))
+    assert first == again
+    assert first.l2_bandwidth > first.cache_bandwidth > first.bandwidth > first.unit_bandwidth
+    assert first.launch_ns > (first.call_ns or 0) > 0
+
+
+def test_reading_again_is_dearer_the_further_away_it_lies() -> None:
+    costs = [LEVELS.refetch_cycles(held) for held in (10_000, 90_000, 900_000, 9_000_000)]
+    assert costs[0] == 0
+    assert costs == sorted(set(costs))
+    assert A100.refetch_cycles(1 << 30) > A100.refetch_cycles(1 << 20) > 0
 
 
 def test_gpus_by_name() -> None:
     assert gpu_target("sm_80") is gpu_target("A100")
     assert gpu_target("H200").bandwidth > gpu_target("h100").bandwidth
     assert all(each.is_gpu and each.source and each.last_level_bytes for each in GPUS.values())
+    assert all(each.registers and each.threads and each.blocks for each in GPUS.values())
     with pytest.raises(EqsatError) as caught:
         gpu_target("sm_10")
     assert caught.value.kind is Kind.UNKNOWN_TARGET

@@ -133,7 +133,7 @@ def test_the_better_the_dearer(seed: int) -> None:
 
 
 def test_an_extractor_gives_the_same_twice() -> None:
-    problem = layered(random.Random(3), layers=20)
+    problem = layered(random.Random(3), layers=12)
     for extractor in EXTRACTORS.values():
         assert extractor(problem) == extractor(Problem(problem.columns, problem.roots))
 
@@ -179,7 +179,7 @@ def test_nothing_to_compute() -> None:
 
 
 def test_a_stop_at_a_limit_is_told_and_loses_nothing() -> None:
-    problem = layered(random.Random(1), layers=30, width=4)
+    problem = layered(random.Random(1), layers=12, width=4)
     early = exact(problem, SolverLimits(nodes=20_000, seconds=0.0))
     assert early is not None
     assert early.stopped

@@ -55,6 +55,8 @@ def refused(call: Callable[[], Any]) -> str:
         ("extractor", [], "greedy"),
         ("cost_model", "guess", "roofline"),
         ("cost_model", {}, "roofline"),
+        ("cost_model", "launch", "-launch"),
+        ("cost_model", ["-launch", "-nothing"], "-fanout"),
         ("budget", 3, "Budget"),
         ("budget", Budget(nodes="a"), "nodes"),
         ("budget", Budget(nodes=-1), "nodes"),
@@ -75,7 +77,10 @@ def test_choices_are_kept() -> None:
     chosen = checked_options("fusion", Exactness.EXACT, "greedy", terms, Budget(nodes=5, seconds=0.5))
     assert chosen == Options(("fusion",), Exactness.EXACT, "greedy", terms, Budget(nodes=5, seconds=0.5))
     assert checked_options(["fusion", "casts"], "exact", "tree", "roofline", None).rules == ("fusion", "casts")
-    assert checked_options(**DEFAULTS).cost_model is ALL_TERMS
+    assert checked_options(**DEFAULTS).cost_model == ALL_TERMS
+    without = checked_options(**{**DEFAULTS, "cost_model": ["-launch", "-fanout"]})
+    assert without.cost_model == Terms(launch=False, fanout=False)
+    assert checked_options(**{**DEFAULTS, "cost_model": "-cache"}).cost_model == Terms(cache=False)
     assert exactness_named("reassociate") is Exactness.REASSOCIATE
     assert (checked_threads(None, 7), checked_threads(np.int64(2), 7)) == (7, 2)
 

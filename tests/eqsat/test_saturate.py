@@ -106,6 +106,17 @@ def test_every_node_of_a_class_has_its_value(seed: int) -> None:
         )
 
 
+def test_what_absorbs_is_not_regrouped_for_ever() -> None:
+    """x xor x is 0, and 0·7 is 0: a value that is a part of itself."""
+    t = Tiny("i32")
+    x = t.input("x", 2, 3)
+    zero = t.op("XOR", x, x)
+    product = t.op("MUL", zero, 7)
+    view, stats = saturate(t.graph(t.op("MUL", product, product), t.op("MUL", product, 3)), RULES)
+    assert {phase.stop for phase in stats.phases} == {Stop.SATURATED}
+    assert sum(map(len, view.classes.values())) < 60
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_every_node_of_many_classes_has_its_value(seed: int) -> None:

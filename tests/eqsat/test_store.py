@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import ml_dtypes
@@ -79,6 +83,16 @@ def test_a_loaded_program_can_be_saved_again(saved: Path, tmp_path: Path) -> Non
     np.testing.assert_array_equal(eqsat.load(tmp_path / "deep" / "again")(X)[0], eqsat.load(saved)(X)[0])
 
 
+@pytest.mark.parametrize("copied", [lambda each: pickle.loads(pickle.dumps(each)), copy.deepcopy])
+def test_pickles_and_deep_copies_are_programs_too(program: Program, copied: Callable[[Program], Program]) -> None:
+    np.testing.assert_array_equal(copied(program)(X)[0], program(X)[0])
+
+
+def test_a_process_pool_takes_a_program(program: Program) -> None:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        np.testing.assert_array_equal(pool.submit(program, X).result()[0], program(X)[0])
+
+
 def test_the_order_of_the_signature_and_the_names_survive(tmp_path: Path) -> None:
     program = optimize_and_compile(FRONTEND, threads=1)
     program.save(tmp_path / "f")
@@ -146,6 +160,12 @@ def test_a_size_that_was_not_saved_says_what_to_do(tmp_path: Path) -> None:
     program(np.ones((7, 3), np.float32))  # what the hint says
     program.save(tmp_path / "v")
     assert eqsat.load(tmp_path / "v")(np.ones((7, 3), np.float32)).shape == (7, 3)
+
+
+def test_a_program_of_no_variant_cannot_be_pickled() -> None:
+    with pytest.raises(EqsatError, match="no size is known") as caught:
+        pickle.dumps(free_program())
+    assert caught.value.kind is Kind.UNBOUND_DIM
 
 
 def test_a_program_of_no_variant_has_nothing_to_save(tmp_path: Path) -> None:

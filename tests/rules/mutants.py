@@ -25,14 +25,14 @@ from ir.axis_map import compose, parse_map
 from ir.axis_moves import flip
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
-from ir.rule import Condition, Equal, Exactness, Rule
-from ir.term import App, Fact, Prim, Primitive, Sort, Term, Var, substitute, subterms, variables
+from ir.rule import Condition, Equal, Exactness, Exists, Rule, steers
+from ir.term import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
 from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
 from rules.soundness import applications, difference
 
-INSTANCES, ATTEMPTS = 300, 12_000
+INSTANCES, ATTEMPTS = 300, 6_000
 NEEDED = 25
 """An idle mutant applies to nothing; one that applies to fewer is sought longer."""
 
@@ -114,21 +114,23 @@ def judge(mutant: Mutant) -> Verdict:
 
 def _dropped(rule: Rule) -> Iterator[Mutant]:
     for at, condition in enumerate(rule.when):
-        steers = isinstance(condition, Fact) and condition.analysis.steers
-        yield Mutant(replace(rule, when=rule.when[:at] + rule.when[at + 1 :]), f"without {condition}", steers)
+        if not isinstance(condition, Exists):
+            rest = rule.when[:at] + rule.when[at + 1 :]
+            yield Mutant(replace(rule, when=rest), f"without {condition}", steers(condition))
 
 
 def _swapped(rule: Rule) -> Iterator[Mutant]:
-    found = sorted(variables(rule.lhs).values(), key=lambda var: var.name)
+    found = sorted(rule.bound.values(), key=lambda var: var.name)
     for x, y in combinations(found, 2):
         if x.sort is y.sort:
             swap = {x.name: y, y.name: x}
             yield Mutant(replace(rule, rhs=substitute(rule.rhs, swap)), f"{x} ↔ {y} on the right")
             for at, condition in enumerate(rule.when):
+                if isinstance(condition, Exists):
+                    continue
                 other = _substituted(condition, swap)
                 when = (*rule.when[:at], other, *rule.when[at + 1 :])
-                steers = isinstance(condition, Fact) and condition.analysis.steers
-                yield Mutant(replace(rule, when=when), f"{x} ↔ {y} in {condition}", steers)
+                yield Mutant(replace(rule, when=when), f"{x} ↔ {y} in {condition}", steers(condition))
 
 
 def _substituted(condition: Condition, swap: dict[str, Var]) -> Condition:
@@ -146,7 +148,7 @@ def _shifted(rule: Rule) -> Iterator[Mutant]:
 
 def _roles(rule: Rule) -> dict[Term, str]:
     """What each variable of the left side stands for where it is a text: a map, sizes, a type."""
-    fields = ((field, arg) for each in subterms(rule.lhs) if isinstance(each, App)
+    fields = ((field, arg) for side in rule.patterns for each in subterms(side) if isinstance(each, App)
               for (field, _), arg in zip(each.ctor.fields, each.args, strict=True))  # fmt: skip
     return {arg: field for field, arg in fields if isinstance(arg, Var) and field in SHIFTS}
 

@@ -8,15 +8,18 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from eqsat.egraph.saturate import saturate_terms
+from eqsat.egraph.saturate import Marked, saturate_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType, dtype
 from ir.rule import Certificate, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Sort, Store, subterms
 from ir.term_playback import evaluate
 from ir.term_text import type_text
+from ir.term_types import IllTyped, term_type
 from rules import RULES
+from rules import analyses as known
 from rules.certificates import certificate
+from rules.concatenation import Place
 from rules.instances import Instance, Unfit
 from rules.primitives import domain, moves, reads_all
 from rules.rational import NotRational, exact_value
@@ -35,14 +38,15 @@ def test_both_sides_agree(rule: Rule) -> None:
 @pytest.mark.slow
 @by_name
 def test_both_sides_agree_on_many(rule: Rule) -> None:
-    assert check(rule, np.random.default_rng(2), instances=1000, attempts=200_000) == 1000
+    assert check(rule, np.random.default_rng(2), instances=200, attempts=40_000) == 200
 
 
 @by_name
 def test_it_fires_and_the_egraph_stays_sound(rule: Rule) -> None:
     rng = np.random.default_rng(3)
     for instance in islice(_instances(rule, rng), 40):
-        view, stats = saturate_terms(_with_buffers(_stored(instance)), [rule], Exactness.RANGE)
+        terms = _with_buffers(*(_stored(each, instance) for each in (instance.term, *instance.others)))
+        view, stats = saturate_terms(terms, [rule], Exactness.RANGE, marks=_marks(rule, instance, terms))
         if not stats.matches[rule.name]:
             continue  # a fact that steers the search, such as HasFin, does not hold here
         assert stats.families == {rule.family: stats.matches[rule.name]}
@@ -58,24 +62,38 @@ def _instances(rule: Rule, rng: np.random.Generator) -> Iterator[Instance]:
     """Instances to which the rule applies."""
     for _ in range(20_000):
         try:
-            instance = Instance(rule.lhs, rng, specials=False)
-        except Unfit:
+            instance = Instance(rule.lhs, rng, others=rule.patterns[1:])
+            for each in (instance.term, *instance.others):
+                term_type(each)
+        except (Unfit, IllTyped):
             continue
         if rewritten(rule, instance) is not None:
             yield instance
 
 
-def _with_buffers(root: App) -> list[tuple[str, App]]:
-    """The term and every buffer within it, so that each counts as computed."""
-    buffers = [each for each in subterms(root) if isinstance(each, App) and each.ctor.result is Sort.BUF]
+def _with_buffers(*roots: App) -> list[tuple[str, App]]:
+    """The terms and every buffer within them, so that each counts as computed."""
+    below = (each for root in roots for each in subterms(root))
+    buffers = dict.fromkeys(each for each in below if isinstance(each, App) and each.ctor.result is Sort.BUF)
     return [(f"b{position}", each) for position, each in enumerate(buffers)]
 
 
-def _stored(instance: Instance) -> App:
-    """The instance as what a kernel stores."""
-    value = evaluate(instance.term, instance.inputs)
+def _marks(rule: Rule, instance: Instance, terms: list[tuple[str, App]]) -> Marked:
+    """All that can be given holds for every buffer; what the rule calls c and f are the first inputs of a group."""
+    names = [name for name, _ in terms]
+    count = 2 if "of_all" in rule.name else 3
+    place = {instance.binding.get(each): Place(0, count, at, at) for at, each in enumerate("cf")}
+    return {
+        **dict.fromkeys((*known.GIVEN, known.Merged, known.Parted), names),
+        known.Place: {name: str(place[term]) for name, term in terms if term in place},
+    }
+
+
+def _stored(term: App, instance: Instance) -> App:
+    """The term as what a kernel stores."""
+    value = evaluate(term, instance.inputs)
     type_ = type_text(TensorType.of(dtype(value.dtype), value.shape))
-    match instance.term:
+    match term:
         case App(ctor=ctor) as term if ctor.result is Sort.BUF:
             return term
         case App(ctor=ctor) as term if ctor.result is Sort.PRO:

@@ -29,7 +29,7 @@ from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.tiny import Graph, Imm, Node
 from ir.tiny_playback import playback
-from ir.uop import SERIES, UOpKind
+from ir.uop import ELEMENTARY, UOpKind
 from ir.uop_numpy import Array, convert, storage
 
 SLACK = 4.0
@@ -152,7 +152,7 @@ class _Sampler:
             value = node.op.apply(operands, node.arg, result, True)
         value = np.broadcast_to(value, result.shape)
         if element.is_float and node.op.kind in ROUNDED and node.uop not in EXACT:
-            return self.jittered(value, element, SERIES / 2 if node.op.flops == SERIES else 1.0)
+            return self.jittered(value, element, 4.0 if node.uop in ELEMENTARY else 1.0)
         return self.flushed(value, element)
 
     def flushed(self, x: Array, element: DType) -> Array:
@@ -188,15 +188,25 @@ class _Sampler:
         return ufunc.accumulate(ordered, axis=-1, dtype=carrier)[..., -1].astype(np.float64)
 
     def _scanned(self, node: Node, x: Array) -> Array:
-        """The scan in blocks, each scanned by itself and then joined to what came before."""
+        """The scan in blocks, each scanned by itself, in order or by doubling, and then joined to what came before."""
         ufunc = {"CUMSUM": np.add, "CUMPROD": np.multiply, "CUMMAX": np.maximum}[node.uop]
         rows = np.moveaxis(x, node.arg["axis"], -1)
         block = int(self.rng.integers(1, rows.shape[-1] + 1)) if rows.shape[-1] else 1
         done: list[Array] = []
         for low in range(0, rows.shape[-1], block):
-            part = ufunc.accumulate(rows[..., low : low + block], axis=-1, dtype=x.dtype)
+            part = rows[..., low : low + block]
+            part = _doubled(ufunc, part) if self.coin() else ufunc.accumulate(part, axis=-1, dtype=x.dtype)
             done.append(ufunc(done[-1][..., -1:], part) if done else part)
         return np.moveaxis(np.concatenate(done, axis=-1), -1, node.arg["axis"]) if done else x
+
+
+def _doubled(ufunc: np.ufunc, x: Array) -> Array:
+    """The scan of Hillis and Steele (1986): distances 1, 2, 4 … along the last axis."""
+    distance = 1
+    while distance < x.shape[-1]:
+        x = np.concatenate([x[..., :distance], ufunc(x[..., :-distance], x[..., distance:])], axis=-1)
+        distance *= 2
+    return x
 
 
 def _accumulates(node: Node) -> bool:

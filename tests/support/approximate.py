@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from eqsat.assembly.assemble import Assembly, assemble
-from eqsat.cost.roofline import estimate, lower_bound_ns
+from eqsat.cost.roofline import Roofline
 from eqsat.cost.targets import cpu_target
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
@@ -53,12 +53,12 @@ class ApproximatePricer:
             occupancy=1.0,
             efficiency=0.8 if contraction else 0.4,
         )
-        found = estimate(work, self.target)
+        parts = Roofline(self.target).estimate(work)
         plan = Plan(arch=self.target.arch, algo_choice={}, tile=(), bind={})
-        return Price(found.time_ns, plan, work, found.bound)
+        return Price(parts.time, plan, work, parts)
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        return lower_bound_ns(flops, bytes_moved, self.target)
+        return Roofline(self.target).lower_bound(flops, bytes_moved)
 
 
 def saturated(source: Any, rules: Sequence[Rule] = RULES) -> tuple[Graph, EGraphView]:

@@ -62,17 +62,14 @@ class _ParetoProgram:
             found: dict[int, float] = {}
             for rank, union in enumerate(unions):
                 for other in known[: self._keep // (rank + 1)]:
-                    cost, mask = self._join(union, other)
-                    found.setdefault(mask, cost)
+                    mask = union[1] | other[1]
+                    if mask not in found:
+                        found[mask] = union[0] + self._cost_of(mask ^ union[1])
             unions = self._cheapest(found)
         return unions
 
     def _cheapest(self, found: Mapping[int, float]) -> list[_Set]:
         return sorted((cost, mask) for mask, cost in found.items())[: self._keep]
 
-    def _join(self, a: _Set, b: _Set) -> _Set:
-        more = b[1] & ~a[1]
-        if not more:
-            return a
-        columns = self._problem.columns
-        return a[0] + sum([columns[index].cost for index in members(more)]), a[1] | b[1]
+    def _cost_of(self, mask: int) -> float:
+        return sum([self._problem.columns[index].cost for index in members(mask)])

@@ -1,0 +1,207 @@
+"""What each idea is worth: every family of rules, every term of §11 and every extractor is left out in turn.
+
+    python -m bench.ablation [--only TEXT] [--kinds family,term,extractor] [--rounds 8] [--no-models] [--target NAME]
+
+For each program and each knock-out: predicted time (by all terms of §11, whatever chose the cover), measured time
+(the least of many short samples, of all covers of a program in turn), kernels, bytes, and optimize time (one run).
+Knock-outs that lead to one program share its measurement. On a busy machine bind it to one core, `taskset -c 1`.
+
+Writes `ablation.csv`, a table `ablation.txt` and two plots (the `bench` extra) to `bench/results/ablation/`, and every
+kernel measured to the log, `bench/results/measurements.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+from bench import log
+from bench.covers import Running, Subject, measure, whole_price
+from bench.facts import RESULTS, commit, load, warn_of_load
+from bench.knockouts import EVERYTHING, Knockout, knockouts
+from bench.programs import MODELS, Source, programs
+from eqsat.extraction.cover import Cover, Kernel
+from eqsat.pipeline import find_target
+from ir.diagnostics import EqsatError
+from ir.target import Target
+
+FOLDER = RESULTS / "ablation"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program without one idea. Times: `optimize_s` of saturation and extraction; ns of one call, the sum over
+    kernels; `loss`: measured over that of the program with everything on."""
+
+    program: str
+    kind: str
+    name: str
+    kernels: int
+    bytes: float
+    predicted_ns: float
+    measured_ns: float
+    loss: float
+    optimize_s: float
+
+
+@dataclass(frozen=True)
+class Made:
+    """The program of one knock-out."""
+
+    knockout: Knockout
+    running: Running
+    predicted_ns: float
+    optimize_s: float
+
+
+def ablate(program: str, source: Source, target: Target, tried: Sequence[Knockout], rounds: int) -> list[Row]:
+    """The rows of one program; the first has everything on."""
+    built: dict[Any, Running] = {}
+    made = [each for each in (_made(source(), target, knockout, built) for knockout in tried) if each is not None]
+    measure(list(built.values()), rounds)
+    for running in built.values():
+        log.append(target, program, running.launches)
+    base = made[0].running.measured_ns
+    return [_row(program, each, base) for each in made]
+
+
+def _made(model: Any, target: Target, knockout: Knockout, built: dict[Any, Running]) -> Made | None:
+    """The program as code, once for each distinct one; None where there is none without what is left out."""
+    start = time.perf_counter()
+    try:
+        subject = Subject(model, target, rules=knockout.rules, terms=knockout.terms, extractor=knockout.extractor)
+        cover = subject.best()
+    except EqsatError as error:
+        print(f"  without {knockout}: {error.diagnostics[0].message}", file=sys.stderr)
+        return None
+    seconds = time.perf_counter() - start
+    key = _identity(cover)
+    if key not in built:
+        built[key] = subject.run(cover, target.units)
+    return Made(knockout, built[key], whole_price(built[key].prices, target), seconds)
+
+
+def _identity(cover: Cover) -> tuple[object, ...]:
+    """Equal for covers of one program that are the same code."""
+
+    def told(kernel: Kernel) -> tuple[object, ...]:
+        buffers = (cover.names[each] for each in (kernel.buffer, *kernel.reads))
+        return kernel.region, str(kernel.price and kernel.price.plan), *buffers
+
+    return tuple(told(kernel) for kernel in cover.kernels if kernel.price)
+
+
+def _row(program: str, made: Made, base_ns: float) -> Row:
+    running = made.running
+    return Row(
+        program=program,
+        kind=made.knockout.kind,
+        name=made.knockout.name,
+        kernels=len(running.prices),
+        bytes=sum(price.work.bytes for price in running.prices),
+        predicted_ns=made.predicted_ns,
+        measured_ns=running.measured_ns,
+        loss=running.measured_ns / base_ns,
+        optimize_s=made.optimize_s,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--kinds", default="family,term,extractor")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--no-models", action="store_true", help="leave the light models out")
+    parser.add_argument("--target", default="calibrated", help='"cpu" for the nominal figures')
+    options = parser.parse_args()
+    warn_of_load()
+    target = find_target(options.target)
+    rows: list[Row] = []
+    for name, source in programs(models=not options.no_models).items():
+        if options.only in name:
+            tried = (EVERYTHING, *knockouts(tuple(options.kinds.split(",")), slow=name not in MODELS))
+            found = ablate(name, source, target, tried, options.rounds)
+            print(_summary(found), flush=True)
+            rows += found
+    _write(rows, target)
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    """What of one program matters most."""
+    base, *others = rows
+    worst = sorted(others, key=lambda row: -row.loss)[:3]
+    told = ", ".join(f"without {row.kind} {row.name} ×{row.loss:.2f}" for row in worst if row.loss > 1.05)
+    times = f"{base.predicted_ns / 1e3:.1f} µs predicted, {base.measured_ns / 1e3:.1f} measured"
+    seconds = f"optimized in {base.optimize_s:.2f} s"
+    return f"{base.program:<20}{base.kernels:>4} kernels, {times}, {seconds}; {told or 'no loss'}"
+
+
+def _write(rows: Sequence[Row], target: Target) -> None:
+    from bench.plots import losses, predictions
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "ablation.csv").open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow([each.name for each in fields(Row)])
+        out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(row)] for row in rows)
+    table = "\n".join(_table(rows, target))
+    (FOLDER / "ablation.txt").write_text(table + "\n", encoding="utf-8")
+    print(table)
+    predictions(rows, FOLDER / "predicted_against_measured.png")
+    losses(worth(rows), FOLDER / "loss_per_knockout.png")
+    print(f"written to {FOLDER}")
+
+
+@dataclass(frozen=True)
+class Worth:
+    """One knock-out over all programs: geometric means over those with everything on, and the largest loss."""
+
+    kind: str
+    name: str
+    predicted: float
+    measured: float
+    kernels: float
+    bytes: float
+    optimize: float
+    worst: float
+    program: str
+
+
+def worth(rows: Iterable[Row]) -> list[Worth]:
+    """What each knock-out costs, the dearest of its kind first."""
+    rows = list(rows)
+    base = {row.program: row for row in rows if not row.kind}
+    found = []
+    for kind, name in dict.fromkeys((row.kind, row.name) for row in rows if row.kind):
+        of = [row for row in rows if (row.kind, row.name) == (kind, name)]
+        dearest = max(of, key=lambda row: row.loss)
+
+        def mean(column: str, of: Sequence[Row] = of) -> float:
+            return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
+
+        columns = ("predicted_ns", "measured_ns", "kernels", "bytes", "optimize_s")
+        found.append(Worth(kind, name, *map(mean, columns), dearest.loss, dearest.program))
+    kinds = list(dict.fromkeys(each.kind for each in found))
+    return sorted(found, key=lambda each: (kinds.index(each.kind), -each.measured))
+
+
+def _table(rows: Sequence[Row], target: Target) -> Iterable[str]:
+    programs_ = len({row.program for row in rows})
+    machine = f"{target.name} ({target.units} cores, {target.source})"
+    yield f"{programs_} programs on {machine}, commit {commit()}, load {load()}"
+    yield "ratios to everything on, geometric means"
+    yield f"{'without':<28}{'predicted':>10}{'measured':>10}{'kernels':>9}{'bytes':>8}{'optimize':>10}   worst"
+    for each in worth(rows):
+        times = f"{each.predicted:>10.2f}{each.measured:>10.2f}"
+        figures = f"{times}{each.kernels:>9.2f}{each.bytes:>8.2f}{each.optimize:>10.2f}"
+        yield f"{each.kind + ' ' + each.name:<28}{figures}   ×{each.worst:.2f} {each.program}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Covers of one program, compiled and measured: what the ablation and fidelity benches are made of."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from codegen.compile.cache import writable_cache
+from codegen.compile.library import build
+from codegen.compile.machine import machine, restricted
+from codegen.plan.candidates import candidates
+from codegen.run.executable import Executable
+from codegen.text.program_to_c import c_units, launch_table
+from codegen.where.region_facts import region_facts
+from eqsat.assembly.assemble import assemble
+from eqsat.assembly.fold import folded
+from eqsat.cost.pricing import PlanPricer
+from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
+from eqsat.egraph.saturate import saturate
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.extract import Extraction, extract
+from eqsat.extraction.extractors.greedy import greedy
+from eqsat.extraction.extractors.problem import Column, Covering, Problem
+from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.model import read_model
+from eqsat.options import RuleChoice, checked_options
+from eqsat.pipeline import lower_module
+from eqsat.runtime.verify import random_inputs
+from ir.module import Call
+from ir.pricer import Price
+from ir.target import Target
+from rules import select
+
+SPREADS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.6)
+"""Standard deviations of the log of a kernel's price, by which covers are made to vary; 0 is any cover at all."""
+POOL, TRIES = 5, 20
+"""Covers to choose from, and to try, for each that is asked for."""
+SAMPLE_SECONDS = 0.004
+"""What one program takes of one round."""
+
+
+class Subject:
+    """One program on one machine: its e-graph, and covers of it.
+
+    Args:
+        source: what `optimize_and_compile` takes, all sizes known.
+        rules, extractor: as there. terms: those of §11 that choose; prices reported are always whole.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        target: Target,
+        *,
+        rules: RuleChoice = None,
+        terms: Terms = ALL_TERMS,
+        extractor: str = "pareto",
+    ) -> None:
+        self.target, self.terms = target, terms
+        self.options = checked_options(rules, "rounding", extractor, terms, None)
+        model = read_model(source)
+        self.bound = model.bind(model.infer({}), False)
+        self.constants = sorted(self.bound.constants)
+        start = time.perf_counter()
+        self.view, _ = saturate(
+            self.bound.graph, select(self.options.rules), self.options.exactness, constants=self.constants
+        )
+        self.saturate_seconds = time.perf_counter() - start
+        self.pricer = PlanPricer(target, region_facts, candidates, terms)
+
+    def best(self) -> Cover:
+        """The cover that the optimizer chooses."""
+        outputs, extractor = self.bound.graph.outputs, self.options.extractor
+        return extract(self.view, outputs, self.pricer, constants=self.constants, extractor=extractor)
+
+    def varied(self, count: int, within: float, seed: int = 0) -> list[Cover]:
+        """The optimizer's cover, then up to `count` others, of prices at most `within` times its own, spread evenly
+        over that range: covers by prices that were multiplied by random factors, and of random kernels."""
+        best = self.best()
+        found: dict[frozenset[tuple[object, ...]], Cover] = {}
+        rng, chance = np.random.default_rng(seed), random.Random(seed)
+        for tries in range(TRIES * count):
+            if len(found) >= POOL * count:
+                break
+            spread = SPREADS[tries % len(SPREADS)]
+            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
+            cover = self._extraction.cover(extractor)
+            if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
+                found.setdefault(_identity(cover), cover)
+        return [best, *_evenly(list(found.values()), count)]
+
+    @cached_property
+    def _extraction(self) -> Extraction:
+        found = Extraction(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
+        found.learn_all()
+        return found
+
+    def run(self, cover: Cover, threads: int) -> Running:
+        """The cover as code."""
+        module, prices = assemble(cover, self.view, self.bound.graph, self.constants)
+        return Running(self, module, prices, threads)
+
+
+def _identity(cover: Cover) -> frozenset[tuple[object, ...]]:
+    return frozenset((kernel.buffer, kernel.region, kernel.reads) for kernel in cover.kernels if kernel.price)
+
+
+def _evenly(covers: Sequence[Cover], count: int) -> list[Cover]:
+    """`count` of the covers, their prices as evenly apart as can be."""
+    left = sorted(covers, key=lambda cover: cover.time_ns)
+    if len(left) <= count:
+        return left
+    chosen = []
+    for price in np.geomspace(left[0].time_ns, left[-1].time_ns, count):
+        chosen.append(min(left, key=lambda cover: abs(cover.time_ns - price)))
+        left.remove(chosen[-1])
+    return chosen
+
+
+def _perturbed(problem: Problem, rng: np.random.Generator, spread: float) -> Covering | None:
+    factors = np.exp(spread * rng.standard_normal(len(problem.columns)))
+    columns = (
+        Column(each.writes, each.reads, each.cost * float(factor), each.marks)
+        for each, factor in zip(problem.columns, factors, strict=True)
+    )
+    return greedy(Problem(tuple(columns), problem.roots))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel of a program that was measured: the least ns seen, beside the price."""
+
+    call: Call
+    price: Price
+    measured_ns: float
+
+
+class Running:
+    """A program in memory: `sample` runs it, `launches` tells what is known so far."""
+
+    def __init__(self, subject: Subject, module: Any, prices: Sequence[Price], threads: int) -> None:
+        lowered = lower_module(module, tuple(prices))
+        table = launch_table(module, lowered)
+        units = c_units(lowered.values(), table, flush=True)
+        start = time.perf_counter()
+        library = build(units, restricted(machine(), subject.target.arch), cache=writable_cache()[0])
+        self.compile_seconds = time.perf_counter() - start
+        constants = folded(module, subject.bound.constants)
+        self._executable = Executable(module, table, library, constants, threads)
+        self._calls = [call for call in module.calls if call.when == "run"]
+        self.prices, self._threads = tuple(prices), threads
+        self._inputs = list(random_inputs(subject.bound.signature, 0).values())
+        self._outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in subject.bound.outputs]
+        self._least = np.full(len(self._calls), np.inf)
+        self._repeats = 1
+
+    @property
+    def predicted_ns(self) -> float:
+        """The sum of the prices."""
+        return sum(price.time_ns for price in self.prices)
+
+    @property
+    def measured_ns(self) -> float:
+        """The sum over the launches of the least time seen."""
+        return float(self._least.sum())
+
+    @property
+    def launches(self) -> list[Launch]:
+        return [
+            Launch(call, price, float(ns))
+            for call, price, ns in zip(self._calls, self.prices, self._least, strict=True)
+        ]
+
+    def outputs(self) -> list[np.ndarray]:
+        """The results of one run."""
+        self._executable.run(self._inputs, self._outputs, self._threads)
+        return [each.copy() for each in self._outputs]
+
+    def sample(self) -> None:
+        """Run for a few ms, and keep the least time of each launch."""
+        start = time.perf_counter()
+        taken = self._executable.profile(self._inputs, self._outputs, self._threads, self._repeats)
+        each = (time.perf_counter() - start) / (self._repeats + 1)
+        self._least = np.minimum(self._least, taken.min(axis=0))
+        self._repeats = max(3, min(200, int(SAMPLE_SECONDS / each)))
+
+
+def measure(running: Sequence[Running], rounds: int, seed: int = 0) -> None:
+    """`rounds` samples of each, in turn, in another random order each round, so that what else the machine does falls
+    on all alike."""
+    order = list(running)
+    rng = random.Random(seed)
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for each in order:
+            each.sample()
+
+
+def agree(running: Sequence[Running], tolerance: float = 1e-3) -> bool:
+    """Whether all compute the same, relative to the largest value."""
+    first, *others = (each.outputs() for each in running)
+
+    def near(a: np.ndarray, b: np.ndarray) -> bool:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        return bool(np.abs(a - b).max(initial=0.0) <= tolerance * max(1e-30, np.abs(a).max(initial=0.0)))
+
+    return all(near(a, b) for each in others for a, b in zip(first, each, strict=True))
+
+
+def whole_price(prices: Sequence[Price], target: Target) -> float:
+    """ns by all terms of §11, whatever terms the prices were made with."""
+    roofline = Roofline(target)
+    return sum(roofline.estimate(price.work).time for price in prices)

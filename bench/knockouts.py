@@ -1,0 +1,41 @@
+"""What the ablation leaves out, one at a time: a family of rules, a term of §11, or the default extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eqsat.cost.roofline import ALL_TERMS, Terms
+from eqsat.extraction.extractors import EXTRACTORS
+from rules import FAMILIES
+
+
+@dataclass(frozen=True)
+class Knockout:
+    """`kind` is "", "family", "term" or "extractor"; the other fields are options as `optimize_and_compile` takes
+    them."""
+
+    kind: str = ""
+    name: str = "everything on"
+    rules: tuple[str, ...] | None = None
+    terms: Terms = ALL_TERMS
+    extractor: str = "pareto"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+
+EVERYTHING = Knockout()
+
+
+def knockouts(kinds: tuple[str, ...] = ("family", "term", "extractor"), slow: bool = True) -> Iterator[Knockout]:
+    """All of these kinds; `slow`: with the extractors that price every candidate, which large programs have too many
+    of."""
+    if "family" in kinds:
+        yield from (Knockout("family", name, rules=(f"-{name}",)) for name in FAMILIES)
+    if "term" in kinds:
+        yield from (Knockout("term", name, terms=Terms(**{name: False})) for name in Terms.__struct_fields__)
+    if "extractor" in kinds:
+        others = [name for name in EXTRACTORS if name != EVERYTHING.extractor]
+        tried = [name for name in others if slow or name in ("greedy", "tree")]
+        yield from (Knockout("extractor", name, extractor=name) for name in tried)

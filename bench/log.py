@@ -1,0 +1,32 @@
+"""Seed 000 §13's log of measurements: FLOPs, bytes, occupancy, estimate, actual and plan of every kernel measured, as
+rows that are appended to one CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from bench.covers import Launch
+from bench.facts import RESULTS, commit
+from ir.target import Target
+
+HEAD = ("commit", "target", "program", "kernel", "FLOPs", "Bytes", "occ", "estimate", "actual", "plan")
+
+
+def append(target: Target, program: str, launches: Iterable[Launch], path: Path | None = None) -> None:
+    """A row per launch; times in ns, the plan as JSON."""
+    path = path or RESULTS / "measurements.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        if fresh:
+            rows.writerow(HEAD)
+        for each in launches:
+            work, plan = each.price.work, msgspec.json.encode(each.price.plan).decode()
+            moved = work.bytes
+            figures = (work.flops + work.recomputed, moved, work.occupancy, each.price.time_ns, each.measured_ns)
+            rows.writerow((commit(), target.name, program, each.call.region.name, *(f"{n:.6g}" for n in figures), plan))

@@ -1,0 +1,63 @@
+"""The plots of the ablation; matplotlib comes with the `bench` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench.ablation import Row, Worth
+
+_COLOURS = {"family": "tab:blue", "term": "tab:orange", "extractor": "tab:green", "": "black"}
+
+
+def predictions(rows: Sequence[Row], path: Path) -> None:
+    """Predicted against measured time, a point per program and knock-out."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6, 6))
+    for kind, colour in _COLOURS.items():
+        of = [row for row in rows if row.kind == kind]
+        if of:
+            axes.scatter(
+                [row.predicted_ns / 1e3 for row in of],
+                [row.measured_ns / 1e3 for row in of],
+                s=12,
+                color=colour,
+                label=f"without a {kind}" if kind else "everything on",
+            )
+    ends = [min(row.predicted_ns for row in rows) / 1e3, max(row.predicted_ns for row in rows) / 1e3]
+    axes.plot(ends, ends, color="grey", linewidth=0.8, label="as predicted")
+    axes.set(xscale="log", yscale="log", xlabel="predicted µs", ylabel="measured µs")
+    axes.legend()
+    _save(figure, path)
+
+
+def losses(worths: Sequence[Worth], path: Path) -> None:
+    """What each knock-out costs: the geometric mean over the programs, and a mark at the worst."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7, 0.28 * len(worths) + 1.5))
+    names = [f"{each.kind} {each.name}" for each in worths]
+    axes.barh(names, [each.measured - 1 for each in worths], left=1.0, color=[_COLOURS[each.kind] for each in worths])
+    axes.scatter([each.worst for each in worths], names, marker="|", color="black", label="worst program")
+    axes.axvline(1.0, color="grey", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set(xscale="log", xlabel="measured time over that with everything on")
+    axes.legend()
+    _save(figure, path)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise SystemExit("the plots need matplotlib: pip install 'eqsat[bench]'") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,86 @@
+"""How the optimizer's time and memory grow: encoders of 1, 4, 12 and 36 layers, and the nine light models.
+
+    python -m bench.scale [--rounds 3] [--only encoder]
+
+Every sample is a process of its own; what two samples of one program decide must be the same. Medians are reported and
+written to `bench/results/`. Seconds are those of an import-free process with Tiny IR in hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from bench.facts import facts, warn_of_load, write
+from bench.optimizing import Program, Sample, light_program, optimized, program_of, sampled, table
+
+LAYERS = (1, 4, 12, 36)
+LIGHT = (
+    *("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50"),
+    *("shufflenet", "squeezenet", "vgg19", "zfnet512"),
+)
+
+
+def encoder(layers: int, length: int = 128, width: int = 768, heads: int = 12) -> Program:
+    """A pre-norm transformer encoder."""
+    from eqsat import nn, tensor
+
+    def given(name: str, *shape: int) -> Any:
+        return tensor.input(name, shape)
+
+    def linear(x: Any, name: str, features: int) -> Any:
+        return x @ given(f"{name}.w", x.shape[-1], features) + given(f"{name}.b", features)
+
+    def norm(x: Any, name: str) -> Any:
+        return nn.layer_norm(x, given(f"{name}.g", width), given(f"{name}.b", width))
+
+    def split(x: Any) -> Any:
+        return x.reshape(length, heads, width // heads).permute(1, 0, 2)
+
+    x = given("x", length, width)
+    for layer in range(layers):
+        name = f"l{layer}"
+        y = norm(x, f"{name}.n1")
+        q, k, v = (split(linear(y, f"{name}.{part}", width)) for part in "qkv")
+        x = x + linear(nn.attention(q, k, v).permute(1, 0, 2).reshape(length, width), f"{name}.o", width)
+        hidden = nn.gelu(linear(norm(x, f"{name}.n2"), f"{name}.up", 4 * width))
+        x = x + linear(hidden, f"{name}.down", width)
+    return program_of([x], ("x",))
+
+
+def programs() -> dict[str, Callable[[], Program]]:
+    """All programs by name."""
+    encoders = {f"encoder ×{layers}": partial(encoder, layers) for layers in LAYERS}
+    return {**encoders, **{name: partial(light_program, name) for name in LIGHT}}
+
+
+def measure(name: str) -> Sample:
+    """One optimization of a program."""
+    return optimized(programs()[name])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the programs whose names contain this")
+    options = parser.parse_args()
+    warn_of_load()
+    about = {**facts(), "rounds": options.rounds}
+    rows: dict[str, Sample] = {}
+    for name in programs():
+        if options.only in name:
+            rows[name] = sampled(options.rounds, measure, name)
+            print(f"{name}: {rows[name]['seconds']['total']:.2f} s", flush=True)
+    flat = {
+        name: {key: row[key] for key in row if key not in ("seconds", "stops")} | dict(row["seconds"])
+        for name, row in rows.items()
+    }
+    print(table(flat))
+    if not options.only:
+        write("scale", about, [{"program": name, **row} for name, row in rows.items()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Tensat's table: how long the graphs take to optimize, and what is gained over ordinary fusion.
+
+    python -m bench.tensat [--rounds 3] [--measure] [--threads 2] [--only BERT]
+
+The optimizer's seconds (from Tiny IR to a cover) stand beside Tensat's search, the gain beside Tensat's: by how many
+percent the program of ordinary fusion (`ORDINARY` rules alone) is slower than that of all rules, as predicted and, with
+`--measure`, as measured in turns. Tensat's figures are of its paper: other rules, other costs, a T4 GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+from bench.facts import facts, warn_of_load, write
+from bench.optimizing import Sample, in_process, optimized, sampled, table
+from bench.tensat_models import TABLE
+
+ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
+"""What every compiler does: movements merged, products recognised, elementwise work fused with what feeds it."""
+
+REPEATS = 15
+
+
+def optimize(name: str, rules: tuple[str, ...] | None) -> Sample:
+    """One optimization of a graph."""
+    from eqsat.options import checked_options
+
+    return optimized(TABLE[name].build, checked_options(rules, "rounding", "pareto", "roofline", None))
+
+
+def measure(name: str, threads: int) -> dict[str, float]:
+    """Median milliseconds of a call, of both programs in turn.
+
+    Raises:
+        SystemExit: where they do not compute the same.
+    """
+    import numpy as np
+
+    from eqsat import optimize_and_compile
+
+    built = TABLE[name].build()
+    rng = np.random.default_rng(0)
+
+    def drawn(node: Any) -> Any:
+        shape = built.graph.types[node.id].shape
+        fan_in = max(1, int(np.prod(shape[1:] if len(shape) == 4 else shape[:1])))
+        return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32)
+
+    arrays = {each: drawn(node) for each, node in built.graph.inputs.items()}
+    constants = {each: arrays.pop(each) for each in built.constants}
+    programs = {
+        label: optimize_and_compile(built.graph, constants=constants, rules=rules, threads=threads)
+        for label, rules in (("ordinary", ORDINARY), ("all", None))
+    }
+    results = [programs[label](**arrays) for label in programs]
+    ours, theirs = (each if isinstance(each, tuple) else (each,) for each in results)
+    for a, b in zip(ours, theirs, strict=True):
+        if np.linalg.norm(a - b) > 1e-4 * max(np.linalg.norm(b), 1e-30):
+            raise SystemExit(f"{name}: the two programs differ; not reported")
+    times: dict[str, list[float]] = {label: [] for label in programs}
+    for _ in range(REPEATS):
+        for label, program in programs.items():
+            start = time.perf_counter()
+            program(**arrays)
+            times[label].append(1e3 * (time.perf_counter() - start))
+    return {label: statistics.median(taken) for label, taken in times.items()}
+
+
+def gain(ordinary: float, best: float) -> float:
+    """By how many percent the first is slower."""
+    return 100 * (ordinary / best - 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="the graphs whose names contain this")
+    options = parser.parse_args()
+    warn_of_load()
+    about = {**facts(), "rounds": options.rounds, "threads": options.threads, "ordinary": ORDINARY}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, entry in TABLE.items():
+        if options.only not in name:
+            continue
+        ours, plain = (sampled(options.rounds, optimize, name, rules) for rules in (None, ORDINARY))
+        rows[name] = {
+            **{key: ours[key] for key in ("uops", "e-nodes", "kernels", "peak MiB")},
+            "kernels, ordinary": plain["kernels"],
+            "optimize s": ours["seconds"]["total"],
+            "Tensat's search s": entry.search_s,
+            "predicted gain %": round(gain(plain["predicted us"], ours["predicted us"]), 2),
+            "Tensat's gain %": entry.gain_percent,
+        }
+        if options.measure:
+            taken = in_process(measure, name, options.threads)
+            rows[name] |= {f"{label} ms": round(value, 3) for label, value in taken.items()}
+            rows[name]["measured gain %"] = round(gain(taken["ordinary"], taken["all"]), 2)
+        print(f"{name}: {rows[name]}", flush=True)
+    print(table(rows))
+    if not options.only:
+        write("tensat", about, [{"graph": name, **row} for name, row in rows.items()])
+
+
+if __name__ == "__main__":
+    main()

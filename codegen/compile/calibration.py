@@ -1,0 +1,90 @@
+"""The figures of §11 for this machine, measured in a few seconds and kept: what `target="calibrated"` is made of."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from codegen.compile.cache import writable_cache
+from codegen.compile.machine import Machine, machine
+from codegen.compile.memory_speeds import MemorySpeeds, best_of, measure_memory
+from codegen.compile.op_speeds import measure_weights
+from codegen.compile.peaks import Peaks, measure_peaks
+from codegen.compile.toolchain import find_compiler
+from ir.atomic_file import write_atomically
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """What was measured on `machine` with `compiler`: peaks, memory, and the weights of `ir.target.Target`."""
+
+    machine: Machine
+    compiler: str
+    peaks: Peaks
+    memory: MemorySpeeds
+    weights: dict[str, float]
+
+    @property
+    def cycle_ns(self) -> float:
+        """The time in which a core starts two vector multiply-adds, as `ir.target.Target.cycle_ns`."""
+        return cycle_ns(self.machine, self.peaks)
+
+
+PASSES = 3
+"""Everything is measured so often, and counts as it was at its best: what else the machine does only slows it."""
+COPY_MEGABYTES = 96
+
+
+def calibrate(on: Machine | None = None) -> Calibration:
+    """Measure this machine (or it held to a lesser instruction set). Takes a few seconds; measure on a quiet machine.
+
+    Raises:
+        EqsatError: NoCompiler where there is none.
+    """
+    on = on or machine()
+    peaks = [measure_peaks(on, copy_megabytes=COPY_MEGABYTES) for _ in range(PASSES)]
+    fastest = Peaks(
+        fma_flops={n: max(each.fma_flops[n] for each in peaks) for n in peaks[0].fma_flops},
+        copy_bytes={n: max(each.copy_bytes[n] for each in peaks) for n in peaks[0].copy_bytes},
+    )
+    memory = [measure_memory(on) for _ in range(PASSES)]
+    weights = [measure_weights(on, cycle_ns(on, fastest)) for _ in range(PASSES)]
+    return Calibration(
+        machine=on,
+        compiler=str(find_compiler()),
+        peaks=fastest,
+        memory=best_of(memory),
+        weights={name: min(each[name] for each in weights) for name in weights[0]},
+    )
+
+
+def cycle_ns(on: Machine, peaks: Peaks) -> float:
+    """Of one core, from the peak of all."""
+    return 4e9 * on.lanes * on.cores / peaks.fma_flops[on.cores]
+
+
+def calibrated(on: Machine | None = None, *, again: bool = False) -> Calibration:
+    """What was measured before on a machine like this with this compiler, else (or `again`) measured and kept.
+
+    Raises:
+        EqsatError: NoCompiler where there is none.
+    """
+    on = on or machine()
+    path = _path(on)
+    if not again:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Calibration)
+        except (OSError, msgspec.DecodeError):
+            pass  # absent, or of another version
+    found = calibrate(on)
+    with contextlib.suppress(OSError):  # measured anew next time
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(found)))
+    return found
+
+
+def _path(on: Machine) -> Path:
+    """The file of this machine's figures, in the cache folder."""
+    parts = msgspec.json.encode((on, str(find_compiler())))
+    return writable_cache()[0] / "calibrations" / f"{hashlib.sha256(parts).hexdigest()[:16]}.json"

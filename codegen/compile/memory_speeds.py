@@ -1,0 +1,138 @@
+"""How fast this machine moves numbers and starts kernels, measured: by cache level, lane by lane, fork and join."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import msgspec
+
+from codegen.compile.library import Library, build, pool_source, vector_prelude
+from codegen.compile.machine import Machine
+
+_SOURCE = """
+enum { EQ_COPY, EQ_LANES_APART, EQ_WORK };
+/* Task t goes `rounds` times over its own n floats of `from` and `to`. */
+typedef struct { float *to; const float *from; int64_t n, rounds, stride; int what; } eq_move;
+
+static void eq_move_task(void *ctx, int32_t task, int32_t thread) {
+  const eq_move m = *(const eq_move *)ctx;
+  float *to = m.to + task * m.n;
+  const float *from = m.from + task * m.n;
+  eq_f32 sum = eq_imm_f32((float)task);
+  for (int64_t r = 0; r < m.rounds; r++) {
+    __asm__ volatile("" : : : "memory");
+    if (m.what == EQ_COPY)
+      for (int64_t i = 0; i < m.n; i += EQ_VL) eq_store_f32(to + i, eq_load_f32(from + i));
+    else if (m.what == EQ_LANES_APART) /* rows of `stride` floats, read along columns */
+      for (int64_t j = 0; j < m.stride; j++)
+        for (int64_t i = 0; i < m.n / m.stride; i += EQ_VL)
+          eq_store_f32(to + j * (m.n / m.stride) + i, eq_strided_f32(from + i * m.stride + j, m.stride, EQ_VL));
+    else sum = eq_fma_f32(sum, sum, sum);
+  }
+  volatile float keep = eq_hsum_f32(sum);
+  (void)keep;
+}
+
+/* ns of one such parallel loop, the least of `tries`, after one that warms up. */
+__attribute__((visibility("default"))) int64_t eq_time_moves(float *to, const float *from, int64_t n, int64_t rounds,
+                                                             int64_t stride, int32_t what, int32_t threads,
+                                                             int32_t tries) {
+  eq_move move = {to, from, n, rounds, stride, what};
+  int64_t best = INT64_MAX;
+  eq_run run;
+  eq_run_begin(&run, 1);
+  for (int32_t i = 0; i <= tries; i++) {
+    int64_t start = eq_now_ns();
+    eq_parallel_for(eq_move_task, &move, threads, threads);
+    int64_t ns = eq_now_ns() - start;
+    if (i && ns < best) best = ns;
+  }
+  eq_run_end(&run);
+  return best;
+}
+"""
+_COPY, _APART, _WORK = range(3)
+_FLOAT = 4
+_SAMPLE_BYTES = 32 << 20
+"""A sample moves about this much."""
+
+
+class MemorySpeeds(msgspec.Struct, frozen=True):
+    """Bytes per second, read plus written, of copies that the second level, the third level and memory hold, all cores
+    together, and of one core alone from memory; ns of a register and of a lane near by and far apart, in a cache; ns of
+    a call of one thread and of a fork and join of all."""
+
+    l2: float
+    l3: float
+    memory: float
+    alone: float
+    vector_ns: float
+    lane_ns: float
+    far_ns: float
+    call_ns: float
+    fork_ns: float
+
+
+def best_of(measured: Sequence[MemorySpeeds]) -> MemorySpeeds:
+    """Each figure as it was at its best."""
+
+    def best(name: str) -> float:
+        values = [float(getattr(each, name)) for each in measured]
+        return min(values) if name.endswith("_ns") else max(values)
+
+    return MemorySpeeds(**{name: best(name) for name in MemorySpeeds.__struct_fields__})
+
+
+def measure_memory(on: Machine) -> MemorySpeeds:
+    """Measure `on`. Takes about two seconds."""
+    import numpy as np
+
+    library = build({"memory": pool_source() + vector_prelude() + _SOURCE}, on)
+    most = max(4 * on.l3_bytes, 64 << 20)
+    memory = [np.ones(most // _FLOAT // 2 + 64, np.float32) for _ in range(2)]
+    probe = _Probe(library, on, [each.ctypes.data + -each.ctypes.data % 64 for each in memory])
+    near = on.l1_bytes // 3
+    return MemorySpeeds(
+        l2=probe.copied(on.l2_bytes // 2, on.cores),
+        l3=probe.copied(max(2 * on.l2_bytes, on.l3_bytes // (4 * on.cores)), on.cores),
+        memory=probe.copied(most // on.cores, on.cores),
+        alone=probe.copied(most, 1),
+        vector_ns=_FLOAT * on.lanes / probe.copied(near, 1) * 1e9,
+        lane_ns=probe.apart(near, 3),
+        far_ns=probe.apart(on.l2_bytes // 2, 256),
+        call_ns=float(probe.time(0, 1, 1, _COPY, 1, 200)),
+        fork_ns=probe.fork(),
+    )
+
+
+class _Probe:
+    """Timings of loops over two arrays."""
+
+    def __init__(self, library: Library, on: Machine, addresses: list[int]) -> None:
+        argtypes = (ctypes.c_void_p, ctypes.c_void_p, *(ctypes.c_int64,) * 3, *(ctypes.c_int32,) * 3)
+        self._run = library.function("eq_time_moves", argtypes, ctypes.c_int64)
+        self._on, self._addresses = on, addresses
+
+    def time(self, n: int, rounds: int, stride: int, what: int, threads: int, tries: int = 5) -> int:
+        """ns of `rounds` rounds over n floats per thread."""
+        return int(self._run(*self._addresses, n, rounds, stride, what, threads, tries))
+
+    def copied(self, size: int, threads: int) -> float:
+        """Bytes per second of copies whose source and target take `size` bytes per thread."""
+        n = size // (2 * _FLOAT) // self._on.lanes * self._on.lanes
+        rounds = max(1, _SAMPLE_BYTES // size)
+        return 2e9 * _FLOAT * n * rounds * threads / self.time(n, rounds, 1, _COPY, threads)
+
+    def apart(self, size: int, stride: int) -> float:
+        """ns per lane read `stride` floats from its neighbour, beyond those of a copy of `size` bytes."""
+        n = size // (2 * _FLOAT) // (stride * self._on.lanes) * stride * self._on.lanes
+        rounds = max(1, _SAMPLE_BYTES // size // 8)
+        apart, copy = (self.time(n, rounds, stride, what, 1) for what in (_APART, _COPY))
+        return max(0.0, apart - copy) / (n * rounds)
+
+    def fork(self) -> float:
+        """ns by which tasks of some microseconds, one a thread, take longer side by side than one alone."""
+        rounds = 2000
+        alone = self.time(0, rounds, 1, _WORK, 1, 50)
+        return max(0.0, float(self.time(0, rounds, 1, _WORK, self._on.cores, 200) - alone))

@@ -1,0 +1,80 @@
+"""Which inputs multiply the same operand in the same way: groups that the merging rules cannot see from one match.
+
+A rule sees two products at a time. That all of a group become one product, and each only once, takes an order of its
+members: the order in which the program reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from eqsat.egraph.inlining import Sources, sources
+from eqsat.egraph.tiny_to_term import reduced_map
+from ir.axis_map import AxisMap, compose
+from ir.tiny import Graph, Node, Ref
+from ir.uop import UOpKind
+from rules.concatenation import Place, can_merge
+
+
+class _Product(NamedTuple):
+    """The sum of products of an operand and an input, both read over the result's axes and then the reduced ones."""
+
+    operand: Ref
+    read: AxisMap
+    weights: Ref
+    weights_read: AxisMap
+    side: int
+    reduced: int
+
+    def is_beside(self, other: _Product) -> bool:
+        """Whether both products are parts of one."""
+        alike = (self.operand, self.side, self.reduced) == (other.operand, other.side, other.reduced)
+        return alike and can_merge(self.read, self.weights_read, other.read, other.weights_read, self.reduced)
+
+
+def places(graph: Graph, constants: Collection[str]) -> dict[Ref, str]:
+    """The place of every input that is one of several: of those that are known when the program is built, since others
+    would have to be put together whenever it runs."""
+    groups: list[list[_Product]] = []
+    by_operand: dict[Ref, list[list[_Product]]] = {}
+    taken: set[Ref] = set()
+    known = sources(graph)
+    for node in graph.nodes:
+        for found in _products(node, graph, known):
+            if found.weights not in taken and graph.by_id[found.weights].arg["tensor_id"] in constants:
+                own = by_operand.setdefault(found.operand, [])
+                group = next((each for each in own if each[0].is_beside(found)), None)
+                if group is None:
+                    group = []
+                    own.append(group)
+                    groups.append(group)
+                group.append(found)
+                taken.add(found.weights)
+    several = [group for group in groups if len(group) > 1]
+    return {
+        product.weights: str(Place(number, len(group), place, place))
+        for number, group in enumerate(several)
+        for place, product in enumerate(group)
+    }
+
+
+def _products(node: Node, graph: Graph, known: Sources) -> list[_Product]:
+    """The one or two ways to take a sum of products for that of an operand and an input."""
+    if node.op.kind is not UOpKind.REDUCE or str(node.arg["op"]).upper() != "SUM":
+        return []
+    at = reduced_map(node, graph)
+    product = graph.by_id[node.refs[0]]
+    if product.uop == "CAST":
+        product = graph.by_id[product.refs[0]]
+    if product.uop != "MUL" or len(product.refs) != 2:
+        return []
+    (left, left_map), (right, right_map) = (known[ref] for ref in product.refs)
+    maps = compose(left_map, at), compose(right_map, at)
+    reduced = len(node.arg["axes"])
+    found = []
+    if graph.by_id[right].uop == "INPUT":
+        found.append(_Product(left, maps[0], right, maps[1], 1, reduced))
+    if graph.by_id[left].uop == "INPUT":
+        found.append(_Product(right, maps[1], left, maps[0], 0, reduced))
+    return found

@@ -1,0 +1,154 @@
+"""The chain of rewrites that led from the uops of a kernel to the kernel, as data that can be read and printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from eqsat.egraph.view import ENode
+from eqsat.explanation.history import Derivation, History
+from eqsat.explanation.notation import Notation
+from eqsat.explanation.proof import Rewrite
+from eqsat.extraction.kernel_term import KernelTerm
+from ir.module import Call
+from ir.term_text import parse_type
+from rules.certificates import certificate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rewrite: `before` became `after` somewhere in the term; `backwards`: by the rule's equation read from right
+    to left. times: how often it did so, one time after the other, on equal terms."""
+
+    rule: str
+    family: str
+    equation: str
+    exactness: str
+    certificate: str
+    before: str
+    after: str
+    backwards: bool = False
+    times: int = 1
+
+
+class Chain(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the kernel that writes `output` came about: the term of its last uop, the rewrites in order, its own term.
+
+    birth: for a buffer that no uop writes, the rewrite of one of its readers that first spoke of it.
+    """
+
+    output: str
+    start: str
+    steps: tuple[Step, ...]
+    end: str
+    birth: Step | None = None
+
+    def __str__(self) -> str:
+        lines = [] if self.birth is None else [f"     {self.birth.rule}: {self.birth.equation}"]
+        lines += [f"{self.output} = {self.start}"]
+        for place, step in enumerate(self.steps, 1):
+            times = f" ×{step.times}" if step.times > 1 else ""
+            lines += [f"{place:>3}. {step.rule}{times}: {step.equation}", f"     {step.before}"]
+            lines += [f"   {_arrow(step)} {step.after}"]
+        return "\n".join([*lines, f"{self.output} = {self.end}"])
+
+
+class Chosen(Protocol):
+    """The kernels that were chosen for a program: what each computes, its term, and how they came about."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]: ...
+    @property
+    def terms(self) -> tuple[KernelTerm, ...]: ...
+    @property
+    def history(self) -> History: ...
+
+
+def chain_at(chosen: Chosen, place: int) -> Chain:
+    """The chain of the kernel at a place. Raises EqsatError as `History.derivation`."""
+    return chain_of(chosen.history, chosen.calls[place], chosen.terms[place])
+
+
+def chain_of(history: History, call: Call, term: KernelTerm) -> Chain:
+    """The chain of one kernel. Raises EqsatError as `History.derivation`."""
+    derivation = history.derivation(call, term)
+    notation = notation_of(history, derivation)
+    steps: list[Step] = []
+    for rewrite in derivation.rewrites:
+        step = _step(rewrite, notation)
+        if steps and msgspec.structs.replace(steps[-1], times=1) == step:
+            steps[-1] = msgspec.structs.replace(step, times=steps[-1].times + 1)
+        else:
+            steps.append(step)
+    start, end = notation.definition(derivation.start), notation.definition(derivation.end)
+    birth = None if derivation.birth is None else _step(derivation.birth, notation)
+    return Chain(call.writes[0], start, tuple(steps), end, birth)
+
+
+def _step(rewrite: Rewrite, notation: Notation) -> Step:
+    """A rewrite in words; with marks where nothing else changes."""
+    before, after = notation(rewrite.before), notation(rewrite.after)
+    if before == after:
+        before, after = map(notation.marked(), (rewrite.before, rewrite.after))
+    rule = rewrite.rule
+    return Step(
+        rule=rule.name,
+        family=rule.family,
+        equation=rule.equation,
+        exactness=str(rule.exactness),
+        certificate=str(certificate(rule)),
+        before=before,
+        after=after,
+        backwards=rewrite.backwards,
+    )
+
+
+def notation_of(history: History, derivation: Derivation) -> Notation:
+    """Writes the terms of a derivation."""
+    nodes, classes = derivation.replay.nodes, history.classes
+
+    def shape(term: int) -> tuple[int, ...] | None:
+        node: ENode = nodes[term]
+        if node.ctor in ("Store", "Input"):
+            return parse_type(str(node.args[1])).shape
+        home = classes[str(node.args[0])]
+        types = [str(each.args[1]) for each in history.view.classes[home] if each.ctor in ("Store", "Input")]
+        return parse_type(types[0]).shape
+
+    return Notation(nodes.__getitem__, derivation.names.get, shape)
+
+
+def chain_table(chain: Chain) -> Table:
+    """The chain as a table of rich: number, rule, and what it did under its equation."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(justify="right", style="dim")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    if chain.birth is not None:
+        table.add_row("", *_row(chain.birth))
+    table.add_row(
+        "", Text("the uops" if chain.birth is None else "the buffer"), Text(f"{chain.output} = {chain.start}")
+    )
+    for place, step in enumerate(chain.steps, 1):
+        table.add_row(str(place), *_row(step))
+    table.add_row("", Text("the kernel"), Text(f"{chain.output} = {chain.end}"))
+    return table
+
+
+def _row(step: Step) -> tuple[Text, Text]:
+    from rich.text import Text
+
+    times = f" ×{step.times}" if step.times > 1 else ""
+    told = Text.assemble((step.equation, "italic"), "\n", step.before, "\n", (f"{_arrow(step)} ", "bold"), step.after)
+    return Text(step.rule + times, style="cyan"), told
+
+
+def _arrow(step: Step) -> str:
+    return "←" if step.backwards else "→"

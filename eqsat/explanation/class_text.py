@@ -1,0 +1,61 @@
+"""One class of an e-graph in words: the ways to compute a uop's result that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eqsat.egraph.view import EGraphView, ENode
+from eqsat.explanation.history import History
+from eqsat.explanation.notation import Notation
+from ir.diagnostics import Kind, fail
+from ir.term_text import parse_type
+
+_MARKS = ("Pure", "Fin", "Store")
+_VIEWS = ("PView", "EView", "PMax")
+
+
+def class_lines(history: History, uop: str) -> list[str]:
+    """One line per e-node of the value that a uop stores: what it is, and the rule that built it."""
+    view = history.view
+    if uop not in view.tiny:
+        fail(Kind.INVALID_OPTION, "explore", f"there is no uop {uop!r}", hint=", ".join(list(view.tiny)[:8]))
+    words = _Words(view, history.names)
+    return [f"{words(node)}   ({view.rules.get(node, 'as it was loaded')})" for node in _values(view, view.tiny[uop])]
+
+
+def _values(view: EGraphView, home: int) -> Iterator[ENode]:
+    """The e-nodes of what a buffer holds, below the marks of a kernel's parts; not that it is read itself."""
+    seen: set[int] = set()
+    waiting = [home]
+    while waiting:
+        each = waiting.pop(0)
+        for node in view.classes[each]:
+            if node.ctor in _MARKS:
+                if int(node.args[0]) not in seen:
+                    seen.add(int(node.args[0]))
+                    waiting.append(int(node.args[0]))
+            elif node.ctor != "Load" or node.args[0] != home:
+                yield node
+
+
+class _Words:
+    """Writes e-nodes; a class below is written as the first of its nodes that is no view."""
+
+    def __init__(self, view: EGraphView, names: dict[int, str]) -> None:
+        self._view, self._names = view, names
+
+    def __call__(self, node: ENode, depth: int = 4) -> str:
+        root = -1
+        return Notation(lambda term: node if term == root else self._first(term), self._name, self._shape)(root, depth)
+
+    def _first(self, home: int) -> ENode:
+        nodes = self._view.classes[home]
+        plain = [node for node in nodes if node.ctor not in _VIEWS]
+        return next((node for node in plain if node not in self._view.rules), (plain or nodes)[0])
+
+    def _name(self, term: int) -> str | None:
+        return self._names.get(term)
+
+    def _shape(self, term: int) -> tuple[int, ...]:
+        node = next(node for node in self._view.classes[term] if node.ctor in ("Input", "Store"))
+        return parse_type(str(node.args[1])).shape

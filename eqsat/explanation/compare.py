@@ -1,0 +1,82 @@
+"""Two runs side by side: what a family of rules, an extractor or a cost term is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from eqsat.explanation.exploration import Exploration
+    from eqsat.runtime.compiled import KernelReport
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """One figure of both runs."""
+
+    name: str
+    left: float
+    right: float
+
+    @property
+    def factor(self) -> float | None:
+        """How many times the left the right is; None where the left is 0."""
+        return self.right / self.left if self.left else None
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """measures: kernels, predicted µs, e-nodes, classes, candidates, matches, seconds. only_left, only_right: kernels,
+    as `output = name(inputs)`, that one run alone has. matches: how often each rule matched in both, where that
+    differs."""
+
+    measures: tuple[Measure, ...]
+    only_left: tuple[str, ...]
+    only_right: tuple[str, ...]
+    matches: dict[str, tuple[int, int]]
+
+    def __getitem__(self, name: str) -> Measure:
+        return next(each for each in self.measures if each.name == name)
+
+    def view(self) -> Group:
+        """For a terminal, a renderable of rich."""
+        from eqsat.explanation.exploration_text import comparison_group
+
+        return comparison_group(self)
+
+    def __str__(self) -> str:
+        from eqsat.explanation.explain import rendered
+
+        return rendered(self.view())
+
+
+def compare(left: Exploration, right: Exploration) -> Comparison:
+    """The comparison of two runs."""
+    figures, others = _figures(left), _figures(right)
+    measures = tuple(Measure(name, figures[name], others[name]) for name in figures)
+    on_left, on_right = (dict.fromkeys(map(_written, each.kernels)) for each in (left, right))
+    rules = dict.fromkeys([*left.matches, *right.matches])
+    counts = {rule: (left.matches.get(rule, 0), right.matches.get(rule, 0)) for rule in rules}
+    return Comparison(
+        measures=measures,
+        only_left=tuple(each for each in on_left if each not in on_right),
+        only_right=tuple(each for each in on_right if each not in on_left),
+        matches={rule: both for rule, both in counts.items() if both[0] != both[1]},
+    )
+
+
+def _figures(run: Exploration) -> dict[str, float]:
+    return {
+        "kernels": len(run.kernels),
+        "predicted µs": run.estimated_ns / 1e3,
+        "e-nodes": run.nodes,
+        "classes": run.classes,
+        "candidates": run.candidates,
+        "matches": sum(run.matches.values()),
+        "seconds": sum(run.seconds.values()),
+    }
+
+
+def _written(kernel: KernelReport) -> str:
+    return f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"

@@ -1,0 +1,194 @@
+"""Optimize a program step by step and look at each: what `eqsat explore` and scripts are made of."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from eqsat.assembly.assemble import assemble
+from eqsat.cost.roofline import unfused_ns
+from eqsat.egraph.saturate import Iteration, Saturation, begin
+from eqsat.explanation.exploration import Exploration, Growth, Phase
+from eqsat.explanation.history import History
+from eqsat.explanation.setting import Setting
+from eqsat.extraction.extract import extract
+from eqsat.extraction.kernel_term import kernel_term
+from eqsat.model import read_model
+from eqsat.options import Budget, CostModel, RuleChoice, checked_options
+from eqsat.runtime.compiled import report_of
+from ir.rule import Exactness
+from ir.target import Target
+from ir.term import CTORS
+from rules import select
+
+
+def explore(source: Any, **keywords: Any) -> Exploration:
+    """Optimize a model, with all that happened on the way; nothing is compiled.
+
+    Takes what `optimize_and_compile` takes: target, dims, constants, rules, exactness, extractor, cost_model, budget,
+    strict.
+
+    Raises:
+        EqsatError: as `optimize_and_compile`.
+    """
+    return Explorer(setting(source, **keywords)).finish()
+
+
+def setting(
+    source: Any,
+    *,
+    target: str | Target = "auto",
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    rules: RuleChoice = None,
+    exactness: str | Exactness = Exactness.ROUNDING,
+    extractor: str = "pareto",
+    cost_model: CostModel = "roofline",
+    budget: Budget | None = None,
+    strict: bool = False,
+) -> Setting:
+    """A model and how it is to be optimized, checked; the keywords are those of `optimize_and_compile`."""
+    from eqsat.pipeline import find_target
+
+    options = checked_options(rules, exactness, extractor, cost_model, budget)
+    model = read_model(source, constants, dims)
+    return Setting(model.bind(model.infer({}), strict), find_target(target), options)
+
+
+def without(given: Setting, names: Sequence[str]) -> Setting:
+    """The setting without these families or rules."""
+    rules = (*(given.options.rules or ()), *(f"-{name}" for name in names))
+    select(rules)
+    return Setting(given.bound, given.target, msgspec.structs.replace(given.options, rules=rules))
+
+
+class Explorer:
+    """A saturation that is run by hand: an iteration or a phase at a time, and looked at in between.
+
+    Args:
+        given: a setting, or a model, with the keywords of `explore`.
+    """
+
+    def __init__(self, given: Any, **keywords: Any) -> None:
+        self.setting = given if isinstance(given, Setting) else setting(given, **keywords)
+        bound, options = self.setting.bound, self.setting.options
+        start = time.perf_counter()
+        self._saturation: Saturation = begin(
+            bound.graph,
+            select(options.rules),
+            options.exactness,
+            options.budget,
+            traced=True,
+            constants=sorted(bound.constants),
+        )
+        self.seconds = {"load": time.perf_counter() - start}
+        self.iterations: list[Growth] = []
+        self._has_ended = False
+
+    @property
+    def history(self) -> History:
+        """The e-graph as it is now, and what has matched."""
+        return History(self.setting.bound.graph, self._saturation.view(), self._saturation.trace())
+
+    def step(self, count: int = 1) -> list[Growth]:
+        """So many iterations, or what is left of them."""
+        made: list[Growth] = []
+        while len(made) < count and (growth := self._step()):
+            made.append(growth)
+        return made
+
+    def phase(self) -> list[Growth]:
+        """The iterations up to the end of the phase at hand, or of the next one where that has just ended."""
+        made: list[Growth] = []
+        while growth := self._step():
+            made.append(growth)
+            if self._has_ended:
+                break
+        return made
+
+    def alternatives(self, uop: str) -> list[str]:
+        """What the e-graph knows by now of a uop's result: one line per e-node of its value, with the rule that built
+        it. Raises EqsatError, InvalidOption, for a uop that is none."""
+        from eqsat.explanation.class_text import class_lines
+
+        return class_lines(self.history, uop)
+
+    def finish(self) -> Exploration:
+        """The rest of the saturation, and the kernels that are chosen from it."""
+        while self._step():
+            pass
+        self.seconds["saturate"] = sum(growth.seconds for growth in self.iterations)
+        return self._extracted()
+
+    def _step(self) -> Growth | None:
+        start = time.perf_counter()
+        found: Iteration | None = self._saturation.step()
+        if found is None:
+            return None
+        seconds = time.perf_counter() - start
+        self._has_ended = found.stop is not None
+        number = sum(each.phase == found.phase for each in self.iterations)
+        classes = self._saturation.egraph.classes(CTORS)
+        growth = Growth(found.phase, number, dict(found.matches), found.nodes, classes, seconds)
+        self.iterations.append(growth)
+        return growth
+
+    def _phases(self) -> Iterable[Phase]:
+        joined: set[str] = set()
+        for place, phase in enumerate(self._saturation.phases):
+            mine = [growth for growth in self.iterations if growth.phase == place]
+            matches: Counter[str] = Counter()
+            for growth in mine:
+                matches.update(growth.matches)
+            yield Phase(
+                families=phase.families,
+                joined=tuple(each for each in phase.families if each not in joined),
+                stop=phase.stop,
+                iterations=phase.iterations,
+                matches=dict(matches),
+                nodes=phase.nodes,
+                classes=mine[-1].classes if mine else 0,
+                seconds=sum(growth.seconds for growth in mine),
+            )
+            joined.update(phase.families)
+
+    def _extracted(self) -> Exploration:
+        from eqsat.pipeline import pricer_for
+
+        bound, target, options = self.setting.bound, self.setting.target, self.setting.options
+        graph, constants = bound.graph, sorted(bound.constants)
+        start = time.perf_counter()
+        history = self.history
+        self.seconds["read"] = time.perf_counter() - start
+        start = time.perf_counter()
+        cover = extract(
+            history.view, graph.outputs, pricer_for(target, options), constants=constants, extractor=options.extractor
+        )
+        module, prices = assemble(cover, history.view, graph, constants)
+        self.seconds["extract"] = time.perf_counter() - start
+        running = [kernel for kernel in cover.kernels if kernel.price]
+        return Exploration(
+            setting=self.setting,
+            uops=len(graph.nodes),
+            kernels_before=sum(node.uop != "INPUT" for node in graph.nodes),
+            phases=tuple(self._phases()),
+            iterations=tuple(self.iterations),
+            rules=tuple(self._saturation.rules),
+            nodes=sum(map(len, history.view.classes.values())),
+            classes=len(history.view.classes),
+            candidates=cover.considered,
+            estimated_before_ns=unfused_ns(graph, target),
+            kernels=tuple(
+                report_of(call, price, kernel.selection)
+                for call, price, kernel in zip(module.running, prices, running, strict=True)
+            ),
+            prices=prices,
+            calls=module.running,
+            terms=tuple(kernel_term(kernel.tree, cover.names) for kernel in running),
+            history=history,
+            seconds=dict(self.seconds),
+        )

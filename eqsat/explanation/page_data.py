@@ -1,0 +1,227 @@
+"""What the page of a run shows, as JSON-ready data: both graphs with their layouts, kernels, choices, chains, rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eqsat.explanation.chain import Chain, Step, chain_at
+from eqsat.explanation.explain import plan_text, remark
+from eqsat.explanation.exploration import Exploration
+from eqsat.explanation.layout import Layout, layout
+from eqsat.explanation.price_text import price_text
+from eqsat.explanation.why_not import Pairs
+from eqsat.extraction.selection import Selection
+from ir.diagnostics import EqsatError, jsonable
+from ir.module import Call
+from ir.rule import Rule
+from ir.tiny import Node
+from rules.certificates import certificate
+
+LETTER, LINE = 6.6, 15.0
+"""Pixels of a letter and of a line in a node of a drawing."""
+
+
+def page_data(run: Exploration, with_dot: bool = True) -> dict[str, Any]:
+    """All of the page. `with_dot`: let Graphviz lay out, where it is installed."""
+    chains = [_chain(run, place) for place in range(len(run.kernels))]
+    return {
+        "summary": _summary(run),
+        "uops": _uop_graph(run, with_dot),
+        "program": _kernel_graph(run, with_dot),
+        "kernels": [_kernel(run, place, chain) for place, chain in enumerate(chains)],
+        "rules": _rules(run),
+        "phases": [
+            {
+                "joined": list(phase.joined),
+                "stop": str(phase.stop).replace("_", " "),
+                "iterations": phase.iterations,
+                "matches": sum(phase.matches.values()),
+                "nodes": phase.nodes,
+                "classes": phase.classes,
+                "ms": phase.seconds * 1e3,
+            }
+            for phase in run.phases
+        ],
+        "growth": [
+            {"phase": each.phase, "nodes": each.nodes, "classes": each.classes, "matches": each.matches}
+            for each in run.iterations
+        ],
+    }
+
+
+def _summary(run: Exploration) -> dict[str, Any]:
+    return {
+        "target": run.setting.target.name,
+        "uops": run.uops,
+        "kernels_before": run.kernels_before,
+        "kernels_after": len(run.kernels),
+        "nodes": run.nodes,
+        "classes": run.classes,
+        "candidates": run.candidates,
+        "before_ns": run.estimated_before_ns,
+        "after_ns": run.estimated_ns,
+        "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
+    }
+
+
+def _uop_graph(run: Exploration, with_dot: bool) -> dict[str, Any]:
+    """The program as it was written: nodes with what they are, and which kernels compute them."""
+    graph = run.setting.bound.graph
+    homes: dict[str, list[int]] = {}
+    for place, kernel in enumerate(run.kernels):
+        for uop in kernel.uops:
+            homes.setdefault(uop, []).append(place)
+    nodes = {
+        node.id: {
+            "label": _label(node),
+            "op": node.uop,
+            "type": str(graph.types[node.id]),
+            "arg": {name: str(value) for name, value in node.arg.items()},
+            "kernels": homes.get(node.id, []),
+            "output": node.id in graph.outputs,
+        }
+        for node in graph.nodes
+    }
+    sizes = {name: (LETTER * len(str(each["label"])) + 18, 24.0) for name, each in nodes.items()}
+    edges = [(ref, node.id) for node in graph.nodes for ref in node.refs]
+    return _drawn(nodes, layout(sizes, edges, with_dot), sizes)
+
+
+def _label(node: Node) -> str:
+    """A uop's name and what it does; an input's name alone."""
+    if node.uop == "INPUT":
+        return str(node.arg["tensor_id"])
+    what = f"{node.uop.lower()} {str(node.arg['op']).lower()}" if node.uop == "REDUCE" else node.uop.lower()
+    return f"{node.id} {what}"
+
+
+def _kernel_graph(run: Exploration, with_dot: bool) -> dict[str, Any]:
+    """The program as it runs: kernels, what they read from outside, and the program's outputs."""
+    written = {name: place for place, call in enumerate(run.calls) for name in call.writes}
+    sizes_of = {name: memref.nbytes for call in run.calls for name, memref in _memrefs(call).items()}
+    nodes: dict[str, dict[str, Any]] = {}
+    edges: dict[tuple[str, str], str] = {}
+    for place, call in enumerate(run.calls):
+        for name in call.reads:
+            if name not in written:
+                nodes.setdefault(f"in:{name}", {"label": name, "kind": "input", "bytes": sizes_of[name]})
+            source = f"k{written[name]}" if name in written else f"in:{name}"
+            edges[source, f"k{place}"] = name
+        label = f"{', '.join(call.writes)} = {call.region.name}"
+        nodes[f"k{place}"] = {"label": label, "kind": "kernel", "kernel": place}
+    graph, view = run.setting.bound.graph, run.history.view
+    for output in graph.outputs:
+        name = run.history.names[view.tiny[output]]
+        if name in written:
+            nodes[f"out:{output}"] = {"label": output, "kind": "output", "bytes": sizes_of[name]}
+            edges[f"k{written[name]}", f"out:{output}"] = name
+    sizes = {name: _size(each) for name, each in nodes.items()}
+    data = _drawn(nodes, layout(sizes, list(edges), with_dot), sizes)
+    pairs = Pairs(run)
+    for edge in data["edges"]:
+        if edge["from"][0] == edge["to"][0] == "k":
+            told = pairs.why_not(int(edge["from"][1:]), int(edge["to"][1:]))
+            edge["why"] = {"verdict": told.verdict, "reasons": list(told.reasons)}
+        edge["buffer"] = edges[edge["from"], edge["to"]]
+        edge["bytes"] = sizes_of[edge["buffer"]]
+    return data
+
+
+def _memrefs(call: Call) -> Mapping[str, Any]:
+    return {name: buffer.memref for name, buffer in zip(call.args, call.region.buffers, strict=True)}
+
+
+def _size(node: Mapping[str, Any]) -> tuple[float, float]:
+    lines = 2 if node["kind"] == "kernel" else 1
+    return max(LETTER * len(str(node["label"])) + 24, 84.0 if lines == 2 else 0.0), 10 + LINE * lines
+
+
+def _drawn(nodes: Mapping[str, Any], found: Layout, sizes: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """Nodes and edges with their places, in whole pixels."""
+    placed = [
+        {
+            "id": name,
+            **each,
+            "x": round(found.centres[name][0]),
+            "y": round(found.centres[name][1]),
+            "w": round(sizes[name][0]),
+            "h": round(sizes[name][1]),
+        }
+        for name, each in nodes.items()
+    ]
+    edges = [
+        {"from": a, "to": b, "route": [round(value) for point in points for value in point]}
+        for (a, b), points in found.routes.items()
+    ]
+    return {"nodes": placed, "edges": edges, "width": round(found.width), "height": round(found.height)}
+
+
+def _kernel(run: Exploration, place: int, chain: dict[str, Any] | None) -> dict[str, Any]:
+    kernel, price = run.kernels[place], run.prices[place]
+    data = {
+        "name": kernel.name,
+        "reads": list(kernel.reads),
+        "writes": list(kernel.writes),
+        "uops": list(kernel.uops),
+        "flops": kernel.flops,
+        "bytes": kernel.bytes,
+        "occupancy": kernel.occupancy,
+        "efficiency": kernel.efficiency,
+        "bound": kernel.bound,
+        "ns": kernel.estimated_ns,
+        "plan": plan_text(price.plan),
+        "price": price_text(price),
+        "candidates": kernel.selection.candidates,
+        "rejected": _rejected(kernel.selection),
+        "chain": chain,
+    }
+    return {name: jsonable(value) for name, value in data.items()}
+
+
+def _rejected(selection: Selection) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": rival.name,
+            "reads": list(rival.reads),
+            "ns": rival.time_ns,
+            "extra": rival.extra_ns,
+            "remark": remark(rival, selection),
+        }
+        for rival in selection.rivals
+    ]
+
+
+def _chain(run: Exploration, place: int) -> dict[str, Any] | None:
+    """The chain of a kernel; None where it cannot be told any more."""
+    try:
+        chain: Chain = chain_at(run, place)
+    except EqsatError:
+        return None
+    birth = [] if chain.birth is None else [_step(chain.birth)]
+    return {"start": chain.start, "end": chain.end, "birth": birth, "steps": list(map(_step, chain.steps))}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    told: dict[str, Any] = {"rule": step.rule, "before": step.before, "after": step.after}
+    return told | ({"backwards": True} if step.backwards else {}) | ({"times": step.times} if step.times > 1 else {})
+
+
+def _rules(run: Exploration) -> dict[str, Any]:
+    """The rules that matched, the most frequent first."""
+    matches = run.matches
+    known: Sequence[Rule] = [rule for rule in run.rules if rule.name in matches]
+    return {
+        rule.name: {
+            "family": rule.family,
+            "equation": rule.equation,
+            "exactness": str(rule.exactness),
+            "certificate": str(certificate(rule)),
+            "from": str(rule.lhs),
+            "to": str(rule.rhs),
+            "when": [str(each) for each in rule.when],
+            "matches": matches[rule.name],
+            "by_phase": [phase.matches.get(rule.name, 0) for phase in run.phases],
+        }
+        for rule in sorted(known, key=lambda each: (-matches[each.name], each.name))
+    }

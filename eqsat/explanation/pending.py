@@ -1,0 +1,119 @@
+"""Matches of a trace as patterns over the terms of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from eqsat.egraph.trace import Match
+from eqsat.egraph.view import ENode
+from ir.term import CTORS, App, Sort, Var
+
+LEAF = "Buffer"
+"""The constructor of a buffer that is taken as given; its argument is a name."""
+
+PLAIN = (Sort.STR, Sort.I64)
+"""The sorts that are no terms."""
+
+
+class Below(NamedTuple):
+    """A pattern's node among the operands of another."""
+
+    place: int
+
+
+class _Node(NamedTuple):
+    """A constructor in a pattern: over variables, texts and nodes that stand before it."""
+
+    ctor: str
+    args: tuple[Var | Below | str | int, ...]
+
+
+class Pending:
+    """A match on its way: the nodes of its patterns, operands first, and the same over classes of the view (none where
+    the view has lost one); where the patterns' roots are; the classes in which something must happen before it applies
+    again; the terms to which it was applied."""
+
+    def __init__(self, match: Match, class_of: Mapping[ENode, int]) -> None:
+        self.match = match
+        self.pattern, self.roots = _joined(match.rule.patterns)
+        self.spelled: list[ENode] = []
+        self.applied: list[tuple[int, ...]] = []
+        self.is_queued = True
+        about: dict[int, None] = {}
+        for node in self.pattern:
+            spelled = ENode(node.ctor, tuple([self._value(arg, class_of) for arg in node.args]))
+            if spelled not in class_of:
+                self.spelled = []
+                break
+            self.spelled.append(spelled)
+            about[class_of[spelled]] = None
+        for var in _repeated(match.rule.patterns):
+            about[int(match.binding[var])] = None
+        self.about = tuple(about)
+
+    def _value(self, arg: Var | Below | str | int, class_of: Mapping[ENode, int]) -> int | str:
+        match arg:
+            case Var():
+                return self.match.binding[arg.name]
+            case Below():
+                return class_of[self.spelled[arg.place]]
+            case _:
+                return arg
+
+
+@cache
+def _flat(pattern: App) -> tuple[_Node, ...]:
+    """The nodes of a pattern, operands first."""
+    nodes: list[_Node] = []
+    for arg in pattern.args:
+        if isinstance(arg, App):
+            below = _flat(arg)
+            offset = len(nodes)
+            nodes += [_shifted(node, offset) for node in below]
+    args: list[Var | Below | str | int] = []
+    end = -1
+    for arg in pattern.args:
+        if isinstance(arg, App):
+            end += len(_flat(arg))
+            args.append(Below(end))
+        else:
+            assert isinstance(arg, Var | str | int)
+            args.append(arg)
+    return (*nodes, _Node(pattern.ctor.name, tuple(args)))
+
+
+def _shifted(node: _Node, offset: int) -> _Node:
+    args = tuple([Below(arg.place + offset) if isinstance(arg, Below) else arg for arg in node.args])
+    return node._replace(args=args)
+
+
+@cache
+def _joined(patterns: Sequence[App]) -> tuple[tuple[_Node, ...], tuple[int, ...]]:
+    """The nodes of several patterns, and where their roots are."""
+    nodes: list[_Node] = []
+    roots = []
+    for pattern in patterns:
+        offset = len(nodes)
+        nodes += [_shifted(node, offset) for node in _flat(pattern)]
+        roots.append(len(nodes) - 1)
+    return tuple(nodes), tuple(roots)
+
+
+@cache
+def _repeated(patterns: Sequence[App]) -> tuple[str, ...]:
+    """The variables of class sorts that stand in patterns more than once."""
+    standing = [
+        arg for node in _joined(patterns)[0] for arg in node.args if isinstance(arg, Var) and arg.sort not in PLAIN
+    ]
+    names = [each.name for each in standing]
+    return tuple(sorted({name for name in names if names.count(name) > 1}))
+
+
+@cache
+def class_places(ctor: str) -> tuple[int, ...]:
+    """Which operands of a constructor are terms."""
+    if ctor == LEAF:
+        return ()
+    return tuple(place for place, sort in enumerate(CTORS[ctor].args) if sort not in PLAIN)

@@ -1,0 +1,274 @@
+"""Why two kernels are not one: what it would cost, or what forbids it and by which analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, Protocol
+
+import msgspec
+
+from eqsat.assembly.term_to_region import region_of
+from eqsat.cost.fusion import fusion
+from eqsat.cost.roofline import Roofline
+from eqsat.egraph.view import ENode
+from eqsat.explanation.attempts import Attempts
+from eqsat.explanation.chain import Chosen
+from eqsat.explanation.price_text import fusion_text
+from eqsat.explanation.setting import Setting
+from eqsat.explanation.which import Wanted, place_of
+from eqsat.extraction.candidates import DEFAULT
+from eqsat.extraction.extract import Extraction
+from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.selection import Rival
+from eqsat.runtime.compiled import KernelReport
+from ir.pricer import Price, Pricer, Rejected
+from rules import select
+
+Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "same"]
+
+
+class WhyNot(msgspec.Struct, frozen=True):
+    """The answer for two kernels.
+
+    kind     cost     a kernel that is both, and reads what they read, is dearer: `figures` in ns
+             refused  a kernel that is both was refused by the code generator's analyses
+             rules    no rule brings the first into the second
+             limits   the rules do, but one kernel may not hold all that both accumulate
+             between  the second needs what another kernel makes of the first's result
+             apart    neither reads what the other writes
+             same     they are one kernel
+    verdict  in one sentence; `reasons` with what stands behind it
+    """
+
+    first: str
+    second: str
+    kind: Kind
+    verdict: str
+    reasons: tuple[str, ...] = ()
+    figures: dict[str, float] = {}
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.first} and {self.second}: {self.verdict}", *(f"  {each}" for each in self.reasons)])
+
+
+class Launched(Chosen, Protocol):
+    """The kernels that were chosen, with their reports."""
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]: ...
+    @property
+    def setting(self) -> Setting: ...
+
+
+def why_not(chosen: Launched, first: Wanted, second: Wanted) -> WhyNot:
+    """Why these two are not one kernel, in whichever order they run.
+
+    Raises:
+        EqsatError: InvalidOption for the name of no kernel, or of several.
+    """
+    places = sorted((place_of(chosen.kernels, first), place_of(chosen.kernels, second)))
+    return Pairs(chosen).why_not(*places)
+
+
+class Pairs:
+    """Answers for the pairs of one program's kernels."""
+
+    def __init__(self, chosen: Launched) -> None:
+        self._chosen, self._history = chosen, chosen.history
+        self._kernels = chosen.kernels
+
+    @cached_property
+    def _pricer(self) -> Pricer:
+        from eqsat.pipeline import pricer_for
+
+        return pricer_for(self._chosen.setting.target, self._chosen.setting.options)
+
+    @cached_property
+    def _extraction(self) -> Extraction:
+        bound = self._chosen.setting.bound
+        return Extraction(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
+
+    @cached_property
+    def _roofline(self) -> Roofline:
+        return Roofline(self._chosen.setting.target, self._chosen.setting.options.cost_model)
+
+    @cached_property
+    def _attempts(self) -> Attempts:
+        options = self._chosen.setting.options
+        return Attempts(self._history, select(options.rules, options.exactness))
+
+    def why_not(self, first: int, second: int) -> WhyNot:
+        """The answer for the kernels at two places, the earlier first."""
+        one, other = self._kernels[first], self._kernels[second]
+        if first == second:
+            return self._answer(one, other, "same", "they are the same kernel")
+        shared = [name for name in one.writes if name in other.reads]
+        if not shared:
+            return self._not_adjacent(first, second)
+        return self._adjacent(one, other, second, shared[0])
+
+    def _not_adjacent(self, first: int, second: int) -> WhyNot:
+        """Neither reads the other's result: something stands between them, or nothing connects them."""
+        one, other = self._kernels[first], self._kernels[second]
+        reached = set(one.writes)
+        between = []
+        for kernel in self._kernels[first + 1 : second]:
+            if reached.intersection(kernel.reads):
+                reached.update(kernel.writes)
+                between.append(kernel)
+        if reached.intersection(other.reads):
+            names = ", ".join(each.writes[0] for each in between)
+            verdict = "the second reads what other kernels make of the first's result"
+            return self._answer(one, other, "between", verdict, [f"between them: {names}"])
+        common = [name for name in one.reads if name in other.reads]
+        reasons = ["a kernel writes one buffer: results of which neither needs the other are written by two"]
+        reasons += [f"both read {', '.join(common)}"] if common else ["they read nothing in common"]
+        return self._answer(one, other, "apart", "neither reads what the other writes", reasons)
+
+    def _adjacent(self, one: KernelReport, other: KernelReport, second: int, buffer: str) -> WhyNot:
+        """The second reads what the first writes."""
+        classes = self._history.classes
+        read, written = classes[buffer], classes[other.writes[0]]
+        given = {classes[name] for kernel in (one, other) for name in kernel.reads} - {read}
+        fused = [tree for tree in self._extraction.enumeration.of(written) if given.issuperset(tree.reads)]
+        if fused:
+            return self._judged(one, other, buffer, written, fused)
+        lines = [line for line in self._chosen.terms[second].lines if line[:2] == ("Load", buffer)]
+        reads = [ENode("Load", (read, str(line[2]))) for line in lines]
+        if reads and all(self._attempts.inlined(each) for each in reads):
+            return self._limited(one, other, buffer)
+        reasons = [reason for each in reads for reason in self._missing(each, buffer)]
+        if not reads:
+            reasons = [f"{buffer} is gathered from at indices that are computed: it must lie in memory"]
+        verdict = f"no rule brings {buffer} into the kernel that reads it"
+        too_much = self._too_much(one, other)
+        besides = [f"besides, {too_much[0]}: {too_much[1]}"] if too_much else []
+        return self._answer(one, other, "rules", verdict, [*reasons, *besides])
+
+    def _missing(self, read: ENode, buffer: str) -> list[str]:
+        """The rules that would be needed at a read, with the conditions that fail."""
+        at = f"{buffer} is read at `{read.args[1]}`"
+        failed = [each for each in self._attempts.at(read) if each.failed]
+        if not failed:
+            held = ", ".join(sorted({node.ctor for node in self._value(int(read.args[0]))}))
+            return [f"{at}: no rule has a left side for such a value ({held})"]
+        return [at, *(f"{each.rule.name} ({each.rule.equation}): {each.failed[0]}" for each in failed[:_TOLD])]
+
+    def _value(self, buffer: int) -> list[ENode]:
+        view = self._history.view
+        stores = [node for node in view.classes[buffer] if node.ctor == "Store"]
+        return [node for store in stores for node in view.classes[int(store.args[0])]]
+
+    def _limited(self, one: KernelReport, other: KernelReport, buffer: str) -> WhyNot:
+        """The rules made one value of both, but no kernel may hold it."""
+        computed = f"the rules do compute {buffer} where it is read"
+        too_much = self._too_much(one, other)
+        if too_much:
+            return self._answer(one, other, "limits", too_much[0], [computed, too_much[1]])
+        verdict = "every kernel that is both was left out before it was priced"
+        why = "another candidate reads no more and computes no more, or an accumulator would finish a value anew"
+        return self._answer(one, other, "limits", verdict, [computed, why])
+
+    def _too_much(self, one: KernelReport, other: KernelReport) -> tuple[str, str] | None:
+        """Why one kernel may not hold the accumulators of both, and what they are; None where it may."""
+        first, second = self._accumulators(one), self._accumulators(other)
+        held = f"{one.writes[0]} holds {_listed(first)}, {other.writes[0]} holds {_listed(second)}"
+        if first and second and "Contract" in (*first, *second):
+            return "one kernel may not hold a contraction beside another accumulator", held
+        if len(first) + len(second) > DEFAULT.reductions:
+            return f"one kernel may not hold more than {DEFAULT.reductions} reductions", held
+        return None
+
+    def _accumulators(self, kernel: KernelReport) -> list[str]:
+        term = self._chosen.terms[place_of(self._kernels, kernel)]
+        return [str(line[0]) for line in term.lines if line[0] in ("Contract", "Reduce", "Scan", "Stream")]
+
+    def _judged(
+        self, one: KernelReport, other: KernelReport, buffer: str, written: int, fused: Sequence[Tree]
+    ) -> WhyNot:
+        """There are kernels that are both: what they cost, or why they were refused."""
+        told = [(self._rival(other, tree), tree) for tree in fused]
+        swaps = [(rival.extra_ns, tree) for rival, tree in told if rival and rival.extra_ns is not None]
+        if swaps:
+            extra, tree = min(swaps, key=lambda pair: pair[0] or 0.0)
+            return self._dearer(one, other, buffer, written, tree, extra)
+        priced = [(self._price(written, tree), tree) for tree in fused]
+        allowed = [(price, tree) for price, tree in priced if isinstance(price, Price)]
+        if allowed:
+            _, tree = min(allowed, key=lambda pair: pair[0].time_ns)
+            return self._dearer(one, other, buffer, written, tree, None)
+        refusals = [price for price, _ in priced if isinstance(price, Rejected)]
+        reasons = dict.fromkeys(f"{each.kind}: {each.reason}" for each in refusals)
+        return self._answer(one, other, "refused", "a kernel that is both cannot be generated", list(reasons))
+
+    def _dearer(
+        self, one: KernelReport, other: KernelReport, buffer: str, written: int, tree: Tree, extra: float | None
+    ) -> WhyNot:
+        price = self._price(written, tree)
+        names = self._history.names
+        own = price.time_ns if isinstance(price, Price) else float("nan")
+        figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, "fused_ns": own}
+        readers = [each.writes[0] for each in self._kernels if buffer in each.reads and each is not other]
+        reads = ", ".join(names[each] for each in tree.reads)
+        reasons = [
+            f"the kernel that is both reads {reads} and takes {own:,.1f} ns; "
+            f"{one.writes[0]} takes {one.estimated_ns:,.1f} ns and {other.writes[0]} {other.estimated_ns:,.1f} ns"
+        ]
+        if readers:
+            reasons.append(f"{buffer} is also read by {', '.join(readers)}: it is written in any case")
+        if isinstance(price, Price):
+            reasons += _differences(other, price)
+            gone = [other.work] if readers else [one.work, other.work]
+            reasons += fusion_text(fusion(price.work, gone, self._roofline))
+        if extra is None:
+            verdict = "a kernel that is both is not among the nearest candidates"
+        else:
+            figures["extra_ns"] = extra
+            verdict = f"the program would take {extra:,.1f} ns longer with a kernel that is both"
+        return self._answer(one, other, "cost", verdict, reasons, figures)
+
+    def _rival(self, kernel: KernelReport, tree: Tree) -> Rival | None:
+        """What was told of this candidate when the kernel was chosen."""
+        reads = {self._history.names[each] for each in tree.reads}
+        same = [each for each in kernel.selection.rivals if set(each.reads) == reads and each.extra_ns is not None]
+        return min(same, key=lambda each: each.extra_ns or 0.0, default=None)
+
+    def _price(self, written: int, tree: Tree) -> Price | Rejected:
+        extraction = self._extraction
+        return self._pricer.price(region_of(tree, extraction.buffer(written, constant=False), extraction.buffer))
+
+    def _answer(
+        self,
+        one: KernelReport,
+        other: KernelReport,
+        kind: Kind,
+        verdict: str,
+        reasons: Sequence[str] = (),
+        figures: dict[str, float] | None = None,
+    ) -> WhyNot:
+        return WhyNot(_named(one), _named(other), kind, verdict, tuple(reasons), figures or {})
+
+
+_TOLD = 4
+"""Rules that are told of at one read."""
+
+
+def _differences(kernel: KernelReport, fused: Price) -> list[str]:
+    """How the work of the fused kernel differs from that of the one that reads."""
+    return [
+        f"it computes {fused.work.flops:,.0f} flops (the second {kernel.flops:,.0f}) and moves {fused.work.bytes:,.0f} "
+        f"bytes (the second {kernel.bytes:,.0f}), bound by {fused.bound}"
+    ]
+
+
+def _listed(ctors: Sequence[str]) -> str:
+    names = {"Contract": "contraction", "Reduce": "reduction", "Scan": "scan", "Stream": "streamed sum"}
+    told = [
+        f"{ctors.count(ctor)} {names[ctor]}{'s' if ctors.count(ctor) > 1 else ''}" for ctor in names if ctor in ctors
+    ]
+    return ", ".join(told) or "no accumulator"
+
+
+def _named(kernel: KernelReport) -> str:
+    return f"{', '.join(kernel.writes)} = {kernel.name}"

@@ -1,0 +1,35 @@
+"""Which dtypes the operands of ops and sums may have, for random instances of rules."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+from ir.diagnostics import EqsatError
+from ir.dtype import DTYPES, TensorType, dtype
+from ir.uop import UOPS, UOpKind
+
+
+@cache
+def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
+    """The dtypes that operands of an op may have for its result to have the dtype `result`."""
+    row = UOPS[op.upper()]
+    if row.kind is UOpKind.CAST:
+        return tuple((each,) for each in DTYPES)
+    found = []
+    for elements in product(DTYPES, repeat=row.arity):
+        try:
+            type_ = row.type_of([TensorType.of(each, ()) for each in elements], {})
+        except EqsatError:
+            continue
+        if type_.dtype.name == result:
+            found.append(elements)
+    return tuple(found)
+
+
+def summands_of(result: str) -> tuple[str, ...]:
+    """The dtypes that may be summed in `result`."""
+    element = dtype(result)
+    if element.is_float:
+        return (result, result, "fp32", "fp16", "bf16", "fp64")
+    return (result, result, "i8", "i32") if element.is_int else (result,)

@@ -1,0 +1,174 @@
+"""The work of plans: each of §11's terms is something that a plan of some region does."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from codegen.plan.candidates import candidates
+from codegen.plan.op_weights import weight
+from codegen.where.region_facts import region_facts
+from eqsat.cost.roofline import Roofline
+from eqsat.cost.targets import nominal_cpu
+from ir.plan import Plan
+from ir.pricer import Work
+from ir.region import Number, Op, Region
+from tests.support import regions
+from tests.support.regions import buffer, contraction, ewise, read, reduction, region, same
+
+TARGET = nominal_cpu(
+    arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"
+)
+
+
+def plans(tried: Region) -> list[tuple[Plan, Work]]:
+    return candidates(tried, region_facts(tried).core, TARGET)
+
+
+def chosen(tried: Region) -> Work:
+    """The work of the plan that §11 prefers."""
+    model = Roofline(TARGET)
+    return min((work for _, work in plans(tried)), key=lambda work: model.estimate(work).time)
+
+
+def over(outer: str, inner: str, found: list[tuple[Plan, Work]]) -> Work:
+    return next(work for plan, work in found if plan.algo_choice == {"nest": f"{outer} {inner}"})
+
+
+def broadcast_exp() -> Region:
+    """Y[i, j] = exp(b[j]) · x[i, j]."""
+    out = (256, 512)
+    body = [ewise("e", "exp", (512,), same("b", (512,))), ewise("y", "mul", out, read("e", out, "i1"), same("x", out))]
+    return region("broadcast_exp", [buffer("b", (512,)), buffer("x", out)], body, out)
+
+
+def test_a_value_is_computed_again_under_a_broadcast() -> None:
+    """In every row with j inside; once for each column with j outside."""
+    found = plans(broadcast_exp())
+    rows = over("i0", "i1", found)
+    assert rows.recomputed == 12 * 512 * 255
+    assert rows.flops == 12 * 512 + 256 * 512
+    (columns,) = [work for plan, work in found if plan.algo_choice == {"nest": "i1 i0"} and plan.vectorize.axis == "i1"]  # type: ignore[union-attr]
+    assert columns.recomputed == 0
+
+
+def test_lanes_across_memory_are_a_layout_penalty() -> None:
+    def copied(shape: tuple[int, int], *at: str) -> Region:
+        body = [ewise("y", "copy", (256, 512), read("x", (256, 512), *at))]
+        return region("copied", [buffer("x", shape)], body, (256, 512))
+
+    straight, turned = copied((256, 512), "i0", "i1"), copied((512, 256), "i1", "i0")
+    assert chosen(straight).layout == 0
+    assert chosen(turned).layout >= 0.5 * TARGET.lane_cycles * 256 * 512
+
+
+def test_registers_partly_filled_are_a_layout_penalty() -> None:
+    def rows_of(size: int) -> Region:
+        out = (4096, size)
+        body = [ewise("y", "mul", out, same("x", out), read("s", out, "i0"))]
+        return region("rows", [buffer("x", out), buffer("s", (4096,))], body, out)
+
+    whole, partly = (min(work.layout for _, work in plans(rows_of(size))) / size for size in (32, 17))
+    assert partly > whole
+
+
+def softmax_row() -> Region:
+    """Y = e / Σ e of rows, e = exp(x)."""
+    out = (64, 512)
+    body = [
+        ewise("e", "exp", out, same("x", out)),
+        reduction("s", "sum", out, 1, same("e", out)),
+        ewise("y", "fdiv", out, same("e", out), read("s", out, "i0")),
+    ]
+    return region("softmax_row", [buffer("x", out)], body, out)
+
+
+def test_a_row_kept_for_its_readers_is_a_fanout_penalty() -> None:
+    work = chosen(softmax_row())
+    assert work.fanout == pytest.approx(2 * TARGET.vector_cycles * 64 * 512 / 16)
+    assert work.recomputed == 0
+    assert work.scratch == 512 * 4
+    apart = [each for plan, each in plans(softmax_row()) if not plan.local_edges]
+    assert all(each.fanout == 0 and each.recomputed >= 12 * 64 * 512 for each in apart)
+
+
+def test_a_matrix_that_the_nearest_cache_does_not_hold_is_read_again() -> None:
+    def product(k: int) -> Region:
+        """Y[i, j] = Σ x[i, k]·w[k, j] as a product and a sum."""
+        over_terms, out = (64, 256, k), (64, 256)
+        body = [
+            ewise("p", "mul", over_terms, read("x", over_terms, "i0", "i2"), read("w", over_terms, "i2", "i1")),
+            reduction("s", "sum", over_terms, 1, same("p", over_terms)),
+        ]
+        return region("product", [buffer("x", (64, k)), buffer("w", (k, 256))], body, out)
+
+    assert all(work.reread == 0 for _, work in plans(product(8)))
+    assert chosen(product(512)).reread > 0
+
+
+def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_other() -> None:
+    small, large = (plans(regions.matmul((), 2048, n, 2048)) for n in (256, 4096))
+    assert all(work.reread == 0 for _, work in small)
+    assert any(work.reread > 0 for plan, work in large if plan.tile[0] < 2048)
+
+
+def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:
+    for plan, work in plans(regions.matmul((), 128, 128, 128)):
+        packed = [each for each in plan.cache if each.where == "packed"]
+        assert bool(packed) == (work.layout > 0)
+    blocked = [work for plan, work in plans(regions.matmul((), 512, 512, 2048)) if plan.tile[2] < 2048]
+    assert all(work.scratch > 0 for work in blocked)
+
+
+@pytest.mark.parametrize(("fn", "least"), [("exp", 1.2), ("pow", 10)])
+def test_what_follows_a_contraction_costs_its_weight(fn: str, least: float) -> None:
+    """Against an addition; a power is a call per lane."""
+
+    def with_epilogue(name: str) -> Work:
+        over_terms, out = (128, 128, 16), (128, 128)
+        operands = [same("c", out)] if name == "exp" else [same("c", out), Number(1.5, "fp32")]
+        body = [
+            contraction("c", over_terms, 1, read("A", over_terms, "i0", "i2"), read("B", over_terms, "i2", "i1")),
+            ewise("y", name, out, *operands),
+        ]
+        return chosen(region("epilogue", [buffer("A", (128, 16)), buffer("B", (16, 128))], body, out))
+
+    plain, dear = (Roofline(TARGET).estimate(with_epilogue(name)).time for name in ("add", fn))
+    assert dear > least * plain
+
+
+def test_what_computes_an_operand_is_computed_again_per_tile() -> None:
+    over_terms, out = (256, 256, 64), (256, 256)
+    body = [
+        ewise("e", "exp", (256, 64), same("A", (256, 64))),
+        contraction("c", over_terms, 1, read("e", over_terms, "i0", "i2"), read("B", over_terms, "i2", "i1")),
+    ]
+    found = plans(region("prologue", [buffer("A", (256, 64)), buffer("B", (64, 256))], body, out))
+    assert any(work.recomputed >= 12 * 256 * 64 for _, work in found)
+    assert any(work.recomputed == 0 for _, work in found)
+
+
+def test_weights() -> None:
+    def point(fn: str, dtype: str, kind: str = "ewise") -> float:
+        return weight(Op(kind, fn, dtype, (4,)), TARGET)  # type: ignore[arg-type]
+
+    assert point("add", "fp32") == 1
+    assert point("add", "fp64") == 2
+    assert point("add", "fp16") == 1 + TARGET.weights["cast fp16"]
+    assert point("pow", "fp32") == TARGET.weights["pow fp32"] > 400
+    assert point("exp", "fp64") > 20 * point("exp", "fp32")
+    assert point("max", "fp32", "reduce") == 2 * point("sum", "fp32", "reduce")
+    assert weight(Op("copy", "copy", "fp32", (4,)), TARGET) == 0
+    measured = msgspec.structs.replace(TARGET, weights={"exp fp32": 7.5})
+    assert weight(Op("unary", "exp", "fp32", (4,)), measured) == 7.5
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [regions.matmul((), 256, 256, 256), regions.conv(1, 16, 16, (14, 14), 3, 1, 1), softmax_row(), broadcast_exp()],
+    ids=["matmul", "conv", "softmax", "broadcast"],
+)
+def test_the_search_space_is_small(tried: Region) -> None:
+    """§11: 10 to 20 plans a region; a nest has fewer that differ."""
+    assert 1 <= len(plans(tried)) <= 20
+    assert tried.body[-1].op.kind != "contraction" or len(plans(tried)) >= 10

@@ -1,0 +1,98 @@
+"""Why two kernels are not one: every kind of answer, with what stands behind it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from eqsat import EqsatError, optimize_and_compile
+from eqsat.explanation.exploration import Exploration
+from eqsat.explanation.explore import explore
+from eqsat.explanation.why_not import Pairs
+from eqsat.extraction.selection import Selection
+from tests.support import graphs
+
+
+@pytest.fixture(scope="module")
+def run() -> Exploration:
+    """An encoder layer, without streams: its attention is several kernels."""
+    return explore(graphs.encoder(1, length=16, width=32, heads=2), rules=["-streams"], target="cpu")
+
+
+def test_every_pair_of_neighbours_has_an_answer(run: Exploration) -> None:
+    pairs = Pairs(run)
+    kinds = set()
+    for second, kernel in enumerate(run.kernels):
+        for first in range(second):
+            if set(run.kernels[first].writes) & set(kernel.reads):
+                answer = pairs.why_not(first, second)
+                kinds.add(answer.kind)
+                assert answer.reasons, answer
+                assert answer.kind in ("cost", "refused", "rules", "limits")
+                assert answer.verdict in str(answer)
+    assert {"cost", "limits"} <= kinds
+
+
+def test_cost_is_told_with_figures(run: Exploration) -> None:
+    pairs = Pairs(run)
+    answers = [
+        (first, second, pairs.why_not(first, second))
+        for second, kernel in enumerate(run.kernels)
+        for first in range(second)
+        if set(run.kernels[first].writes) & set(kernel.reads)
+    ]
+    told = [each for each in answers if each[2].kind == "cost"]
+    assert told
+    for first, second, answer in told:
+        assert answer.figures["first_ns"] == run.kernels[first].estimated_ns
+        assert answer.figures["second_ns"] == run.kernels[second].estimated_ns
+        assert math.isfinite(answer.figures["fused_ns"])
+        extra = answer.figures.get("extra_ns")
+        if extra is not None:
+            selection: Selection = run.kernels[second].selection
+            assert extra in [rival.extra_ns for rival in selection.rivals]
+            assert extra >= 0
+            assert f"{extra:,.1f} ns longer" in answer.verdict
+
+
+def test_two_contractions_are_two_kernels() -> None:
+    tiny = graphs.Tiny()
+    x, a, b = (tiny.input(name, 32, 32) for name in "xab")
+    program = optimize_and_compile(tiny.graph(tiny.matmul(tiny.op("RELU", tiny.matmul(x, a)), b)), threads=1)
+    answer = program.why_not(0, 1)
+    assert answer.kind == "limits"
+    assert "contraction beside another accumulator" in answer.verdict
+    assert answer == program.why_not(1, 0)
+    assert answer == program.why_not(program.kernels[0], program.kernels[1].writes[0])
+
+
+def test_a_read_that_repeats_or_reorders_is_told_with_the_rule_that_would_be_needed() -> None:
+    tiny = graphs.Tiny()
+    total = tiny.reduce("SUM", tiny.input("x", 64, 48), 1)
+    slid = tiny.op("POOL", total, kernel=(3,), stride=(1,))
+    graph = tiny.graph(tiny.op("EXP", slid), total)
+    program = optimize_and_compile(graph, threads=1, rules=["-reductions", "-products", "-distribution"])
+    places = {kernel.writes[0]: place for place, kernel in enumerate(program.kernels)}
+    assert len(places) == 2
+    answer = program.why_not(0, 1)
+    assert answer.kind == "rules"
+    said = "\n".join(answer.reasons)
+    assert "fuse_epilogue" in said
+    assert "no element is read twice" in said
+
+
+def test_kernels_that_do_not_touch(run: Exploration) -> None:
+    query, key = (each for each in run.kernels if each.writes[0] in ("n33", "n47"))
+    answer = run.why_not(query, key)
+    assert answer.kind == "apart"
+    assert "both read" in answer.reasons[-1]
+    first, last = run.why_not(0, 0), run.why_not(0, -1)
+    assert first.kind == "same"
+    assert last.kind == "between"
+    assert run.kernels[1].writes[0] in last.reasons[0]
+
+
+def test_a_kernel_that_is_none_is_refused(run: Exploration) -> None:
+    with pytest.raises(EqsatError, match="no kernel 'q'"):
+        run.why_not("q", 0)

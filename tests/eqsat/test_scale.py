@@ -1,0 +1,94 @@
+"""Repeated blocks cost the optimizer little: counts that must not grow with depth, or no faster than it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from eqsat.extraction import menus
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.extract import Extraction, extract
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.kernel_tree import Tree
+from ir.tiny import Graph
+from tests.support import graphs
+from tests.support.approximate import ApproximatePricer, saturated
+from tests.support.graphs import Tiny
+
+
+def encoder(layers: int) -> Graph:
+    return graphs.encoder(layers, length=16, width=32, heads=4)
+
+
+def constants_of(graph: Graph) -> tuple[str, ...]:
+    return tuple(name for name in graph.inputs if name != "x")
+
+
+def covered(graph: Graph) -> Cover:
+    graph, view = saturated(graph)
+    return extract(view, graph.outputs, ApproximatePricer(), constants=constants_of(graph))
+
+
+def settled(layers: int) -> tuple[Extraction, int]:
+    """An extraction whose candidates have been made, and the e-nodes of its e-graph."""
+    graph, view = saturated(encoder(layers))
+    extraction = Extraction(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+    extraction.cover(pareto)
+    return extraction, sum(map(len, view.classes.values()))
+
+
+def stacked(block: str, times: int) -> Graph:
+    t = Tiny()
+    x = t.input("x", 64, 128)
+    for k in range(times):
+        x = t.softmax(x) if block == "softmax" else t.layer_norm(x, f"n{k}")
+    return t.graph(x)
+
+
+def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
+    (four, four_nodes), (six, six_nodes), (eight, eight_nodes) = map(settled, (4, 6, 8))
+    assert eight_nodes - six_nodes == six_nodes - four_nodes, "e-nodes grow by the same for every layer"
+    asked = [len(each.enumeration.menus) for each in (four, six, eight)]
+    assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
+    trees = [len(each.enumeration.forest) for each in (four, six, eight)]
+    assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
+    per_layer = (trees[2] - trees[1]) / 2
+    assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
+
+
+def test_deeper_encoders_price_no_more() -> None:
+    four, six, eight = (covered(encoder(layers)) for layers in (4, 6, 8))
+    assert four.priced == six.priced == eight.priced
+    times = [each.time_ns for each in (four, six, eight)]
+    assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-6)
+    assert len(eight.kernels) - len(six.kernels) == len(six.kernels) - len(four.kernels)
+
+
+@pytest.mark.parametrize("block", ["softmax", "layer norm"])
+@pytest.mark.parametrize("times", [2, 3, 4, 6])
+def test_stacked_blocks_take_no_more_kernels_than_apart(block: str, times: int) -> None:
+    one, all_of_them = covered(stacked(block, 1)), covered(stacked(block, times))
+    assert len(one.kernels) == 1
+    assert len(all_of_them.kernels) <= times
+    assert all_of_them.time_ns <= times * one.time_ns
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: encoder(3), lambda: stacked("softmax", 3), lambda: stacked("layer norm", 3), graphs.attention]
+)
+def test_copies_are_what_would_have_been_chosen(build: Callable[[], Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, view = saturated(build())
+
+    def candidates() -> dict[int, list[object]]:
+        made = Extraction(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+        made.cover(pareto)
+        buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
+        return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
+
+    def known(tree: Tree) -> object:
+        found = sorted(str(each) for each in tree.accumulators)
+        derived = tree.reads, tree.axes, tree.rank, tree.own, tree.flops, tree.ops, tree.finished, tree.captured
+        return str(tree), tree.kinds, found, derived
+
+    copied = candidates()
+    monkeypatch.setattr(menus, "SMALL", 1 << 30)
+    assert copied == candidates()

@@ -1,0 +1,96 @@
+"""Chains of rewrites replayed on arrays: every step must keep the value, as far as its rule's level says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from eqsat.assembly.assemble import assemble
+from eqsat.explanation.history import Derivation, History
+from eqsat.explanation.pending import LEAF
+from eqsat.explanation.proof import Rewrite
+from eqsat.extraction.extract import extract
+from eqsat.extraction.kernel_term import kernel_term
+from eqsat.options import Options
+from ir.module import Call
+from ir.post_order import post_order
+from ir.pricer import Pricer
+from ir.rule import Exactness
+from ir.term import CTORS, Sort
+from ir.term_playback import node_value
+from ir.tiny import Graph
+from ir.tiny_playback import values as uop_values
+from rules.soundness import agree
+from tests.support.approximate import ApproximatePricer
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def derivations(
+    graph: Graph, options: Options | None = None, pricer: Pricer | None = None, constants: Sequence[str] = ()
+) -> Iterator[tuple[History, Call, Derivation]]:
+    """The derivation of every kernel of a graph's cover, those that run when the program is built among them."""
+    history = History.again(graph, options or Options(), constants)
+    cover = extract(history.view, graph.outputs, pricer or ApproximatePricer(), constants=constants)
+    calls = {call.writes[0]: call for call in assemble(cover, history.view, graph, constants).module.calls}
+    for kernel in cover.kernels:
+        call = calls[cover.names[kernel.buffer]]
+        yield history, call, history.derivation(call, kernel_term(kernel.tree, cover.names))
+
+
+class Values:
+    """The value of every term of a replay on these inputs."""
+
+    def __init__(self, graph: Graph, history: History, derivation: Derivation, inputs: Arrays, wide: bool) -> None:
+        uops = uop_values(graph, inputs, wide=wide)
+        self._buffers = {history.names[home]: uops[name] for name, home in reversed(history.view.tiny.items())}
+        self._replay, self._inputs, self._wide = derivation.replay, inputs, wide
+        self._known: dict[int, np.ndarray] = {}
+
+    def __call__(self, term: int) -> np.ndarray:
+        for each in post_order([term], self._operands):
+            if each not in self._known:
+                self._known[each] = self._value(each)
+        return self._known[term]
+
+    def _value(self, term: int) -> np.ndarray:
+        node = self._replay.nodes[term]
+        if node.ctor == LEAF:
+            return self._buffers[str(node.args[0])]
+        operands = set(self._places(node.ctor))
+        args = [self._known[int(arg)] if place in operands else arg for place, arg in enumerate(node.args)]
+        return node_value(node.ctor, args, self._inputs, self._wide)
+
+    def _operands(self, term: int) -> list[int]:
+        node = self._replay.nodes[term]
+        return [int(node.args[place]) for place in self._places(node.ctor)]
+
+    @staticmethod
+    def _places(ctor: str) -> list[int]:
+        sorts = () if ctor == LEAF else CTORS[ctor].args
+        return [place for place, sort in enumerate(sorts) if sort not in (Sort.STR, Sort.I64)]
+
+
+def complaint(graph: Graph, history: History, derivation: Derivation, inputs: Arrays) -> str:
+    """The first step that changes a value, in itself or of the whole; "" where none does."""
+    for wide in (True, False):
+        values = Values(graph, history, derivation, inputs, wide)
+        wholes = derivation.wholes()
+        for place, rewrite in enumerate(derivation.rewrites):
+            if not wide and rewrite.rule.exactness is not Exactness.EXACT:
+                continue
+            for left, right in ((rewrite.before, rewrite.after), wholes[place : place + 2]):
+                tolerance = _tolerance(rewrite, graph, wide)
+                if not agree(values(left), values(right), tolerance, level=rewrite.rule.exactness):
+                    return f"step {place}, {rewrite.rule.name}: {values(left)} → {values(right)}"
+    return ""
+
+
+def _tolerance(rewrite: Rewrite, graph: Graph, wide: bool) -> float:
+    """For NumPy's elementary functions, which depend on an array's layout, and for the numbers that rules above
+    REASSOCIATE compute, which are rounded in fp64, too."""
+    if not wide or rewrite.rule.exactness < Exactness.ROUNDING:
+        return 1e-9 if wide else 1e-6
+    narrow = any(each.dtype.name in ("fp16", "bf16") for each in graph.types.values())
+    return 2.0**-8 if narrow else 1e-6

@@ -1,0 +1,90 @@
+"""The ablation and fidelity benches on a program that takes a moment: what they choose, check, count and write."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from bench import log
+from bench.ablation import Row, ablate, worth
+from bench.covers import Running, Subject, agree, measure
+from bench.knockouts import EVERYTHING, Knockout, knockouts
+from bench.programs import programs
+from eqsat import nn
+from eqsat import tensor as t
+from eqsat.cost.roofline import Terms
+from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.pipeline import find_target
+from rules import FAMILIES
+
+TARGET = find_target("cpu")
+
+
+def small() -> t.Tensor:
+    return nn.softmax(t.input("x", (8, 16)) * 0.5) + 1.0
+
+
+@pytest.fixture(scope="module")
+def running() -> list[Running]:
+    subject = Subject(small(), TARGET)
+    return [subject.run(cover, 1) for cover in subject.varied(3, 3.0)]
+
+
+def test_there_is_a_knockout_of_everything() -> None:
+    found = list(knockouts())
+    assert [each.name for each in found if each.kind == "family"] == list(FAMILIES)
+    assert [each.name for each in found if each.kind == "term"] == list(Terms.__struct_fields__)
+    assert {each.name for each in found if each.kind == "extractor"} == set(EXTRACTORS) - {EVERYTHING.extractor}
+    assert "exact" not in {each.name for each in knockouts(("extractor",), slow=False)}
+    assert len(programs(models=False)) >= 10
+
+
+def test_covers_differ_and_compute_the_same(running: list[Running]) -> None:
+    assert len(running) == 4
+    assert len({str(each.prices) for each in running}) == 4
+    prices = [each.predicted_ns for each in running]
+    assert max(prices) <= 3 * prices[0]
+    assert agree(running)
+    running[-1]._inputs = [2 * each for each in running[-1]._inputs]
+    assert not agree(running)
+
+
+def test_each_measurement_is_a_row_of_the_log(running: list[Running], tmp_path: Path) -> None:
+    measure(running, 2)
+    assert all(0 < each.measured_ns < 1e9 for each in running)
+    path = tmp_path / "log" / "measurements.csv"
+    for _ in range(2):
+        log.append(TARGET, "small", running[0].launches, path)
+    with path.open(encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert tuple(head) == log.HEAD
+    assert {"FLOPs", "Bytes", "occ", "estimate", "actual", "plan"} <= set(head)
+    assert len(rows) == 2 * len(running[0].prices)
+    assert float(rows[0][head.index("estimate")]) == pytest.approx(running[0].prices[0].time_ns, rel=1e-4)
+
+
+def test_a_knockout_that_changes_nothing_shares_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(log, "append", lambda target, program, launches: logged.append(program))
+    tried = [EVERYTHING, Knockout("family", "logic", ("-logic",)), Knockout("family", "movement", ("-movement",))]
+    base, same, other = ablate("small", small, TARGET, tried, rounds=1)
+    assert len(logged) == 2
+    assert (same.loss, same.measured_ns, same.kernels) == (1.0, base.measured_ns, base.kernels)
+    assert other.kernels > base.kernels
+    assert other.predicted_ns > base.predicted_ns
+
+
+def test_what_a_knockout_is_worth() -> None:
+    rows = [
+        Row("a", "", "everything on", 1, 100.0, 1.0, 1.0, 1.0, 0.1),
+        Row("a", "term", "cache", 2, 100.0, 2.0, 4.0, 4.0, 0.1),
+        Row("a", "term", "launch", 1, 100.0, 1.0, 1.0, 1.0, 0.1),
+        Row("b", "", "everything on", 1, 100.0, 1.0, 1.0, 1.0, 0.1),
+        Row("b", "term", "cache", 2, 400.0, 2.0, 1.0, 1.0, 0.1),
+    ]
+    cache, launch = worth(rows)
+    assert (cache.name, cache.measured, cache.worst, cache.program) == ("cache", pytest.approx(2), 4.0, "a")
+    assert (cache.bytes, cache.kernels) == (pytest.approx(2), pytest.approx(2))
+    assert launch.measured == 1
