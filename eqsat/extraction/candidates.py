@@ -8,7 +8,7 @@ cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import islice, product, zip_longest
 from typing import NamedTuple
@@ -238,7 +238,8 @@ class Enumeration:
     def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every
         kind come first. Of one kind, those that start from the same stored values stand behind the best of those that
-        start elsewhere: which statistics are stored as well makes so many of them that they would be all."""
+        start elsewhere: which statistics are stored as well makes so many of them that they would be all. The best
+        that no kernel is spent on is second at the latest: what stored values take to compute is not in the rank."""
         kinds: dict[tuple[str, ...], dict[frozenset[int], list[Tree]]] = {}
         for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
             starts = kinds.setdefault(tree.kinds, {})
@@ -248,7 +249,7 @@ class Enumeration:
                 _dominates(other, tree) for several in starts.values() for other in several
             ):
                 alike.append(tree)
-        return tuple(_in_turn(islice(_in_turn(starts.values()), keep) for starts in kinds.values()))
+        return tuple(_in_turn(islice(_in_turn(_places(starts)), keep) for starts in kinds.values()))
 
     def _start(self, tree: Tree) -> frozenset[int]:
         """The values that a kernel is spent on to store them for this one."""
@@ -270,6 +271,12 @@ class Enumeration:
             if not (read.given or read.constant):
                 time += read.storing_ns if read.costs_a_kernel or not inner else launch
         return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
+
+
+def _places(starts: Mapping[frozenset[int], list[Tree]]) -> list[list[Tree]]:
+    """Trees by what they start from: the best start first, then that from nothing stored."""
+    best, *others = starts
+    return [starts[each] for each in (best, *sorted(others, key=bool))]
 
 
 def _in_turn(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:

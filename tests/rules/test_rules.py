@@ -73,7 +73,7 @@ def test_a_rule_reads_as_text() -> None:
     assert str(rule) == (
         "compose_load (movement, exact): PView(Load(b, m), n) → Load(b, compose(m, n))  when Computed(b)"
     )
-    assert "(PView (Load ?b ?m) ?n)" in program_text(RULES)
+    assert "(= ?root (PView ?part1 ?n)) (= ?part1 (Load ?b ?m)) (Computed ?b)" in program_text(RULES)
 
 
 def _answer(value: str) -> str:

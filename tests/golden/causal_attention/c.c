@@ -1,246 +1,225 @@
-/* dot_cast_mul_where_cast: 2 products of 12 x 16 (Q) and 16 x 12 (K)
-   tile 12 x 16, blocks 12 x 16 x 16, outer, cache K: packed at n.i
-   epilogue cast, mul, where, cast, tails n */
-_Static_assert(EQ_VL == 16, "eq_dot_cast_mul_where_cast is written for 16 lanes");
-static void eq_dot_cast_mul_where_cast_0(void *ctx, int32_t task, int32_t thread) {
+/* where_cast_stream_fdiv_cast: 2 streams of 12 x 12 scores of depth 16, 1 products of 16 columns
+   tile 12 x 16 and 12 x 16, blocks 12 x 12 x 12, cache Q: packed at m.o, K: packed at k.o
+   epilogue fdiv, cast, tails none */
+_Static_assert(EQ_VL == 16, "eq_where_cast_stream_fdiv_cast is written for 16 lanes");
+static void eq_where_cast_stream_fdiv_cast_0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const uint16_t *restrict Q = buf[0];
   const uint16_t *restrict K = buf[1];
   const uint8_t *restrict n5 = buf[2];
-  float *restrict n19 = buf[3];
-  float *restrict sums = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread], 64);
-  float *restrict columns = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread] + 768, 64);
-  float *restrict square = __builtin_assume_aligned(((char *const *)buf[4])[1 + thread] + 1792, 64);
+  const uint16_t *restrict V = buf[3];
+  uint16_t *restrict n37 = buf[4];
+  float *restrict queries = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread], 64);
+  float *restrict keys = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 1600, 64);
+  float *restrict stream_5_sums = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 2624, 64);
+  float *restrict scores = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 3392, 64);
+  float *restrict fresh = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 4928, 64);
+  float *restrict base = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5056, 64);
+  float *restrict shrink = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5184, 64);
+  float *restrict top = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5312, 64);
+  float *restrict stream_6_sum = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5440, 64);
+  float *restrict square = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5568, 64);
   const int64_t task_ = task;
   for (int64_t b = 0; b < 2; b++) {
     const int64_t b_2 = b;
+    for (int64_t x = 0; x < 12; x += 16) {
+      eq_store_f32(top + x, eq_imm_f32(-INFINITY));
+      eq_store_f32(stream_6_sum + x, eq_imm_f32(0.0f));
+    }
+    /* pack the rows of Q */
+    for (int64_t x_2 = 0; x_2 < 12; x_2++) {
+      for (int64_t k = 0; k < 16; k += 16) {
+        const eq_f32 Q_2 = eq_load_f16(Q + 192 * b_2 + 16 * x_2 + k);
+        eq_store_f32(queries + 32 * x_2 + k, Q_2);
+      }
+    }
+    /* pack a block of K */
     for (int64_t n = 0; n < 12; n += 16) {
-      /* pack a panel of K */
-      for (int64_t x = 0; x < 12; x += 16) {
-        for (int64_t k = 0; k < 1; k += 16) {
-          for (int64_t x_2 = x; x_2 < 12; x_2++) {
-            const eq_f32 K_2 = eq_load_f16(K + 192 * b_2 + k + 16 * x_2);
-            eq_store_f32(square + -16 * x + 16 * x_2, K_2);
+      for (int64_t x_3 = n; x_3 < 12; x_3 += 16) {
+        for (int64_t k_2 = 0; k_2 < 1; k_2 += 16) {
+          for (int64_t x_4 = x_3; x_4 < 12; x_4++) {
+            const eq_f32 K_2 = eq_load_f16(K + 192 * b_2 + k_2 + 16 * x_4);
+            eq_store_f32(square + -16 * x_3 + 16 * x_4, K_2);
           }
-          eq_transpose_32(columns + x + 16 * k, 16, square, 16);
+          eq_transpose_32(keys + 15 * n + x_3 + 16 * k_2, 16, square, 16);
         }
       }
-      for (int64_t m = 0; m < 12; m += 12) {
-        /* 12 x 16 sums in registers */
-        eq_f32 c0_0 = eq_imm_f32(0.0f);
-        eq_f32 c1_0 = eq_imm_f32(0.0f);
-        eq_f32 c2_0 = eq_imm_f32(0.0f);
-        eq_f32 c3_0 = eq_imm_f32(0.0f);
-        eq_f32 c4_0 = eq_imm_f32(0.0f);
-        eq_f32 c5_0 = eq_imm_f32(0.0f);
-        eq_f32 c6_0 = eq_imm_f32(0.0f);
-        eq_f32 c7_0 = eq_imm_f32(0.0f);
-        eq_f32 c8_0 = eq_imm_f32(0.0f);
-        eq_f32 c9_0 = eq_imm_f32(0.0f);
-        eq_f32 c10_0 = eq_imm_f32(0.0f);
-        eq_f32 c11_0 = eq_imm_f32(0.0f);
-        for (int64_t k_2 = 0; k_2 < 16; k_2++) {
-          const eq_f32 b0 = eq_load_f32(columns + 16 * k_2);
-          const eq_f32 Q_2 = eq_splat_f16(Q + 192 * b_2 + k_2);
-          c0_0 = eq_fma_f32(Q_2, b0, c0_0);
-          const eq_f32 Q_3 = eq_splat_f16(Q + 192 * b_2 + k_2 + 16);
-          c1_0 = eq_fma_f32(Q_3, b0, c1_0);
-          const eq_f32 Q_4 = eq_splat_f16(Q + 192 * b_2 + k_2 + 32);
-          c2_0 = eq_fma_f32(Q_4, b0, c2_0);
-          const eq_f32 Q_5 = eq_splat_f16(Q + 192 * b_2 + k_2 + 48);
-          c3_0 = eq_fma_f32(Q_5, b0, c3_0);
-          const eq_f32 Q_6 = eq_splat_f16(Q + 192 * b_2 + k_2 + 64);
-          c4_0 = eq_fma_f32(Q_6, b0, c4_0);
-          const eq_f32 Q_7 = eq_splat_f16(Q + 192 * b_2 + k_2 + 80);
-          c5_0 = eq_fma_f32(Q_7, b0, c5_0);
-          const eq_f32 Q_8 = eq_splat_f16(Q + 192 * b_2 + k_2 + 96);
-          c6_0 = eq_fma_f32(Q_8, b0, c6_0);
-          const eq_f32 Q_9 = eq_splat_f16(Q + 192 * b_2 + k_2 + 112);
-          c7_0 = eq_fma_f32(Q_9, b0, c7_0);
-          const eq_f32 Q_10 = eq_splat_f16(Q + 192 * b_2 + k_2 + 128);
-          c8_0 = eq_fma_f32(Q_10, b0, c8_0);
-          const eq_f32 Q_11 = eq_splat_f16(Q + 192 * b_2 + k_2 + 144);
-          c9_0 = eq_fma_f32(Q_11, b0, c9_0);
-          const eq_f32 Q_12 = eq_splat_f16(Q + 192 * b_2 + k_2 + 160);
-          c10_0 = eq_fma_f32(Q_12, b0, c10_0);
-          const eq_f32 Q_13 = eq_splat_f16(Q + 192 * b_2 + k_2 + 176);
-          c11_0 = eq_fma_f32(Q_13, b0, c11_0);
-        }
-        eq_store_f32(sums, c0_0);
-        eq_store_f32(sums + 16, c1_0);
-        eq_store_f32(sums + 32, c2_0);
-        eq_store_f32(sums + 48, c3_0);
-        eq_store_f32(sums + 64, c4_0);
-        eq_store_f32(sums + 80, c5_0);
-        eq_store_f32(sums + 96, c6_0);
-        eq_store_f32(sums + 112, c7_0);
-        eq_store_f32(sums + 128, c8_0);
-        eq_store_f32(sums + 144, c9_0);
-        eq_store_f32(sums + 160, c10_0);
-        eq_store_f32(sums + 176, c11_0);
-        /* epilogue: cast, mul, where, cast */
-        for (int64_t r = 0; r < 12; r++) {
-          for (int64_t c = 0; c < 12; c += 16) {
-            const int64_t n_2 = eq_less(-c + 12, 16);
-            const eq_f32 sum = eq_load_n_f32(sums + 16 * r + c, n_2);
-            const eq_bool n5_2 = eq_load_n_bool(n5 + 12 * r + c, n_2);
-            const eq_f32 cast_1 = eq_round_f16(sum);
-            const eq_f32 mul_2 = eq_round_f16(eq_mul_f32(cast_1, eq_imm_f32(0.25f)));
-            const eq_f32 where_3 = eq_where_f32(n5_2, mul_2, eq_imm_f32(-INFINITY));
-            eq_store_n_f32(n19 + 144 * b_2 + 12 * r + c, where_3, n_2);
+    }
+    for (int64_t r0 = 0; r0 < 12; r0 += 12) {
+      /* 12 x 16 scores in registers */
+      for (int64_t n_2 = 0; n_2 < 12; n_2 += 16) {
+        for (int64_t m = 0; m < 12; m += 12) {
+          eq_f32 c0_0 = eq_imm_f32(0.0f);
+          eq_f32 c1_0 = eq_imm_f32(0.0f);
+          eq_f32 c2_0 = eq_imm_f32(0.0f);
+          eq_f32 c3_0 = eq_imm_f32(0.0f);
+          eq_f32 c4_0 = eq_imm_f32(0.0f);
+          eq_f32 c5_0 = eq_imm_f32(0.0f);
+          eq_f32 c6_0 = eq_imm_f32(0.0f);
+          eq_f32 c7_0 = eq_imm_f32(0.0f);
+          eq_f32 c8_0 = eq_imm_f32(0.0f);
+          eq_f32 c9_0 = eq_imm_f32(0.0f);
+          eq_f32 c10_0 = eq_imm_f32(0.0f);
+          eq_f32 c11_0 = eq_imm_f32(0.0f);
+          for (int64_t k_3 = 0; k_3 < 16; k_3++) {
+            const eq_f32 b0 = eq_load_f32(keys + 16 * n_2 + 16 * k_3);
+            const eq_f32 a = eq_splat_f32(queries + k_3);
+            c0_0 = eq_fma_f32(a, b0, c0_0);
+            const eq_f32 a_2 = eq_splat_f32(queries + k_3 + 32);
+            c1_0 = eq_fma_f32(a_2, b0, c1_0);
+            const eq_f32 a_3 = eq_splat_f32(queries + k_3 + 64);
+            c2_0 = eq_fma_f32(a_3, b0, c2_0);
+            const eq_f32 a_4 = eq_splat_f32(queries + k_3 + 96);
+            c3_0 = eq_fma_f32(a_4, b0, c3_0);
+            const eq_f32 a_5 = eq_splat_f32(queries + k_3 + 128);
+            c4_0 = eq_fma_f32(a_5, b0, c4_0);
+            const eq_f32 a_6 = eq_splat_f32(queries + k_3 + 160);
+            c5_0 = eq_fma_f32(a_6, b0, c5_0);
+            const eq_f32 a_7 = eq_splat_f32(queries + k_3 + 192);
+            c6_0 = eq_fma_f32(a_7, b0, c6_0);
+            const eq_f32 a_8 = eq_splat_f32(queries + k_3 + 224);
+            c7_0 = eq_fma_f32(a_8, b0, c7_0);
+            const eq_f32 a_9 = eq_splat_f32(queries + k_3 + 256);
+            c8_0 = eq_fma_f32(a_9, b0, c8_0);
+            const eq_f32 a_10 = eq_splat_f32(queries + k_3 + 288);
+            c9_0 = eq_fma_f32(a_10, b0, c9_0);
+            const eq_f32 a_11 = eq_splat_f32(queries + k_3 + 320);
+            c10_0 = eq_fma_f32(a_11, b0, c10_0);
+            const eq_f32 a_12 = eq_splat_f32(queries + k_3 + 352);
+            c11_0 = eq_fma_f32(a_12, b0, c11_0);
           }
+          eq_store_f32(scores + n_2, c0_0);
+          eq_store_f32(scores + n_2 + 32, c1_0);
+          eq_store_f32(scores + n_2 + 64, c2_0);
+          eq_store_f32(scores + n_2 + 96, c3_0);
+          eq_store_f32(scores + n_2 + 128, c4_0);
+          eq_store_f32(scores + n_2 + 160, c5_0);
+          eq_store_f32(scores + n_2 + 192, c6_0);
+          eq_store_f32(scores + n_2 + 224, c7_0);
+          eq_store_f32(scores + n_2 + 256, c8_0);
+          eq_store_f32(scores + n_2 + 288, c9_0);
+          eq_store_f32(scores + n_2 + 320, c10_0);
+          eq_store_f32(scores + n_2 + 352, c11_0);
         }
+      }
+      /* scores, and the maximum of each row */
+      for (int64_t r = 0; r < 12; r++) {
+        eq_f32 top_2 = eq_imm_f32(-INFINITY);
+        eq_f32 top_3 = eq_imm_f32(-INFINITY);
+        eq_f32 top_4 = eq_imm_f32(-INFINITY);
+        eq_f32 top_5 = eq_imm_f32(-INFINITY);
+        for (int64_t c = 0; c < 12; c += 16) {
+          const int64_t n_3 = eq_less(-c + 12, 16);
+          const eq_bool exists = eq_first(n_3);
+          const eq_f32 sum = eq_load_f32(scores + 32 * r + c);
+          const eq_bool n5_2 = eq_load_n_bool(n5 + 12 * r + c, n_3);
+          const eq_f32 cast_1 = eq_round_f16(sum);
+          const eq_f32 mul_2 = eq_round_f16(eq_mul_f32(cast_1, eq_imm_f32(0.25f)));
+          const eq_f32 where_3 = eq_where_f32(n5_2, mul_2, eq_imm_f32(-INFINITY));
+          const eq_f32 score = eq_where_f32(exists, where_3, eq_imm_f32(-INFINITY));
+          eq_store_f32(scores + 32 * r + c, score);
+          top_2 = eq_max_f32(top_2, score);
+        }
+        eq_store_n_f32(fresh + r, eq_imm_f32(eq_hmax_f32(eq_max_f32(eq_max_f32(top_2, top_3), eq_max_f32(top_4, top_5)))), 1);
+      }
+      for (int64_t x_5 = 0; x_5 < 12; x_5 += 16) {
+        const eq_f32 before = eq_load_n_f32(top + x_5, 12);
+        const eq_f32 top_6 = eq_max_f32(before, eq_load_n_f32(fresh + x_5, 12));
+        const eq_f32 base_2 = eq_where_f32(eq_cmpeq_f32(top_6, eq_imm_f32(-INFINITY)), eq_imm_f32(0.0f), top_6);
+        const eq_f32 shrink_2 = eq_exp_f32(eq_sub_f32(before, base_2));
+        eq_store_n_f32(top + x_5, top_6, 12);
+        eq_store_n_f32(base + x_5, base_2, 12);
+        eq_store_n_f32(shrink + x_5, shrink_2, 12);
+        eq_store_n_f32(stream_6_sum + x_5, eq_mul_f32(eq_load_n_f32(stream_6_sum + x_5, 12), shrink_2), 12);
+      }
+      /* weights */
+      for (int64_t r_2 = 0; r_2 < 12; r_2++) {
+        const eq_f32 base_3 = eq_splat_f32(base + r_2);
+        eq_f32 stream_6 = eq_imm_f32(0.0f);
+        eq_f32 stream_6_2 = eq_imm_f32(0.0f);
+        eq_f32 stream_6_3 = eq_imm_f32(0.0f);
+        eq_f32 stream_6_4 = eq_imm_f32(0.0f);
+        for (int64_t c_2 = 0; c_2 < 12; c_2 += 16) {
+          const int64_t n_4 = eq_less(-c_2 + 12, 16);
+          const eq_bool exists_2 = eq_first(n_4);
+          const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(scores + 32 * r_2 + c_2), base_3));
+          eq_store_f32(scores + 32 * r_2 + c_2, p);
+          stream_6 = eq_add_f32(stream_6, eq_where_f32(exists_2, p, eq_imm_f32(0.0f)));
+        }
+        eq_store_n_f32(stream_6_sum + r_2, eq_add_f32(eq_splat_f32(stream_6_sum + r_2), eq_imm_f32(eq_hsum_f32(eq_add_f32(eq_add_f32(stream_6, stream_6_2), eq_add_f32(stream_6_3, stream_6_4))))), 1);
+      }
+      /* 12 x 16 sums in registers */
+      for (int64_t n_5 = 0; n_5 < 16; n_5 += 16) {
+        for (int64_t m_2 = 0; m_2 < 12; m_2 += 12) {
+          eq_f32 c0_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c1_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c2_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c3_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c4_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c5_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c6_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c7_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c8_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c9_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c10_0_2 = eq_imm_f32(0.0f);
+          eq_f32 c11_0_2 = eq_imm_f32(0.0f);
+          const int64_t column = eq_less(n_5, 15);
+          for (int64_t k_4 = 0; k_4 < 12; k_4++) {
+            const eq_f32 V_2 = eq_load_f16(V + 192 * b_2 + column + 16 * k_4);
+            const eq_f32 a_13 = eq_splat_f32(scores + k_4);
+            c0_0_2 = eq_fma_f32(a_13, V_2, c0_0_2);
+            const eq_f32 a_14 = eq_splat_f32(scores + k_4 + 32);
+            c1_0_2 = eq_fma_f32(a_14, V_2, c1_0_2);
+            const eq_f32 a_15 = eq_splat_f32(scores + k_4 + 64);
+            c2_0_2 = eq_fma_f32(a_15, V_2, c2_0_2);
+            const eq_f32 a_16 = eq_splat_f32(scores + k_4 + 96);
+            c3_0_2 = eq_fma_f32(a_16, V_2, c3_0_2);
+            const eq_f32 a_17 = eq_splat_f32(scores + k_4 + 128);
+            c4_0_2 = eq_fma_f32(a_17, V_2, c4_0_2);
+            const eq_f32 a_18 = eq_splat_f32(scores + k_4 + 160);
+            c5_0_2 = eq_fma_f32(a_18, V_2, c5_0_2);
+            const eq_f32 a_19 = eq_splat_f32(scores + k_4 + 192);
+            c6_0_2 = eq_fma_f32(a_19, V_2, c6_0_2);
+            const eq_f32 a_20 = eq_splat_f32(scores + k_4 + 224);
+            c7_0_2 = eq_fma_f32(a_20, V_2, c7_0_2);
+            const eq_f32 a_21 = eq_splat_f32(scores + k_4 + 256);
+            c8_0_2 = eq_fma_f32(a_21, V_2, c8_0_2);
+            const eq_f32 a_22 = eq_splat_f32(scores + k_4 + 288);
+            c9_0_2 = eq_fma_f32(a_22, V_2, c9_0_2);
+            const eq_f32 a_23 = eq_splat_f32(scores + k_4 + 320);
+            c10_0_2 = eq_fma_f32(a_23, V_2, c10_0_2);
+            const eq_f32 a_24 = eq_splat_f32(scores + k_4 + 352);
+            c11_0_2 = eq_fma_f32(a_24, V_2, c11_0_2);
+          }
+          eq_store_f32(stream_5_sums + n_5, c0_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 16, c1_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 32, c2_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 48, c3_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 64, c4_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 80, c5_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 96, c6_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 112, c7_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 128, c8_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 144, c9_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 160, c10_0_2);
+          eq_store_f32(stream_5_sums + n_5 + 176, c11_0_2);
+        }
+      }
+    }
+    /* epilogue: fdiv, cast */
+    for (int64_t r_3 = 0; r_3 < 12; r_3++) {
+      const eq_f32 top_7 = eq_splat_f32(top + r_3);
+      const eq_f32 top_8 = eq_splat_f32(top + r_3);
+      const eq_f32 stream_6_5 = eq_add_f32(eq_splat_f32(stream_6_sum + r_3), eq_sub_f32(top_8, top_8));
+      for (int64_t j = 0; j < 16; j += 16) {
+        const eq_f32 stream_5 = eq_add_f32(eq_load_f32(stream_5_sums + 16 * r_3 + j), eq_sub_f32(top_7, top_7));
+        const eq_f32 fdiv_7 = eq_fdiv_f32(stream_5, stream_6_5);
+        const eq_f32 cast_8 = eq_round_f16(fdiv_7);
+        eq_store_f16(n37 + 192 * b_2 + 16 * r_3 + j, cast_8);
       }
     }
   }
 }
-void eq_dot_cast_mul_where_cast(void *const *buf, int32_t threads) {
-  eq_dot_cast_mul_where_cast_0((void *)buf, 0, 0);
-}
-
-/* region sum_cast (n19: fp32[1,2,12,12], V: fp16[1,2,12,16]) -> (n37: fp16[1,2,12,16])
-     max_0 = reduce max(n19[0, i0, i1, i2]) : fp32 over [2,12,12], the last 1 reduced
-     sub_1 = sub(n19[0, i0, i1, i2], max_0[i0, i1]) : fp32 over [2,12,12]
-     exp_2 = exp(sub_1[i0, i1, i2]) : fp32 over [2,12,12]
-     sub_3 = sub(n19[0, i0, i1, i2], max_0[i0, i1]) : fp32 over [2,12,12]
-     exp_4 = exp(sub_3[i0, i1, i2]) : fp32 over [2,12,12]
-     sum_5 = reduce sum(exp_4[i0, i1, i2]) : fp32 over [2,12,12], the last 1 reduced
-     recip_6 = recip(sum_5[i0, i1]) : fp32 over [2,12]
-     mul_7 = mul(exp_2[i0, i1, i2], recip_6[i0, i1]) : fp32 over [2,12,12]
-     cast_8 = cast(mul_7[i0, i1, i2]) : fp16 over [2,12,12]
-     mul_9 = mul(cast_8[i0, i1, i3], V[0, i0, i3, i2]) : fp16 over [2,12,16,12]
-     sum_10 = reduce sum(mul_9[i0, i1, i2, i3]) : fp32 over [2,12,16,12], the last 1 reduced
-     cast_11 = cast(sum_10[i0, i1, i2]) : fp16 over [2,12,16]
-     n37 = cast_11[i1, i2, i3]
-   plan avx512: nest i0i1 i2 i3, tile [2, 12, 16], bind {}, 16 elements a step along i3 */
-_Static_assert(EQ_VL == 16, "eq_sum_cast is written for 16 lanes");
-static void eq_sum_cast_0(void *ctx, int32_t task, int32_t thread) {
-  void *const *buf = ctx;
-  const float *restrict n19 = buf[0];
-  const uint16_t *restrict V = buf[1];
-  uint16_t *restrict n37 = buf[2];
-  const int64_t t = task;
-  for (int64_t i0i1 = 0; i0i1 < 2; i0i1++) {
-    for (int64_t i2 = 0; i2 < 12; i2++) {
-      eq_f32 max_0_acc = eq_imm_f32(-INFINITY);
-      for (int64_t r0 = 0; r0 < 12; r0 += 16) {
-        const eq_f32 n19_2 = eq_load_n_f32(n19 + 144 * i0i1 + 12 * i2 + r0, 12);
-        max_0_acc = eq_max_f32(max_0_acc, eq_where_f32(eq_first(12), n19_2, eq_imm_f32(-INFINITY)));
-      }
-      const eq_f32 max_0 = eq_imm_f32(eq_hmax_f32(max_0_acc));
-      eq_f32 sum_5_acc = eq_imm_f32(0.0f);
-      for (int64_t r0_2 = 0; r0_2 < 12; r0_2 += 16) {
-        const eq_f32 n19_3 = eq_load_n_f32(n19 + 144 * i0i1 + 12 * i2 + r0_2, 12);
-        const eq_f32 sub_3 = eq_sub_f32(n19_3, max_0);
-        const eq_f32 exp_4 = eq_exp_f32(sub_3);
-        sum_5_acc = eq_add_f32(sum_5_acc, eq_where_f32(eq_first(12), exp_4, eq_imm_f32(0.0f)));
-      }
-      const eq_f32 sum_5 = eq_imm_f32(eq_hsum_f32(sum_5_acc));
-      const eq_f32 n19_4 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2);
-      const eq_f32 sub_1 = eq_sub_f32(n19_4, max_0);
-      const eq_f32 exp_2 = eq_exp_f32(sub_1);
-      const eq_f32 recip_6 = eq_recip_f32(sum_5);
-      const eq_f32 mul_7 = eq_mul_f32(exp_2, recip_6);
-      const eq_f32 cast_8 = eq_round_f16(mul_7);
-      const eq_f32 n19_5 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 1);
-      const eq_f32 sub_1_2 = eq_sub_f32(n19_5, max_0);
-      const eq_f32 exp_2_2 = eq_exp_f32(sub_1_2);
-      const eq_f32 mul_7_2 = eq_mul_f32(exp_2_2, recip_6);
-      const eq_f32 cast_8_2 = eq_round_f16(mul_7_2);
-      const eq_f32 n19_6 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 2);
-      const eq_f32 sub_1_3 = eq_sub_f32(n19_6, max_0);
-      const eq_f32 exp_2_3 = eq_exp_f32(sub_1_3);
-      const eq_f32 mul_7_3 = eq_mul_f32(exp_2_3, recip_6);
-      const eq_f32 cast_8_3 = eq_round_f16(mul_7_3);
-      const eq_f32 n19_7 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 3);
-      const eq_f32 sub_1_4 = eq_sub_f32(n19_7, max_0);
-      const eq_f32 exp_2_4 = eq_exp_f32(sub_1_4);
-      const eq_f32 mul_7_4 = eq_mul_f32(exp_2_4, recip_6);
-      const eq_f32 cast_8_4 = eq_round_f16(mul_7_4);
-      const eq_f32 n19_8 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 4);
-      const eq_f32 sub_1_5 = eq_sub_f32(n19_8, max_0);
-      const eq_f32 exp_2_5 = eq_exp_f32(sub_1_5);
-      const eq_f32 mul_7_5 = eq_mul_f32(exp_2_5, recip_6);
-      const eq_f32 cast_8_5 = eq_round_f16(mul_7_5);
-      const eq_f32 n19_9 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 5);
-      const eq_f32 sub_1_6 = eq_sub_f32(n19_9, max_0);
-      const eq_f32 exp_2_6 = eq_exp_f32(sub_1_6);
-      const eq_f32 mul_7_6 = eq_mul_f32(exp_2_6, recip_6);
-      const eq_f32 cast_8_6 = eq_round_f16(mul_7_6);
-      const eq_f32 n19_10 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 6);
-      const eq_f32 sub_1_7 = eq_sub_f32(n19_10, max_0);
-      const eq_f32 exp_2_7 = eq_exp_f32(sub_1_7);
-      const eq_f32 mul_7_7 = eq_mul_f32(exp_2_7, recip_6);
-      const eq_f32 cast_8_7 = eq_round_f16(mul_7_7);
-      const eq_f32 n19_11 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 7);
-      const eq_f32 sub_1_8 = eq_sub_f32(n19_11, max_0);
-      const eq_f32 exp_2_8 = eq_exp_f32(sub_1_8);
-      const eq_f32 mul_7_8 = eq_mul_f32(exp_2_8, recip_6);
-      const eq_f32 cast_8_8 = eq_round_f16(mul_7_8);
-      const eq_f32 n19_12 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 8);
-      const eq_f32 sub_1_9 = eq_sub_f32(n19_12, max_0);
-      const eq_f32 exp_2_9 = eq_exp_f32(sub_1_9);
-      const eq_f32 mul_7_9 = eq_mul_f32(exp_2_9, recip_6);
-      const eq_f32 cast_8_9 = eq_round_f16(mul_7_9);
-      const eq_f32 n19_13 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 9);
-      const eq_f32 sub_1_10 = eq_sub_f32(n19_13, max_0);
-      const eq_f32 exp_2_10 = eq_exp_f32(sub_1_10);
-      const eq_f32 mul_7_10 = eq_mul_f32(exp_2_10, recip_6);
-      const eq_f32 cast_8_10 = eq_round_f16(mul_7_10);
-      const eq_f32 n19_14 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 10);
-      const eq_f32 sub_1_11 = eq_sub_f32(n19_14, max_0);
-      const eq_f32 exp_2_11 = eq_exp_f32(sub_1_11);
-      const eq_f32 mul_7_11 = eq_mul_f32(exp_2_11, recip_6);
-      const eq_f32 cast_8_11 = eq_round_f16(mul_7_11);
-      const eq_f32 n19_15 = eq_splat_f32(n19 + 144 * i0i1 + 12 * i2 + 11);
-      const eq_f32 sub_1_12 = eq_sub_f32(n19_15, max_0);
-      const eq_f32 exp_2_12 = eq_exp_f32(sub_1_12);
-      const eq_f32 mul_7_12 = eq_mul_f32(exp_2_12, recip_6);
-      const eq_f32 cast_8_12 = eq_round_f16(mul_7_12);
-      for (int64_t i3 = 0; i3 < 16; i3 += 16) {
-        eq_f32 sum_10_acc = eq_imm_f32(0.0f);
-        const eq_f32 V_2 = eq_load_f16(V + 192 * i0i1 + i3);
-        const eq_f32 mul_9 = eq_round_f16(eq_mul_f32(cast_8, V_2));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9);
-        const eq_f32 V_3 = eq_load_f16(V + 192 * i0i1 + i3 + 16);
-        const eq_f32 mul_9_2 = eq_round_f16(eq_mul_f32(cast_8_2, V_3));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_2);
-        const eq_f32 V_4 = eq_load_f16(V + 192 * i0i1 + i3 + 32);
-        const eq_f32 mul_9_3 = eq_round_f16(eq_mul_f32(cast_8_3, V_4));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_3);
-        const eq_f32 V_5 = eq_load_f16(V + 192 * i0i1 + i3 + 48);
-        const eq_f32 mul_9_4 = eq_round_f16(eq_mul_f32(cast_8_4, V_5));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_4);
-        const eq_f32 V_6 = eq_load_f16(V + 192 * i0i1 + i3 + 64);
-        const eq_f32 mul_9_5 = eq_round_f16(eq_mul_f32(cast_8_5, V_6));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_5);
-        const eq_f32 V_7 = eq_load_f16(V + 192 * i0i1 + i3 + 80);
-        const eq_f32 mul_9_6 = eq_round_f16(eq_mul_f32(cast_8_6, V_7));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_6);
-        const eq_f32 V_8 = eq_load_f16(V + 192 * i0i1 + i3 + 96);
-        const eq_f32 mul_9_7 = eq_round_f16(eq_mul_f32(cast_8_7, V_8));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_7);
-        const eq_f32 V_9 = eq_load_f16(V + 192 * i0i1 + i3 + 112);
-        const eq_f32 mul_9_8 = eq_round_f16(eq_mul_f32(cast_8_8, V_9));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_8);
-        const eq_f32 V_10 = eq_load_f16(V + 192 * i0i1 + i3 + 128);
-        const eq_f32 mul_9_9 = eq_round_f16(eq_mul_f32(cast_8_9, V_10));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_9);
-        const eq_f32 V_11 = eq_load_f16(V + 192 * i0i1 + i3 + 144);
-        const eq_f32 mul_9_10 = eq_round_f16(eq_mul_f32(cast_8_10, V_11));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_10);
-        const eq_f32 V_12 = eq_load_f16(V + 192 * i0i1 + i3 + 160);
-        const eq_f32 mul_9_11 = eq_round_f16(eq_mul_f32(cast_8_11, V_12));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_11);
-        const eq_f32 V_13 = eq_load_f16(V + 192 * i0i1 + i3 + 176);
-        const eq_f32 mul_9_12 = eq_round_f16(eq_mul_f32(cast_8_12, V_13));
-        sum_10_acc = eq_add_f32(sum_10_acc, mul_9_12);
-        const eq_f32 cast_11 = eq_round_f16(sum_10_acc);
-        eq_store_f16(n37 + 192 * i0i1 + 16 * i2 + i3, cast_11);
-      }
-    }
-  }
-}
-void eq_sum_cast(void *const *buf, int32_t threads) {
-  eq_sum_cast_0((void *)buf, 0, 0);
+void eq_where_cast_stream_fdiv_cast(void *const *buf, int32_t threads) {
+  eq_where_cast_stream_fdiv_cast_0((void *)buf, 0, 0);
 }
