@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := ir rules eqsat codegen tests bench docs
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test exhaustive check format bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml
@@ -20,13 +20,16 @@ check: $(VENV)/ready         ## format, lint, types, architecture, fast tests
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow and not gpu"
+	$(PYTEST) -m "not slow and not exhaustive and not gpu"
 
 test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
-	$(PYTEST) -m "not gpu"
+	$(PYTEST) -m "not exhaustive and not gpu"
+
+exhaustive: $(VENV)/ready    ## every mutant of every rule, many more random instances
+	$(PYTEST) -m exhaustive
 
 format: $(VENV)/ready
 	$(BIN)/ruff format $(SOURCES)

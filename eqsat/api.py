@@ -46,8 +46,9 @@ def optimize_and_compile(
             "calibrated" (the CPU as `eqsat doctor` measured it), or a Target.
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
-        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
-            is all families, and so is a list that names none. A rule of yours is checked first.
+        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, of `"+name"`s of optional
+            families (`rules.OPTIONAL`), and of rules of your own; None is all but the optional ones, and so is a list
+            that names none. A rule of yours is checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
         extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".

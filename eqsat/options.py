@@ -146,7 +146,7 @@ def _chosen_rules(rules: RuleChoice, level: Exactness) -> tuple[str, ...] | None
         return None
     listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     if not all(isinstance(each, Rule) or (isinstance(each, str) and "@" not in each) for each in listed):
-        what = "names of families, -names to leave out, and rules"
+        what = "names of families, -names to leave out, +names to add, and rules"
         fail(Kind.INVALID_OPTION, STAGE, f"rules= lists {what}, not {rules!r}", hint=", ".join(FAMILIES))
     named = tuple(each if isinstance(each, str) else _admitted(each, level) for each in listed)
     select(named)

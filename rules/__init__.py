@@ -51,23 +51,31 @@ PHASES: tuple[tuple[str, ...], ...] = (
 PASSING = frozenset({"algebra", "elementary", "logic", "indices", "reductions", "products", "distribution"})
 """Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
 
+OPTIONAL = frozenset({"scaling", "merging"})
+"""Families that are used only where a caller asks for them: most programs do not gain what they cost to saturate and to
+choose among."""
+
 
 def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
-    """The rules that a list of names stands for (None: all), as far as they are no less exact than `exactness`.
+    """The rules that a list of names stands for, as far as they are no less exact than `exactness`.
 
-    names: families to use; `-name` leaves out a family or a rule; `name@digest` is a caller's rule that
-    `rules.users.admit` has checked. A list of only the last two changes all families.
+    names: families to use (None: all but the OPTIONAL ones); `+name` adds an optional family, `-name` leaves out a
+    family or a rule; `name@digest` is a caller's rule that `rules.users.admit` has checked. A list of only the last
+    three changes what None stands for.
 
     Raises:
         EqsatError: InvalidOption, for a name that is none.
     """
-    listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
+    usual = [name for name in FAMILIES if name not in OPTIONAL]
+    listed = tuple(usual) if names is None else tuple(dict.fromkeys(names))
     left_out = {each[1:] for each in listed if each.startswith("-")}
+    added = [each[1:] for each in listed if each.startswith("+")]
     references = [each for each in listed if "@" in each]
-    families = [each for each in listed if not each.startswith("-") and "@" not in each]
-    _check_names(families, left_out)
+    families = [each for each in listed if each[:1] not in ("-", "+") and "@" not in each]
+    _check_names([*families, *added], left_out)
     if listed and not families:
-        families = list(FAMILIES)
+        families = usual
+    families += [name for name in added if name not in families]
     chosen = [rule for name in families if name not in left_out for rule in FAMILIES[name]]
     if references:
         from rules.users import admitted

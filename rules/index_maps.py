@@ -96,12 +96,16 @@ def _index(domain: AxisMap, found: AxisExpr | None, element: DType) -> str:
 
 
 def _holds(view: AxisMap, element: DType) -> bool:
-    """Whether every value of the index is a coordinate that the dtype has."""
+    """Whether every value of the index is a coordinate that the dtype has, and near enough that strides of it fit."""
     if view.is_empty or view.guards or element.is_bool:
         return False
     low, high = interval(view.exprs[0], view.interior)
     most = 2 ** (ml_dtypes.finfo(element.numpy).nmant + 1) if element.is_float else int(element.highest)
-    return low >= 0 and high <= most
+    return low >= 0 and high <= min(most, _FARTHEST)
+
+
+_FARTHEST = 2**48
+"""No buffer is as long: beyond it, arithmetic on indices could overflow."""
 
 
 def _decided(op: str, low: float, high: float, least: float, most: float) -> str:

@@ -190,17 +190,20 @@ def _rounded_difference(rule: Rule, instance: Instance, rhs: Term, wide: bool) -
 
 
 def _rounds_numbers(left: Term, right: Term) -> bool:
-    """Whether only one side has a number that was computed, and maybe rounded: one that is no short dyadic."""
-    numbers = (float(parse_number(each)) for each in _numbers(left) ^ _numbers(right))
+    """Whether a side may have a number that was computed, and maybe rounded: one that is no short dyadic, where not all
+    numbers stand as they stood."""
+    before, after = _numbers(left), _numbers(right)
+    numbers = (float(parse_number(each)) for each in (*before, *after) if before != after)
     return any(math.isfinite(each) and not (each * 4).is_integer() for each in numbers)
 
 
-def _numbers(side: Term) -> set[str]:
-    """The constants, and the fills of the maps."""
+def _numbers(side: Term) -> tuple[str, ...]:
+    """The constants, and the fills of the maps, each once and as they come."""
     below = list(subterms(side))
-    constants = {str(each.args[1]) for each in below if isinstance(each, App) and each.ctor is Imm}
-    maps = {each for each in below if isinstance(each, str) and " if " in each}
-    return constants | {str(guard.fill) for each in maps for guard in parse_map(each).guards}
+    constants = [str(each.args[1]) for each in below if isinstance(each, App) and each.ctor is Imm]
+    maps = [each for each in below if isinstance(each, str) and " if " in each]
+    fills = [str(guard.fill) for each in maps for guard in parse_map(each).guards]
+    return tuple(dict.fromkeys(constants + fills))
 
 
 def _exact_difference(instance: Instance, rhs: Term) -> Difference | None:

@@ -89,7 +89,8 @@ def test_a_buffer_of_a_rules_own_tells_where_it_comes_from() -> None:
     graph = graphs.attention(length=16, width=16)
     weights = [name for name in graph.inputs if name != "x"]
     births = []
-    for history, call, derivation in derivations(graph, constants=weights):
+    options = Options(rules=("+scaling", "+merging"))
+    for history, call, derivation in derivations(graph, options, constants=weights):
         assert complaint(graph, history, derivation, inputs_of(graph)) == "", call
         births += [derivation.birth.rule.family] if derivation.birth else []
         assert (derivation.birth is None) == (call.writes[0] in history.view.tiny)

@@ -12,7 +12,7 @@ from eqsat import nn, optimize_and_compile, tensor
 from eqsat.model import read_model
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
-from rules import select
+from rules import OPTIONAL, select
 from tests.support import graphs
 from tests.support.canary import saturate
 from tests.support.path import compiled as run_module
@@ -21,6 +21,7 @@ from tests.support.strategies import random_inputs
 
 FAMILIES = ("products", "distribution", "scaling", "merging")
 WITHOUT = [f"-{family}" for family in FAMILIES]
+WITH = [f"+{family}" for family in sorted(OPTIONAL)]
 
 Write = Callable[[], Tensor | list[Tensor]]
 
@@ -35,14 +36,14 @@ def flops(program: Program) -> float:
     return sum(kernel.flops for kernel in program.kernels)
 
 
-def compiled(result: Tensor | Sequence[Tensor], **options: object) -> Program:
-    program = optimize_and_compile(result, cache=False, **options)
+def compiled(result: Tensor | Sequence[Tensor], rules: Sequence[str] = WITH) -> Program:
+    program = optimize_and_compile(result, cache=False, rules=rules)
     program.verify()
     return program
 
 
 def before_and_after(write: Write) -> tuple[Program, Program]:
-    return compiled(write(), rules=WITHOUT), compiled(write())
+    return compiled(write(), rules=WITHOUT), compiled(write(), rules=WITH)
 
 
 def lora(x: Tensor) -> Tensor:
@@ -189,7 +190,7 @@ def test_every_cover_is_right(name: str) -> None:
     """The weights are known to the rules only, so that what they make of them runs as kernels."""
     bound = read_model(COVERED[name]()).bind({}, False)
     graph, names = bound.graph, sorted(bound.constants)
-    view, stats = saturate(graph, select(None), constants=names)
+    view, stats = saturate(graph, select(WITH), constants=names)
     assert any(stats.families[family] for family in FAMILIES)
     inputs = random_inputs(graph, np.random.default_rng(2))
     for seed in range(4):
@@ -203,6 +204,6 @@ def test_egraphs_grow_a_little_and_linearly() -> None:
         graph = graphs.encoder(layers, 8, 8, 2)
         names = [name for name in graph.inputs if name != "x"]
         without = saturate(graph, select(WITHOUT), constants=names)[1].nodes
-        sizes.append((without, saturate(graph, select(None), constants=names)[1].nodes))
+        sizes.append((without, saturate(graph, select(WITH), constants=names)[1].nodes))
     assert sizes[2][1] - sizes[1][1] <= 2.05 * (sizes[1][1] - sizes[0][1])
     assert all(grown <= 1.25 * without for without, grown in sizes)

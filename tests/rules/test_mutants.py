@@ -19,7 +19,7 @@ def explained(rule: Rule) -> set[str]:
     return {change for name, change in EQUIVALENT if name == rule.name}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rule", ORIGINALS, ids=lambda rule: rule.name)
 def test_survivors_are_those_that_are_explained(rule: Rule) -> None:
     assert set(survivors(rule)) == explained(rule)
@@ -36,7 +36,7 @@ def test_every_explanation_is_of_a_mutant() -> None:
     assert set(EQUIVALENT) <= written
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_mutant_that_is_killed_has_a_proof() -> None:
     """The proofs are checked, too: by the counterexamples."""
     wrong = [
