@@ -54,9 +54,9 @@ class Budget(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """The keywords of `optimize_and_compile` that decide which program comes out.
 
-    rules: as `rules.select` reads them (None: all families); a caller's rule stands there as `name@digest`, so that no
-    artifact is taken for one of other rules. exactness: the highest level allowed. extractor: by name.
-    cost_model: the terms of §11 that count.
+    rules: as `rules.select` reads them (None: all but the optional families); a caller's rule stands there as
+    `name@digest`, so that no artifact is taken for one of other rules. exactness: the highest level allowed.
+    extractor: by name. cost_model: the terms of §11 that count.
     """
 
     rules: tuple[str, ...] | None = None
