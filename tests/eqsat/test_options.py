@@ -175,7 +175,7 @@ def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:
     keys = []
     for rule in (FACTOR_OUT, replace(FACTOR_OUT, equation="(p + q)·r"), replace(FACTOR_OUT, family="yours")):
         chosen = checked_options(**{**DEFAULTS, "rules": [rule]})
-        assert select(chosen.rules)[-1] is rule
+        assert select(chosen.rules)[-1] == rule
         keys.append(chosen.rules)
     assert len(set(keys)) == 3
 
