@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import TypeGuard
 
 
@@ -93,13 +94,18 @@ class Prim:
     args: tuple[Term, ...]
 
     def __post_init__(self) -> None:
-        inspect.signature(self.fn.fn).bind(*self.args)
+        _signature(self.fn.fn).bind(*self.args)
         for arg in self.args:
             if sort_of(arg) not in (Sort.STR, Sort.I64):
                 raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
 
     def __str__(self) -> str:
         return f"{self.fn.name}({', '.join(map(str, self.args))})"
+
+
+@lru_cache(maxsize=1024)
+def _signature(fn: Callable[..., str]) -> inspect.Signature:
+    return inspect.signature(fn)
 
 
 @dataclass(frozen=True)
@@ -141,14 +147,22 @@ class App:
 
     ctor: Ctor
     args: tuple[Term, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.args) != len(self.ctor.args):
             raise TypeError(f"{self.ctor.name} takes {len(self.ctor.args)} arguments, got {len(self.args)}")
-        for (field, wanted), arg in zip(self.ctor.fields, self.args, strict=True):
+        for (name, wanted), arg in zip(self.ctor.fields, self.args, strict=True):
             found = sort_of(arg)
             if found is not wanted:
-                raise TypeError(f"{self.ctor.name}.{field} is a {wanted.value}, got a {found.value}: {arg}")
+                raise TypeError(f"{self.ctor.name}.{name} is a {wanted.value}, got a {found.value}: {arg}")
+        object.__setattr__(self, "_hash", hash((self.ctor.name, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[App], tuple[Ctor, tuple[Term, ...]]]:
+        return App, (self.ctor, self.args)  # texts hash differently in every process
 
     def __str__(self) -> str:
         return f"{self.ctor.name}({', '.join(map(str, self.args))})"

@@ -13,7 +13,7 @@ from ir.dtype import DTYPES
 from ir.rule import Certificate, Rule
 from ir.term import App, Term, subterms
 
-_EXAMPLES = 200
+_EXAMPLES = 40
 _STANDS = {
     Certificate.PROVED: "both sides read the same at every point, whatever the maps, operations and operands",
     Certificate.EXACT: "compared in exact arithmetic on random instances",
