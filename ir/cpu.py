@@ -22,47 +22,47 @@ import msgspec
 
 from ir.axis_expr import AxisExpr, Box
 from ir.dtype import DTYPES
+from ir.kernel_nodes import Bind, Comment, Const, Node, Reg, Variable, Within, register_type
 from ir.launch import Workspace
+
+__all__ = [
+    "LINE_BYTES",
+    "Assign",
+    "Bind",
+    "Call",
+    "Comment",
+    "Const",
+    "Fence",
+    "For",
+    "If",
+    "Inside",
+    "Kernel",
+    "Lanes",
+    "Let",
+    "Load",
+    "Node",
+    "Param",
+    "Phase",
+    "Pick",
+    "Reg",
+    "Scratch",
+    "Stmt",
+    "Store",
+    "Transpose",
+    "Value",
+    "Variable",
+    "Within",
+    "children",
+    "register_type",
+    "values_of",
+    "walk",
+]
 
 LINE_BYTES = 64
 """A cache line: scratch buffers share none."""
 
 
-class Node(msgspec.Struct, frozen=True, tag_field="node", tag=str.lower):
-    """A part of a kernel."""
-
-
-class Variable(msgspec.Struct, frozen=True):
-    """An integer of the kernel; `low` and `high` are its least and greatest value, inclusive."""
-
-    name: str
-    low: int
-    high: int
-
-
-class Within(msgspec.Struct, frozen=True):
-    """low ≤ expr < high."""
-
-    expr: AxisExpr
-    low: int
-    high: int
-
-
 # Values: registers of `lanes` elements. `dtype` is that of the register, never fp16 or bf16.
-
-
-class Const(Node, frozen=True):
-    """The number in every lane; "inf", "-inf", "nan" are text."""
-
-    number: bool | int | float | str
-    dtype: str
-
-
-class Reg(Node, frozen=True):
-    """What `Let` or `Assign` put into `name`."""
-
-    name: str
-    dtype: str
 
 
 class Lanes(Node, frozen=True):
@@ -115,10 +115,6 @@ Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]
 # Statements.
 
 
-class Comment(Node, frozen=True):
-    text: str
-
-
 class Let(Node, frozen=True):
     """A register, defined until the end of its block; `mutable` ones may be assigned."""
 
@@ -142,16 +138,6 @@ class Store(Node, frozen=True):
     count: int | AxisExpr | None = None
     step: int = 1
     stream: bool = False
-
-
-class Bind(Node, frozen=True):
-    """Sets a variable, until the end of the block: to `expr`, but to `most` where one of these is less, and to
-    `least` where one of these is then greater."""
-
-    variable: int
-    expr: AxisExpr
-    most: tuple[AxisExpr, ...] = ()
-    least: tuple[AxisExpr, ...] = ()
 
 
 class Pick(Node, frozen=True):
@@ -260,11 +246,6 @@ class Kernel(msgspec.Struct, frozen=True):
         from ir.cpu_text import kernel_text
 
         return kernel_text(self)
-
-
-def register_type(dtype: str) -> str:
-    """The dtype of the lanes that hold values of `dtype`."""
-    return "fp32" if dtype in ("fp16", "bf16") else dtype
 
 
 def children(node: Value) -> tuple[Value, ...]:

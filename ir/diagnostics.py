@@ -35,6 +35,7 @@ class Kind(enum.StrEnum):
     NO_DEVICE = "NoDevice"
     NO_COMPILER = "NoCompiler"
     COMPILE_FAILED = "CompileFailed"
+    KERNEL_FAULT = "KernelFault"
     UNSOUND_RULE = "UnsoundRule"
     WRONG_RESULT = "WrongResult"
 

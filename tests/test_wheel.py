@@ -44,6 +44,7 @@ def test_the_wheel_holds_all_that_is_read(wheel: Path) -> None:
     assert held == wanted
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
     assert "codegen/text/prelude/pool.h" in held
+    assert "codegen/text/prelude/cuda/base.h" in held
     assert "eqsat/programs/gemm.json" in held
 
 

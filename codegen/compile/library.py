@@ -63,6 +63,11 @@ class Library:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{path} is no library for this machine: {error}")
         _unload_with(self._dll)
 
+    @property
+    def code(self) -> bytes:
+        """What `load_library` takes."""
+        return self.path.read_bytes()
+
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""
         try:
@@ -92,15 +97,18 @@ def build(
     *,
     compiler: Compiler | None = None,
     contract: bool = False,
+    flags: Sequence[str] | None = None,
     cache: Path | None = None,
 ) -> Library:
     """The library of `sources` (name → C text, one translation unit each), from the cache or built.
+
+    `flags` stand in the place of those of `compile_flags`.
 
     Raises:
         EqsatError: NoCompiler if there is none, CompileFailed if it rejects a unit or nothing can be stored.
     """
     compiler = compiler or find_compiler()
-    flags = compile_flags(compiler, machine, contract=contract)
+    flags = compile_flags(compiler, machine, contract=contract) if flags is None else flags
     folder, notes = (cache, ()) if cache else writable_cache()
     key = _key(sources, compiler, flags, machine)
     target = folder / key[:2] / f"{key}.so"

@@ -1,0 +1,171 @@
+"""Kernels' text → cubins by NVRTC, through CuPy's binding: no driver and no GPU are needed, and no header is included.
+
+A cubin is kept in the cache under the hash of all that it is made of: CuPy memoises modules by their path, so a path
+never stands for two of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from importlib import resources as package_files
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from codegen.compile.cache import damaged, locked, store, stored_state, writable_cache
+from codegen.compile.nvrtc_log import errors, resources
+from ir.diagnostics import Diagnostic, Kind, fail
+from ir.kernel_resources import KernelResources
+from ir.serde import from_json, to_json
+
+_STAGE = "nvrtc"
+_FILE = "kernels.cu"
+_HEADERS = ("base", "scalar", "memory", "warp")
+_HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
+_SHOWN_ERRORS = 5
+_SHOWN_LOG = 4000
+"""Characters."""
+_ENTRY = re.compile(r'^extern "C" EQ_KERNEL\(.*?\) void (\w+)\(', re.MULTILINE)
+
+
+class Cubin(msgspec.Struct, frozen=True):
+    """A module for one architecture, at `path`; `kernels` says what each of its functions takes. `diagnostics` says
+    what was wrong with the cache."""
+
+    path: Path
+    arch: str
+    kernels: tuple[KernelResources, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Assembly(msgspec.Struct, frozen=True):
+    """What one run of NVRTC gives: the module, its PTX, and the log of both."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+
+
+@functools.cache
+def cuda_prelude() -> str:
+    """The device functions for a GPU, as text to stand above kernels."""
+    folder = package_files.files("codegen.text") / "prelude" / "cuda"
+    return "".join((folder / f"{name}.h").read_text(encoding="utf-8") for name in _HEADERS)
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """NVRTC's (major, minor).
+
+    Raises:
+        EqsatError: NoCompiler where CuPy or NVRTC is not installed.
+    """
+    major, minor = _binding().getVersion()
+    return int(major), int(minor)
+
+
+def build(text: str, arch: str, *, contract: bool = True) -> Cubin:
+    """The cubin of kernels' text for `arch` ("sm_80", "sm_90a"; "sm80" is "sm_80"), from the cache or compiled.
+
+    `contract` lets a·b + c fuse; without it every product rounds.
+
+    Raises:
+        EqsatError: NoCompiler where NVRTC is not installed, CompileFailed if it rejects the text (the diagnostic names
+            the kernel and shows its lines) or nothing can be stored.
+    """
+    options = _options(arch, contract)
+    folder, notes = writable_cache()
+    key = _key(text, options)
+    target = folder / "cuda" / key[:2] / f"{key}.cubin"
+    report = target.with_name(f"{key}-resources.json")
+    with locked(target):
+        states = (stored_state(target), stored_state(report))
+        if states == ("whole", "whole"):
+            return Cubin(target, arch, from_json(report.read_bytes(), tuple[KernelResources, ...]), notes)
+        made = assemble(text, arch, contract=contract)
+        found = resources(made.log)
+        _, report_notes = store(report, to_json(found).encode())
+        target, more = store(target, made.cubin)
+        notes = (*notes, *(more or report_notes))
+        if "damaged" in states:
+            notes = (*notes, damaged(target))
+    return Cubin(target, arch, found, notes)
+
+
+def assemble(text: str, arch: str, *, contract: bool = True) -> Assembly:
+    """As `build`, compiled anew and not stored."""
+    nvrtc = _binding()
+    source = f'{cuda_prelude()}\n#line 1 "{_FILE}"\n{text}'
+    program = nvrtc.createProgram(source, _FILE, (), ())
+    try:
+        try:
+            nvrtc.compileProgram(program, _options(arch, contract))
+        except nvrtc.NVRTCError as error:
+            _reject(text, arch, nvrtc.getProgramLog(program) or str(error))
+        ptx = nvrtc.getPTX(program)
+        text_of_ptx = ptx if isinstance(ptx, str) else ptx.decode()
+        return Assembly(_whole(bytes(nvrtc.getCUBIN(program))), text_of_ptx, nvrtc.getProgramLog(program))
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _whole(cubin: bytes) -> bytes:
+    """CuPy (14.2) takes the last byte for the end of a string and drops it; its tables end on 8 bytes, in zeros."""
+    return cubin + b"\0" if len(cubin) % 8 == 7 else cubin
+
+
+def _options(arch: str, contract: bool) -> tuple[str, ...]:
+    """177: functions of the prelude that a kernel does not call."""
+    fused = "true" if contract else "false"
+    return (
+        f"-arch=sm_{arch.removeprefix('sm').removeprefix('_')}",
+        "-std=c++17",
+        f"-fmad={fused}",
+        "--ptxas-options=-v",
+        "-diag-suppress=177",
+    )
+
+
+@functools.cache
+def _binding() -> Any:
+    try:
+        from cupy_backends.cuda.libs import nvrtc
+
+        nvrtc.getVersion()
+    except (ImportError, RuntimeError, OSError) as error:
+        fail(Kind.NO_COMPILER, _STAGE, f"there is no NVRTC on this machine: {error}", hint=_HINT)
+    return nvrtc
+
+
+def _key(text: str, options: tuple[str, ...]) -> str:
+    major, minor = nvrtc_version()
+    digest = hashlib.sha256()
+    for part in (f"nvrtc {major}.{minor}", *options, cuda_prelude(), text):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _reject(text: str, arch: str, log: str) -> NoReturn:
+    """Report the first errors with the lines they concern and the kernel that these stand in."""
+    lines = text.splitlines()
+    found = errors(log, _FILE)[:_SHOWN_ERRORS]
+    shown = [f"line {at}: {message}: {lines[at - 1].strip()}" for at, message in found if at <= len(lines)]
+    kernel = _kernel_at(text, found[0][0]) if found else None
+    fail(
+        Kind.COMPILE_FAILED,
+        _STAGE,
+        f"NVRTC rejects the text of {kernel or 'the kernels'} for {arch}",
+        at=kernel,
+        hint="this is a defect of eqsat's emitter: please report it" if found else f"is {arch} an architecture?",
+        errors=shown or log[:_SHOWN_LOG],
+    )
+
+
+def _kernel_at(text: str, line: int) -> str | None:
+    """The kernel whose text holds this line."""
+    starts = [(text.count("\n", 0, match.start()) + 1, match[1]) for match in _ENTRY.finditer(text)]
+    return next((name for start, name in reversed(starts) if start <= line), None)

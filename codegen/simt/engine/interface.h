@@ -1,0 +1,29 @@
+/* What the emulator's engine and a compiled kernel know of each other.
+
+   A kernel library holds no state but a pointer to this table, which the engine fills. Every function that a kernel
+   calls passes the line of the kernel's text that called it. */
+#include <stdint.h>
+
+struct eq_engine {
+  unsigned (*thread)(void);
+  unsigned (*block)(int axis);
+  /* Where the bytes of an access lie on the host: of 16 bytes of poison where the access is refused. */
+  void *(*shared)(unsigned offset, unsigned bytes, int stores, int line);
+  void *(*global)(const void *address, unsigned bytes, int stores, int line);
+  void (*copy_async)(unsigned offset, const void *address, unsigned bytes, unsigned valid, int line);
+  void (*commit)(int line);
+  void (*wait)(unsigned groups, int line);
+  void (*barrier)(int line);
+  void (*sync_warp)(int line);
+  void (*load_matrix)(unsigned *fragment, unsigned offset, int matrices, int transposed, int line);
+  void (*multiply)(int format, float *d, const unsigned *a, const unsigned *b, int line);
+  uint64_t (*shuffle)(int mode, uint64_t value, unsigned operand, int line);
+  void (*beyond_registers)(int line); /* does not return */
+};
+
+enum eq_mma_format { EQ_MMA_F16, EQ_MMA_BF16, EQ_MMA_TF32 };
+enum eq_shuffle_mode { EQ_SHUFFLE_XOR, EQ_SHUFFLE_DOWN, EQ_SHUFFLE_UP, EQ_SHUFFLE_LANE };
+
+typedef void (*eq_entry)(void *const *arguments);
+
+#define EQ_EXPORT extern "C" __attribute__((visibility("default")))

@@ -1,0 +1,347 @@
+"""GPU dialect → the text of a kernel: C++ that calls device functions (`ir.device_functions`) and nothing else.
+
+    extern "C" EQ_KERNEL(128, 2) void eq_k3(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C)
+
+The parameters are the kernel's buffers in order. The same text runs on a GPU, below the CUDA prelude, and in the
+emulator. Indices are computed in 32 bits where their ranges allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ir.axis_expr import ZERO, AxisExpr, FloorDiv, Term, interval
+from ir.device_functions import CELLS, REGISTER_C, called, register_suffix
+from ir.dtype import DTYPES
+from ir.gpu import IDS, WORD, Kernel, Param, flat
+from ir.gpu_nodes import (
+    Assign,
+    At,
+    Barrier,
+    Call,
+    CommitGroup,
+    CpAsync,
+    Element,
+    Epilogue,
+    For,
+    Holds,
+    If,
+    Index,
+    LdGlobalVec,
+    LdMatrix,
+    LdSharedVec,
+    Let,
+    LoadGlobal,
+    LoadShared,
+    MmaSync,
+    Pick,
+    SetElement,
+    Shuffle,
+    StGlobal,
+    StGlobalVec,
+    Stmt,
+    StShared,
+    StSharedVec,
+    SyncWarp,
+    Value,
+    WaitGroup,
+    used_variables,
+)
+from ir.gpu_places import narrowed
+from ir.gpu_text import shared_text
+from ir.index_text import Writing, bounds, multiples
+from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
+
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
+    decltype default delete do double else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register return short
+    signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using
+    virtual void volatile wchar_t while xor xor_eq blockIdx blockDim gridDim threadIdx warpSize linux unix main
+"""
+_RESERVED = frozenset(_KEYWORDS.split())
+_INT = 2**31
+
+
+def cuda_text(kernel: Kernel) -> str:
+    """The kernel's function, with its comment above it."""
+    return _Emitter(kernel).text()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.box = kernel.box
+        self.params = {each.name: each for each in kernel.params}
+        self.shared = {each.name: each for each in kernel.shared}
+        self.registers = {each.name: each for each in kernel.registers}
+        self._narrow = Writing(self._variable, " / ", " * ")
+        self._wide = Writing(self._variable, " / ", " * ", "ll")
+
+    def text(self) -> str:
+        kernel = self.kernel
+        params = ", ".join(map(_param, kernel.params))
+        body = self._block(kernel.body, 1)
+        parts = [_comment(kernel.comment)] if kernel.comment else []
+        parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
+        if kernel.shared:
+            parts.append(f"  // {kernel.shared_bytes} bytes of shared memory:")
+        parts += [f"  //   {shared_text(each)}" for each in kernel.shared]
+        used = used_variables(kernel.body)
+        parts += [f"  const int {name} = eq_{name}();" for number, name in enumerate(IDS) if number in used]
+        for each in kernel.registers:
+            parts.append(f"  {REGISTER_C[each.dtype]} {_name(each.name)}[{each.count}]{' = {}' * each.zero};")
+        return "\n".join([*parts, *body, "}"]) + "\n"
+
+    # --- statements ---
+
+    def _block(self, body: Sequence[Stmt], depth: int) -> list[str]:
+        return [line for stmt in body for line in self._stmt(stmt, depth)]
+
+    def _stmt(self, stmt: Stmt, depth: int) -> Iterator[str]:
+        pad = "  " * depth
+        match stmt:
+            case Comment():
+                yield f"{pad}// {' '.join(stmt.text.split())}"
+            case For():
+                yield from self._for(stmt, depth)
+            case If():
+                yield f"{pad}if ({self._all(stmt.conditions)}) {{"
+                yield from self._where_holds(stmt, depth)
+                if stmt.orelse:
+                    yield f"{pad}}} else {{"
+                    yield from self._block(stmt.orelse, depth + 1)
+                yield f"{pad}}}"
+            case Epilogue():
+                name, count = self._variable(stmt.variable), self.registers[stmt.acc].count
+                yield f"{pad}// epilogue on {stmt.acc}: {', '.join(stmt.ops) or 'none'}"
+                yield f"{pad}EQ_UNROLL"
+                yield f"{pad}for (int {name} = 0; {name} < {count}; {name}++) {{"
+                yield from self._block(stmt.body, depth + 1)
+                yield f"{pad}}}"
+            case _:
+                yield f"{pad}{self._line(stmt)};"
+
+    def _where_holds(self, stmt: If, depth: int) -> list[str]:
+        """The first block of an If: its conditions need not be asked again."""
+        around = self.box
+        self.box = narrowed(stmt.conditions, around) or around
+        try:
+            return self._block(stmt.then, depth + 1)
+        finally:
+            self.box = around
+
+    def _for(self, loop: For, depth: int) -> Iterator[str]:
+        pad, name = "  " * depth, self._variable(loop.variable)
+        step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+        yield f"{pad}{'EQ_UNROLL' if loop.unroll else 'EQ_NO_UNROLL'}"
+        yield f"{pad}for (int {name} = {self._index(loop.start)}; {name} < {self._index(loop.stop)}; {step}) {{"
+        yield from self._block(loop.body, depth + 1)
+        yield f"{pad}}}"
+
+    def _line(self, stmt: Stmt) -> str:
+        match stmt:
+            case Bind():
+                return f"const int {self._variable(stmt.variable)} = {self._held(stmt)}"
+            case Pick():
+                high = self.kernel.variables[stmt.variable].high
+                return f"const int {self._variable(stmt.variable)} = eq_clip({self._value(stmt.value)}, {high})"
+            case Let():
+                const = "" if stmt.mutable else "const "
+                return f"{const}{REGISTER_C[stmt.value.dtype]} {_name(stmt.name)} = {self._value(stmt.value)}"
+            case Assign():
+                return f"{_name(stmt.name)} = {self._value(stmt.value)}"
+            case SetElement():
+                return f"{_name(stmt.registers)}[{self._index(stmt.index)}] = {self._value(stmt.value)}"
+            case CommitGroup():
+                return "eq_cp_async_commit()"
+            case WaitGroup():
+                return f"eq_cp_async_wait<{stmt.pending}>()"
+            case Barrier():
+                return "eq_barrier()"
+            case SyncWarp():
+                return "eq_sync_warp()"
+            case CpAsync():
+                to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
+                return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"
+            case LdMatrix():
+                to = self._pointer(stmt.registers, stmt.index)
+                return f"eq_ldmatrix_x{stmt.matrices}{'_trans' * stmt.trans}({to}, {self._offset(stmt.source)})"
+            case MmaSync():
+                parts = ((stmt.acc, stmt.acc_index), (stmt.a, stmt.a_index), (stmt.b, stmt.b_index))
+                operands = ", ".join(self._pointer(name, index) for name, index in parts)
+                return f"eq_mma_{stmt.shape}_{CELLS.get(stmt.dtype, stmt.dtype)}({operands})"
+        return self._access(stmt)
+
+    def _access(self, stmt: Stmt) -> str:
+        match stmt:
+            case LdGlobalVec():
+                to, source = self._pointer(stmt.registers, stmt.index), self._address(stmt.buffer, stmt.at)
+                what = self._several(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
+                return self._where(f"eq_ld_global_{what}", stmt.where, f"{to}, {source}")
+            case StGlobalVec():
+                to, source = self._address(stmt.buffer, stmt.at), self._pointer(stmt.registers, stmt.index)
+                what = self._several(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
+                return self._where(f"eq_st_global_{what}", stmt.where, f"{to}, {source}")
+            case StGlobal():
+                cell = CELLS[self.params[stmt.buffer].dtype]
+                to = self._address(stmt.buffer, stmt.at)
+                return self._where(f"eq_st_global_{cell}", stmt.where, f"{to}, {self._value(stmt.value)}")
+            case LdSharedVec():
+                what = self._several(stmt.registers, self.shared[stmt.source.shared].dtype, stmt.count)
+                to = self._pointer(stmt.registers, stmt.index)
+                return f"eq_ld_shared_{what}({to}, {self._offset(stmt.source)})"
+            case StSharedVec():
+                what = self._several(stmt.registers, self.shared[stmt.to.shared].dtype, stmt.count)
+                source = self._pointer(stmt.registers, stmt.index)
+                return f"eq_st_shared_{what}({self._offset(stmt.to)}, {source})"
+            case StShared():
+                cell = CELLS[self.shared[stmt.to.shared].dtype]
+                return f"eq_st_shared_{cell}({self._offset(stmt.to)}, {self._value(stmt.value)})"
+        raise AssertionError(stmt)
+
+    def _several(self, registers: str, dtype: str, count: int) -> str:
+        """How the functions of neighbours are called: "16" for four words, "bf16x8"."""
+        words = self.registers[registers].dtype == WORD
+        return str(4 * count) if words else f"{CELLS[dtype]}x{count}"
+
+    def _where(self, function: str, conditions: tuple[Within, ...], args: str) -> str:
+        condition = self._all(conditions)
+        return f"{function}({args})" if condition == "true" else f"{function}_if({condition}, {args})"
+
+    def _valid(self, copy: CpAsync) -> str:
+        size = DTYPES[self.params[copy.buffer].dtype].bytes
+        count = str(copy.nbytes)
+        if copy.count is not None:
+            count = f"{size} * eq_clip({self._index(copy.count)}, {copy.nbytes // size})"
+        condition = self._all(copy.where)
+        return count if condition == "true" else f"{condition} ? {count} : 0"
+
+    # --- values ---
+
+    def _value(self, value: Value) -> str:
+        match value:
+            case Const():
+                return _literal(value.number, value.dtype)
+            case Reg():
+                return _name(value.name)
+            case Index():
+                text = self._index(value.expr)
+                return text if value.dtype == "i32" else f"({REGISTER_C[value.dtype]})({text})"
+            case Holds():
+                return f"({self._all(value.conditions)})"
+            case Call():
+                return self._call(value)
+            case Element():
+                return f"{_name(value.registers)}[{self._index(value.index)}]"
+            case LoadGlobal():
+                cell = CELLS[self.params[value.buffer].dtype]
+                return self._where(f"eq_ld_global_{cell}", value.where, self._address(value.buffer, value.at))
+            case LoadShared():
+                cell = CELLS[self.shared[value.source.shared].dtype]
+                return f"eq_ld_shared_{cell}({self._offset(value.source)})"
+            case Shuffle():
+                name = f"eq_shfl_{value.way}_{register_suffix(value.dtype)}"
+                return f"{name}({self._value(value.value)}, {self._index(value.by)})"
+
+    def _call(self, call: Call) -> str:
+        args = ", ".join(map(self._value, call.args))
+        return f"{called(call.fn, [each.dtype for each in call.args], call.dtype)}({args})"
+
+    # --- places ---
+
+    def _address(self, buffer: str, at: tuple[AxisExpr, ...]) -> str:
+        name, strides = _name(buffer), self.params[buffer].strides
+        writing = self._writing(flat(at, strides))
+        return f"{name} + {writing.flat(at, strides)}" if any(each != ZERO for each in at) else name
+
+    def _pointer(self, registers: str, index: AxisExpr) -> str:
+        name = _name(registers)
+        return name if index == ZERO else f"{name} + {self._index(index)}"
+
+    def _offset(self, at: At) -> str:
+        """The byte in shared memory. What is a multiple of the swizzle's period stays outside of it."""
+        shared = self.shared[at.shared]
+        strides = tuple(each * DTYPES[shared.dtype].bytes for each in shared.strides)
+        stage = (at.stage * shared.stage_bytes).shift(shared.start)
+        if not shared.swizzle:
+            return self._narrow.flat((stage, *at.at), (1, *strides))
+        far = tuple(
+            multiples(expr, max(1, shared.period // stride)) if shared.period % stride == 0 else ZERO
+            for expr, stride in zip(at.at, strides, strict=True)
+        )
+        near = tuple(expr - each for expr, each in zip(at.at, far, strict=True))
+        text = f"eq_swizzle<{shared.swizzle}>({self._narrow.flat(near, strides)})"
+        outside = self._narrow.flat((stage, *far), (1, *strides))
+        return text if outside == "0" else f"{outside} + {text}"
+
+    # --- indices ---
+
+    def _held(self, bind: Bind) -> str:
+        text = self._index(bind.expr)
+        for each in bind.most:
+            text = f"eq_min_i32({text}, {self._index(each)})"
+        for each in bind.least:
+            text = f"eq_max_i32({text}, {self._index(each)})"
+        return text
+
+    def _all(self, conditions: Sequence[Within]) -> str:
+        """The conditions in C++, without the sides that the ranges of the variables prove."""
+        parts: list[str] = []
+        for each in conditions:
+            low, high = bounds(each.expr, self.box)
+            text = self._index(each.expr)
+            if low < each.low:
+                parts.append(f"{each.low} <= {text}")
+            if high >= each.high:
+                parts.append(f"{text} < {each.high}")
+        return " && ".join(parts) or "true"
+
+    def _index(self, expr: AxisExpr) -> str:
+        return self._writing(expr).text(expr)
+
+    def _writing(self, expr: AxisExpr) -> Writing:
+        return self._narrow if self._magnitude(expr) < _INT else self._wide
+
+    def _magnitude(self, expr: AxisExpr) -> int:
+        """A bound on every number met while the expression is computed."""
+        inner = [self._magnitude(term.expr) for term, _ in expr.terms if isinstance(term, FloorDiv)]
+        return max([abs(expr.const) + sum(abs(c) * self._largest(term) for term, c in expr.terms), *inner])
+
+    def _largest(self, term: Term) -> int:
+        low, high = interval(AxisExpr(0, ((term, 1),)), self.box)
+        return max(abs(low), abs(high))
+
+    def _variable(self, number: int) -> str:
+        return _name(self.kernel.variables[number].name)
+
+
+def _param(param: Param) -> str:
+    return f"{'' if param.written else 'const '}eq_{CELLS[param.dtype]} *__restrict__ {_name(param.name)}"
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if name in _RESERVED or name.startswith(("eq_", "EQ_")) else name
+
+
+def _comment(text: str) -> str:
+    lines = text.replace("*/", "* /").splitlines()
+    return "/* " + "\n   ".join(lines) + " */"
+
+
+def _literal(number: bool | int | float | str, dtype: str) -> str:
+    if isinstance(number, str) and number != "-0.0":
+        suffix = register_suffix(dtype)
+        return {"inf": f"eq_inf_{suffix}()", "-inf": f"-eq_inf_{suffix}()", "nan": f"eq_nan_{suffix}()"}[number]
+    if dtype in ("fp32", "fp64"):
+        return f"{float(number)!r}{'f' if dtype == 'fp32' else ''}"
+    if dtype == "bool":
+        return "true" if number else "false"
+    if dtype == WORD:
+        return f"{int(number)}u"
+    whole = int(number)
+    if whole == -(2**63):
+        return "(-9223372036854775807ll - 1)"
+    if whole == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"{whole}{'ll' if dtype == 'i64' else ''}"

@@ -1,0 +1,392 @@
+"""The device functions: ALL that a GPU kernel's body may call. One table, and what each row means.
+
+A body is C++17 that includes nothing and holds no `asm`, no `__shared__` and no CUDA builtin: expressions, loops and
+calls of these functions. Two preludes define them, one as inline PTX and one as the emulator, so that the same text
+runs on both.
+
+    extern "C" EQ_KERNEL(256, 2) void eq_k0(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C) {
+      const int thread = eq_thread();
+      EQ_UNROLL
+      for (int i = 0; i < 4; i++) eq_cp_async16(16 * thread + 4096 * i, A + 8 * thread + 2048 * i, 16);
+
+Macros: `EQ_KERNEL(threads, min_blocks)` stands between `extern "C"` and `void`: exactly so many threads a block, in one
+dimension, and at least so many blocks an SM. `EQ_UNROLL` stands above a loop whose every turn is written out;
+`EQ_NO_UNROLL` above one that stays a loop.
+
+Types in memory (T → cell): f16 `eq_f16`, bf16 `eq_bf16` (opaque 16-bit structs), f32 `eq_f32` (float), f64 `eq_f64`
+(double), i8 `eq_i8`, u8 `eq_u8`, i16 `eq_i16`, i32 `eq_i32`, i64 `eq_i64`, bool `eq_bool` (one byte, 0 or 1).
+In registers: fp16 and bf16 live rounded in `float`, bool is `bool`, the others are their cell's C type. A *word* is
+an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
+
+Shared memory is one array of bytes per block, addressed by its byte offset (`unsigned`, 0 is its start, which is
+aligned to 1024 bytes); its size is a launch parameter. What was never written there is undefined.
+Registers that a function fills or reads in number are passed as a pointer to the first of an array.
+
+Every access of n bytes is aligned to n bytes. Numbers follow Tiny IR: NaN stays NaN in max and min, integers wrap,
+floats round to nearest even, denormals are kept.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from ir.dtype import DTYPES
+
+
+class Effect(enum.StrEnum):
+    """What a device function does besides computing, and who must call it together."""
+
+    PLAIN = "plain"
+    """A function of its arguments (registers behind pointers included)."""
+    ID = "id"
+    """Tells the thread where it stands."""
+    GLOBAL_READ = "global_read"
+    GLOBAL_WRITE = "global_write"
+    SHARED_READ = "shared_read"
+    SHARED_WRITE = "shared_write"
+    WARP = "warp"
+    """All 32 lanes of a warp call it at the same place."""
+    WARP_SHARED_READ = "warp_shared_read"
+    """As WARP, and reads shared memory."""
+    WARP_SYNC = "warp_sync"
+    """As WARP; accesses before it, to shared and global memory, are seen by the warp's other lanes after it."""
+    BARRIER = "barrier"
+    """All threads of the block call it; accesses before it are seen by all of them after it."""
+    ASYNC_COPY = "async_copy"
+    """Starts a copy from global to shared memory; undefined until the thread that started it has waited for it."""
+    COMMIT = "commit"
+    """Makes a group of this thread's copies started since its last commit (of none, too)."""
+    WAIT = "wait"
+    """Until all but the N latest groups of this thread are complete, and seen by this thread alone."""
+
+
+class DeviceFunction(msgspec.Struct, frozen=True):
+    """One row: `signature` is C++, `nbytes` what one thread touches in memory (0: nothing)."""
+
+    name: str
+    signature: str
+    effect: Effect
+    doc: str
+    nbytes: int = 0
+
+
+CELLS: Mapping[str, str] = MappingProxyType(
+    {
+        "fp16": "f16",
+        "bf16": "bf16",
+        "fp32": "f32",
+        "fp64": "f64",
+        "i8": "i8",
+        "u8": "u8",
+        "i16": "i16",
+        "i32": "i32",
+        "i64": "i64",
+        "bool": "bool",
+    }
+)
+"""dtype → T, the name of its cell in function names; `eq_T` is the C type of one element in memory."""
+
+REGISTER_C: Mapping[str, str] = MappingProxyType(
+    {
+        "fp32": "float",
+        "fp64": "double",
+        "i8": "signed char",
+        "u8": "unsigned char",
+        "i16": "short",
+        "i32": "int",
+        "i64": "long long",
+        "bool": "bool",
+        "word": "unsigned",
+    }
+)
+"""Register dtype → its C type."""
+
+SUFFIXES: Mapping[str, str] = MappingProxyType({name: CELLS[name] for name in REGISTER_C if name in CELLS})
+"""Register dtype → R, its name in function names."""
+
+VECTOR_BYTES = (4, 8, 16)
+"""What one thread moves at once, besides single elements."""
+
+_FLOAT_UNARY: Mapping[str, str] = MappingProxyType(
+    {
+        "neg": "−x",
+        "abs": "|x|",
+        "recip": "1 / x, correctly rounded",
+        "sqrt": "√x, correctly rounded",
+        "rsqrt": "1 / √x within 2 ulp",
+        "exp": "eˣ within 2 ulp",
+        "exp2": "2ˣ within 2 ulp",
+        "log": "ln x within 2 ulp",
+        "log2": "log₂ x within 2 ulp",
+        "sin": "sin x within 2 ulp",
+        "cos": "cos x within 2 ulp",
+        "tanh": "tanh x within 2 ulp",
+        "erf": "erf x within 2 ulp",
+        "sigmoid": "1 / (1 + e⁻ˣ) within 4 ulp, also where it is tiny",
+        "relu": "0 where x ≤ 0, else x; NaN stays",
+        "floor": "the greatest whole number ≤ x",
+        "ceil": "the least whole number ≥ x",
+        "round": "the nearest whole number, half to even",
+    }
+)
+_BINARY = {"add": "x + y", "sub": "x − y", "mul": "x · y", "max": "the greater; NaN if either", "min": "the lesser"}
+_FLOAT_BINARY = {"fdiv": "x / y, correctly rounded", "pow": "xʸ as C's pow"}
+_INT_BINARY = {"idiv": "⌊x / y⌋; 0 where y = 0", "mod": "x − y·⌊x / y⌋; 0 where y = 0"}
+_BITS = {"and": "x ∧ y", "or": "x ∨ y", "xor": "x ⊕ y"}
+_COMPARISONS = {"cmplt": "<", "cmple": "≤", "cmpgt": ">", "cmpge": "≥", "cmpeq": "=", "cmpne": "≠"}
+_NUMBERS = tuple(name for name in SUFFIXES if name != "bool")
+_INTS = tuple(name for name in _NUMBERS if not DTYPES[name].is_float)
+_FLOATS = ("fp32", "fp64")
+_SHUFFLED = ("fp32", "fp64", "i32", "i64", "word")
+_SHUFFLES = {
+    "xor": ("unsigned mask", "the value of lane (own ⊕ mask)"),
+    "down": ("unsigned by", "the value of lane (own + by); the own one where that is beyond 31"),
+    "up": ("unsigned by", "the value of lane (own − by); the own one where that is below 0"),
+    "lane": ("unsigned lane", "the value of that lane"),
+}
+
+
+def register_suffix(dtype: str) -> str:
+    """R of a register dtype: "word" is u32."""
+    return "u32" if dtype == "word" else SUFFIXES[dtype]
+
+
+def _ids() -> Iterator[DeviceFunction]:
+    for name, doc in (
+        ("thread", "the thread's number in its block"),
+        ("lane", "thread % 32"),
+        ("warp", "thread / 32, which the compiler knows to be the same in all lanes"),
+        ("block_x", "the block's place in the grid"),
+        ("block_y", "the block's place in the grid"),
+        ("block_z", "the block's place in the grid"),
+    ):
+        yield DeviceFunction(f"eq_{name}", f"int eq_{name}()", Effect.ID, doc)
+
+
+def _scalars() -> Iterator[DeviceFunction]:
+    """Elementwise functions `eq_<fn>_<R of the last argument>`."""
+
+    def unary(fn: str, dtype: str, doc: str) -> DeviceFunction:
+        c, name = REGISTER_C[dtype], f"eq_{fn}_{SUFFIXES[dtype]}"
+        return DeviceFunction(name, f"{c} {name}({c} x)", Effect.PLAIN, doc)
+
+    def binary(fn: str, dtype: str, doc: str, result: str = "") -> DeviceFunction:
+        c, name = REGISTER_C[dtype], f"eq_{fn}_{SUFFIXES[dtype]}"
+        return DeviceFunction(name, f"{result or c} {name}({c} x, {c} y)", Effect.PLAIN, doc)
+
+    for dtype in _FLOATS:
+        yield from (unary(fn, dtype, doc) for fn, doc in _FLOAT_UNARY.items())
+        yield from (binary(fn, dtype, doc) for fn, doc in _FLOAT_BINARY.items())
+        c, name = REGISTER_C[dtype], f"eq_fma_{SUFFIXES[dtype]}"
+        yield DeviceFunction(name, f"{c} {name}({c} x, {c} y, {c} z)", Effect.PLAIN, "x·y + z rounded once")
+    for dtype in _INTS:
+        yield from (unary(fn, dtype, _FLOAT_UNARY[fn]) for fn in ("neg", "abs", "relu"))
+        yield unary("not", dtype, "every bit turned")
+        yield from (binary(fn, dtype, doc) for fn, doc in {**_INT_BINARY, **_BITS}.items())
+    for dtype in _NUMBERS:
+        yield from (binary(fn, dtype, doc) for fn, doc in _BINARY.items())
+    yield unary("not", "bool", "¬x")
+    yield from (binary(fn, "bool", doc) for fn, doc in {**_BITS, "max": "x ∨ y", "min": "x ∧ y"}.items())
+    for dtype in SUFFIXES:
+        yield from (binary(fn, dtype, f"x {sign} y", "bool") for fn, sign in _COMPARISONS.items())
+        c, name = REGISTER_C[dtype], f"eq_where_{SUFFIXES[dtype]}"
+        yield DeviceFunction(name, f"{c} {name}(bool p, {c} x, {c} y)", Effect.PLAIN, "p ? x : y")
+
+
+def _conversions() -> Iterator[DeviceFunction]:
+    rule = "to floats nearest even; float to integer truncates, saturates, NaN gives 0; integers wrap; to bool x ≠ 0"
+    for source in SUFFIXES:
+        for to in SUFFIXES:
+            if source != to:
+                name = f"eq_cast_{SUFFIXES[source]}_{SUFFIXES[to]}"
+                signature = f"{REGISTER_C[to]} {name}({REGISTER_C[source]} x)"
+                yield DeviceFunction(name, signature, Effect.PLAIN, rule)
+    yield DeviceFunction(
+        "eq_odd_f32",
+        "float eq_odd_f32(double x)",
+        Effect.PLAIN,
+        "x rounded to odd, so that rounding the result to 16 bits rounds x once",
+    )
+    for t in ("f16", "bf16"):
+        plain = Effect.PLAIN
+        yield DeviceFunction(
+            f"eq_round_{t}", f"float eq_round_{t}(float x)", plain, f"the {t} nearest to x (ties to even), as a float"
+        )
+        yield DeviceFunction(
+            f"eq_pack_{t}", f"unsigned eq_pack_{t}(float low, float high)", plain, f"both rounded to {t}, in one word"
+        )
+        yield DeviceFunction(f"eq_low_{t}", f"float eq_low_{t}(unsigned word)", plain, "its element 0")
+        yield DeviceFunction(f"eq_high_{t}", f"float eq_high_{t}(unsigned word)", plain, "its element 1")
+    yield DeviceFunction(
+        "eq_tf32", "unsigned eq_tf32(float x)", Effect.PLAIN, "x rounded to tf32 (10 bits of mantissa, ties away)"
+    )
+    yield DeviceFunction("eq_bits_f32", "unsigned eq_bits_f32(float x)", Effect.PLAIN, "its bits")
+    for t, c in (("f32", "float"), ("f64", "double")):
+        yield DeviceFunction(f"eq_inf_{t}", f"{c} eq_inf_{t}()", Effect.PLAIN, "+∞")
+        yield DeviceFunction(f"eq_nan_{t}", f"{c} eq_nan_{t}()", Effect.PLAIN, "a quiet NaN")
+    yield DeviceFunction("eq_from_bits_f32", "float eq_from_bits_f32(unsigned bits)", Effect.PLAIN, "the float of bits")
+    yield DeviceFunction(
+        "eq_swizzle",
+        "template <int bits> unsigned eq_swizzle(unsigned offset)",
+        Effect.PLAIN,
+        "offset ^ (offset >> 3 & (2^bits − 1) << 4): 16-byte chunks of 128 bytes permuted by the number of the 128 "
+        "bytes, as TMA's swizzles of 32, 64 and 128 bytes do for bits 1, 2, 3; 0 bits change nothing",
+    )
+    yield DeviceFunction(
+        "eq_clip",
+        "int eq_clip(long long x, int high)",
+        Effect.PLAIN,
+        "x held within [0, high]: how much of a piece lies before a limit",
+    )
+
+
+def _memory() -> Iterator[DeviceFunction]:
+    """`eq_ld_*` and `eq_st_*`: single elements T, n neighbours TxN, and raw bytes `_4`, `_8`, `_16`."""
+    for dtype, t in CELLS.items():
+        size = DTYPES[dtype].bytes
+        register = REGISTER_C["fp32" if dtype in ("fp16", "bf16") else dtype]
+        yield from _element(t, register, size)
+        for nbytes in VECTOR_BYTES:
+            if nbytes > size:
+                yield from _several(f"{t}x{nbytes // size}", register, f"eq_{t}", nbytes, f"{nbytes // size} elements")
+    for nbytes in VECTOR_BYTES:
+        yield from _several(str(nbytes), "unsigned", "void", nbytes, f"{nbytes // 4} words as they stand")
+
+
+def _element(t: str, register: str, size: int) -> Iterator[DeviceFunction]:
+    read, write = Effect.GLOBAL_READ, Effect.GLOBAL_WRITE
+    one, rounded = "one element", "one element, rounded to its type"
+    yield DeviceFunction(f"eq_ld_global_{t}", f"{register} eq_ld_global_{t}(const eq_{t} *from)", read, one, size)
+    yield DeviceFunction(
+        f"eq_ld_global_{t}_if",
+        f"{register} eq_ld_global_{t}_if(bool wanted, const eq_{t} *from)",
+        read,
+        "one element, or 0 without touching memory",
+        size,
+    )
+    name = f"eq_st_global_{t}"
+    yield DeviceFunction(name, f"void {name}(eq_{t} *to, {register} x)", write, rounded, size)
+    yield DeviceFunction(
+        f"{name}_if", f"void {name}_if(bool wanted, eq_{t} *to, {register} x)", write, f"{rounded}, or nothing", size
+    )
+    name = f"eq_ld_shared_{t}"
+    yield DeviceFunction(name, f"{register} {name}(unsigned offset)", Effect.SHARED_READ, one, size)
+    name = f"eq_st_shared_{t}"
+    yield DeviceFunction(name, f"void {name}(unsigned offset, {register} x)", Effect.SHARED_WRITE, rounded, size)
+
+
+def _several(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iterator[DeviceFunction]:
+    read, write = Effect.GLOBAL_READ, Effect.GLOBAL_WRITE
+    name = f"eq_ld_global_{what}"
+    yield DeviceFunction(name, f"void {name}({register} *to, const {cell} *from)", read, doc, nbytes)
+    yield DeviceFunction(
+        f"{name}_if",
+        f"void {name}_if(bool wanted, {register} *to, const {cell} *from)",
+        read,
+        f"{doc}, or zeros without touching memory",
+        nbytes,
+    )
+    name = f"eq_st_global_{what}"
+    yield DeviceFunction(name, f"void {name}({cell} *to, const {register} *from)", write, doc, nbytes)
+    yield DeviceFunction(
+        f"{name}_if",
+        f"void {name}_if(bool wanted, {cell} *to, const {register} *from)",
+        write,
+        f"{doc}, or nothing",
+        nbytes,
+    )
+    name = f"eq_ld_shared_{what}"
+    yield DeviceFunction(name, f"void {name}({register} *to, unsigned offset)", Effect.SHARED_READ, doc, nbytes)
+    name = f"eq_st_shared_{what}"
+    yield DeviceFunction(
+        name, f"void {name}(unsigned offset, const {register} *from)", Effect.SHARED_WRITE, doc, nbytes
+    )
+
+
+def _copies() -> Iterator[DeviceFunction]:
+    for nbytes in VECTOR_BYTES:
+        name = f"eq_cp_async{nbytes}"
+        yield DeviceFunction(
+            name,
+            f"void {name}(unsigned to, const void *from, unsigned valid_bytes)",
+            Effect.ASYNC_COPY,
+            f"{nbytes} bytes to the shared offset `to`: the first valid_bytes ≤ {nbytes} from memory, then zeros; "
+            "with 0 memory is not touched, and `from` may be any address",
+            nbytes,
+        )
+    yield DeviceFunction("eq_cp_async_commit", "void eq_cp_async_commit()", Effect.COMMIT, "ends a group of copies")
+    yield DeviceFunction(
+        "eq_cp_async_wait",
+        "template <int pending> void eq_cp_async_wait()",
+        Effect.WAIT,
+        "until at most `pending` of this thread's groups are incomplete",
+    )
+    yield DeviceFunction("eq_barrier", "void eq_barrier()", Effect.BARRIER, "all threads of the block")
+    yield DeviceFunction("eq_sync_warp", "void eq_sync_warp()", Effect.WARP_SYNC, "all lanes of the warp")
+
+
+def _collectives() -> Iterator[DeviceFunction]:
+    for way, (argument, doc) in _SHUFFLES.items():
+        for dtype in _SHUFFLED:
+            c, name = REGISTER_C[dtype], f"eq_shfl_{way}_{register_suffix(dtype)}"
+            yield DeviceFunction(name, f"{c} {name}({c} x, {argument})", Effect.WARP, doc)
+    for count in (1, 2, 4):
+        for trans in ("", "_trans"):
+            name = f"eq_ldmatrix_x{count}{trans}"
+            turned = ", transposed: (column l//4, rows 2(l%4) and +1)" if trans else ""
+            yield DeviceFunction(
+                name,
+                f"void {name}(unsigned *to, unsigned offset)",
+                Effect.WARP_SHARED_READ,
+                f"{count} matrices of 8 × 8 halves; row r of matrix m lies in 16 bytes at the offset of lane 8m + r "
+                f"(lanes from {8 * count} on pass any). Lane l gets in word m of `to` the elements of matrix m "
+                f"at (row l//4, columns 2(l%4) and +1){turned}",
+                16,
+            )
+    for t in ("f16", "bf16"):
+        name = f"eq_mma_m16n8k16_{t}"
+        yield DeviceFunction(
+            name,
+            f"void {name}(float *d, const unsigned *a, const unsigned *b)",
+            Effect.WARP,
+            "d (16 × 8) += a (16 × 16) · b (16 × 8). With g = lane//4, t = lane%4: d[i] is at (g + 8(i//2), 2t + i%2); "
+            "word i of a (4) at rows g + 8(i%2), columns 2t + 8(i//2) and +1; word i of b (2) at rows 2t + 8i and +1, "
+            "column g",
+        )
+    yield DeviceFunction(
+        "eq_mma_m16n8k8_tf32",
+        "void eq_mma_m16n8k8_tf32(float *d, const unsigned *a, const unsigned *b)",
+        Effect.WARP,
+        "d (16 × 8) += a (16 × 8) · b (8 × 8) of tf32. d as above; word i of a (4) is at (g + 8(i%2), t + 4(i//2)); "
+        "word i of b (2) at (t + 4i, g)",
+    )
+
+
+def _table() -> Mapping[str, DeviceFunction]:
+    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_collectives())
+    return MappingProxyType({each.name: each for each in rows})
+
+
+DEVICE_FUNCTIONS: Mapping[str, DeviceFunction] = _table()
+"""Every function that a kernel's body may call, by name."""
+
+
+def called(fn: str, arguments: Sequence[str], result: str) -> str:
+    """The device function that a `Call` means: `eq_<fn>_<R of its last argument>`, or `eq_<fn>` where there is but one;
+    a cast names both types. It may not be in the table."""
+    last = register_suffix(arguments[-1]) if arguments else ""
+    if fn == "cast":
+        return f"eq_cast_{last}_{register_suffix(result)}"
+    typed = f"eq_{fn}_{last}"
+    return typed if typed in DEVICE_FUNCTIONS else f"eq_{fn}"
+
+
+def parameters(function: DeviceFunction) -> tuple[str, list[str]]:
+    """The C types of its result and of its parameters."""
+    head, _, tail = function.signature.partition(f"{function.name}(")
+    types = [each.strip().rpartition(" ")[0] if "*" not in each else each for each in tail.rstrip(")").split(",")]
+    return head.rpartition(">")[2].strip(), [each for each in types if each]

@@ -1,0 +1,41 @@
+"""What each GPU architecture allows: the one place of the dialect that tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+MAX_THREADS = 1024
+"""Of a block."""
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+class Mma(msgspec.Struct, frozen=True):
+    """A tile of a tensor core: acc (m × n) += a (m × k) · b (k × n), and the registers a lane holds of each."""
+
+    m: int
+    n: int
+    k: int
+    acc: int
+    a: int
+    b: int
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`shared_bytes` of a block at most; `mma`: by shape and dtype of the operands."""
+
+    shared_bytes: int
+    mma: Mapping[tuple[str, str], Mma]
+
+
+_SYNC = MappingProxyType(
+    {
+        ("m16n8k16", "fp16"): Mma(16, 8, 16, 4, 4, 2),
+        ("m16n8k16", "bf16"): Mma(16, 8, 16, 4, 4, 2),
+        ("m16n8k8", "tf32"): Mma(16, 8, 8, 4, 4, 2),
+    }
+)
+LIMITS: Mapping[str, Limits] = MappingProxyType({"sm80": Limits(163 * 1024, _SYNC), "sm90": Limits(227 * 1024, _SYNC)})
+"""By `Kernel.arch`. Figures: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""

@@ -1,0 +1,64 @@
+"""Small right kernels: a reduction over a block, and tiles that a warp turns over in its own shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.simt import Kernel, Order, Report
+
+# One row of n numbers a block. The scratch of four numbers serves both reductions.
+SOFTMAX = """\
+extern "C" EQ_KERNEL(128, 1) void eq_softmax(const eq_f32 *__restrict__ X, eq_f32 *__restrict__ Y, int n) {
+  const int thread = eq_thread(), lane = eq_lane(), warp = eq_warp();
+  const long long row = (long long)eq_block_x() * n;
+  float most = -__builtin_huge_valf();
+  for (int i = thread; i < n; i += 128) most = eq_max_f32(most, eq_ld_global_f32(X + row + i));
+  for (int step = 16; step > 0; step /= 2) most = eq_max_f32(most, eq_shfl_xor_f32(most, step));
+  if (lane == 0) eq_st_shared_f32(4 * warp, most);
+  eq_barrier();
+  for (int i = 0; i < 4; i++) most = eq_max_f32(most, eq_ld_shared_f32(4 * i));
+  eq_barrier();
+  float sum = 0;
+  for (int i = thread; i < n; i += 128) sum += eq_exp_f32(eq_ld_global_f32(X + row + i) - most);
+  for (int step = 16; step > 0; step /= 2) sum += eq_shfl_down_f32(sum, step);
+  if (lane == 0) eq_st_shared_f32(4 * warp, sum);
+  eq_barrier();
+  sum = 0;
+  for (int i = 0; i < 4; i++) sum += eq_ld_shared_f32(4 * i);
+  for (int i = thread; i < n; i += 128) {
+    eq_st_global_f32(Y + row + i, eq_exp_f32(eq_ld_global_f32(X + row + i) - most) / sum);
+  }
+}
+"""
+
+# Each warp turns `tiles` tiles of 32 × 32 fp16 over; halves of one word belong to different lanes.
+TURN = """\
+extern "C" EQ_KERNEL(64, 1) void eq_turn(const eq_f16 *__restrict__ X, eq_f16 *__restrict__ Y, int tiles) {
+  const int lane = eq_lane(), warp = eq_warp();
+  const unsigned own = 2112 * warp;
+  for (int tile = 0; tile < tiles; tile++) {
+    const long long at = 1024LL * (tiles * warp + tile) + lane;
+    for (int i = 0; i < 32; i++) eq_st_shared_f16(own + 66 * i + 2 * lane, eq_ld_global_f16(X + at + 32 * i));
+    eq_sync_warp();
+    for (int i = 0; i < 32; i++) eq_st_global_f16(Y + at + 32 * i, eq_ld_shared_f16(own + 66 * lane + 2 * i));
+    eq_sync_warp();
+  }
+}
+"""
+
+
+def softmax(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+    """The report, and whether the numbers are right."""
+    x = np.random.default_rng(1).standard_normal((3, 300)).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    report = kernel.launch((3,), [x, y, 300], shared_bytes=16, order=order)
+    e = np.exp(x - x.max(1, keepdims=True))
+    return report, np.allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+def turn(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+    """As `softmax`."""
+    x = np.random.default_rng(2).standard_normal((6, 32, 32)).astype(np.float16)
+    y = np.full_like(x, np.nan)
+    report = kernel.launch((1,), [x, y, 3], shared_bytes=4224, order=order)
+    return report, np.array_equal(y, x.transpose(0, 2, 1))

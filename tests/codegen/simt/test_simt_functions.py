@@ -1,0 +1,303 @@
+"""Each device function of the table that computes, beside its meaning on arrays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.special
+
+from codegen.simt import compile_kernels
+from codegen.simt.compile import Kernels
+from ir.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
+from ir.dtype import DTYPES
+
+C_DTYPES = {c: "i32" if name == "word" else name for name, c in REGISTER_C.items() if name != "word"}
+"""C type of a register → dtype; `unsigned` travels as i32, bit by bit."""
+SIGNATURE = re.compile(r"([\w ]+?) (eq_\w+)\(([^)*]*)\)")
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3e-39, 1e-45, 1e30, -1e30, 3.4e38, 65519, 65520, 6e-8, 3e-8, 2e-14]
+SPECIAL = [math.inf, -math.inf, math.nan]
+
+
+def parts(function: DeviceFunction) -> tuple[str, tuple[str, ...]] | None:
+    """C types of result and arguments, where all are registers."""
+    match = SIGNATURE.fullmatch(function.signature)
+    if function.effect is not Effect.PLAIN or match is None or not match[3]:
+        return None
+    arguments = tuple(each.rsplit(" ", 1)[0] for each in match[3].split(", "))
+    return match[1], arguments
+
+
+GROUPS: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+for _each in DEVICE_FUNCTIONS.values():
+    if (_found := parts(_each)) is not None:
+        GROUPS[_found].append(_each.name)
+
+
+def cell(c_type: str) -> str:
+    return "eq_i32" if c_type == "unsigned" else f"eq_{CELLS[C_DTYPES[c_type]]}"
+
+
+def numpy_type(c_type: str) -> np.dtype:
+    return np.dtype(np.uint32) if c_type == "unsigned" else DTYPES[C_DTYPES[c_type]].numpy
+
+
+def kernel_name(group: tuple[str, tuple[str, ...]]) -> str:
+    return "eq_try_" + re.sub(r"\W", "_", "_".join((group[0], *group[1])))
+
+
+def kernel_text(group: tuple[str, tuple[str, ...]], names: list[str]) -> str:
+    """One kernel for all functions of these types; `which` says which."""
+    result, arguments = group
+    parameters = [f"const {cell(each)} *x{place}" for place, each in enumerate(arguments)]
+    values = ", ".join(
+        f"({each})eq_ld_global_{cell(each).removeprefix('eq_')}(x{place} + i)" for place, each in enumerate(arguments)
+    )
+    store = f"eq_st_global_{cell(result).removeprefix('eq_')}"
+    register = "int" if result == "unsigned" else result
+    cases = "\n".join(
+        f"      case {place}: {store}(y + i, ({register}){name}({values})); break;" for place, name in enumerate(names)
+    )
+    return f"""
+extern "C" EQ_KERNEL(32, 1) void {kernel_name(group)}({", ".join(parameters)}, {cell(result)} *y, int which, int n) {{
+  for (int i = eq_thread(); i < n; i += 32) {{
+    switch (which) {{
+{cases}
+    }}
+  }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Kernels:
+    return compile_kernels("".join(kernel_text(group, names) for group, names in GROUPS.items()))
+
+
+def samples(c_type: str, place: int) -> np.ndarray:
+    """48 × 48 pairs: values in rows (place 0) or in columns."""
+    dtype = numpy_type(c_type)
+    rng = np.random.default_rng(7)
+    if dtype.kind == "f":
+        drawn = rng.standard_normal(48 - len(FLOATS) - len(SPECIAL)) * np.exp2(rng.integers(-20, 20))
+        values = np.array([*FLOATS, *SPECIAL, *drawn]).astype(dtype)
+    elif dtype.kind == "b":
+        values = np.arange(48) % 2 == 0
+    else:
+        info = np.iinfo(dtype)
+        edges = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7], dtype)
+        drawn = rng.integers(info.min, info.max, 48 - len(edges), dtype, endpoint=True)
+        values = np.concatenate([edges, drawn])
+    pairs = np.repeat(values, 48) if place == 0 else np.tile(values, 48)
+    return pairs if place < 2 else np.roll(pairs, 17)
+
+
+def computed(kernels: Kernels, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
+    """What the kernel gives, and the arguments."""
+    group = parts(DEVICE_FUNCTIONS[name])
+    assert group is not None
+    arguments = [samples(each, place) for place, each in enumerate(group[1])]
+    y = np.zeros(48 * 48, numpy_type(group[0]))
+    carried = [each.view(np.int32) if each.dtype == np.uint32 else each for each in (*arguments, y)]
+    report = kernels[kernel_name(group)].launch((1,), [*carried, GROUPS[group].index(name), y.size])
+    assert not report.findings
+    return y, arguments
+
+
+def floor_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
+
+
+def floor_mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.mod(x, y) if x.dtype.kind == "f" else np.where(y == 0, 0, np.mod(x, np.where(y == 0, 1, y)))
+
+
+MEANINGS: dict[str, Callable[..., np.ndarray]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "recip": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit,
+    "relu": lambda x: np.where(x <= 0, x.dtype.type(0), x),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "fdiv": np.divide,
+    "pow": np.power,
+    "mod": floor_mod,
+    "idiv": floor_div,
+    "not": np.invert,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "cmplt": np.less,
+    "cmple": np.less_equal,
+    "cmpgt": np.greater,
+    "cmpge": np.greater_equal,
+    "cmpeq": np.equal,
+    "cmpne": np.not_equal,
+    "where": np.where,
+}
+ULPS = {
+    "rsqrt": 2,
+    "sigmoid": 4,
+    **dict.fromkeys(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow"], 2),
+}
+TRIED = [name for names in GROUPS.values() for name in names]
+ELEMENTWISE = {
+    fn: [name for name in TRIED if name.startswith(f"eq_{fn}_") and not name.endswith(("_f16", "_bf16"))]
+    for fn in MEANINGS
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("fn", MEANINGS)
+def test_elementwise(kernels: Kernels, fn: str) -> None:
+    for name in ELEMENTWISE[fn]:
+        got, arguments = computed(kernels, name)
+        if fn not in ULPS:
+            np.testing.assert_array_equal(got, MEANINGS[fn](*arguments).astype(got.dtype), err_msg=name)
+            continue
+        wide = np.longdouble if fn in ("pow", "rsqrt") else np.float64
+        wanted = MEANINGS[fn](*(each.astype(wide) for each in arguments)).astype(got.dtype)
+        other = ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
+        error = np.abs(got[other].astype(np.float64) - wanted[other].astype(np.float64))
+        assert np.all(error <= ULPS[fn] * np.spacing(np.abs(wanted[other]))), name
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("source", sorted({name.split("_")[2] for name in TRIED if "_cast_" in name}))
+def test_casts(kernels: Kernels, source: str) -> None:
+    for name in (each for each in TRIED if each.startswith(f"eq_cast_{source}_")):
+        got, (x,) = computed(kernels, name)
+        if x.dtype.kind == "f" and got.dtype.kind in "iu":
+            info = np.iinfo(got.dtype)
+            wanted = [0 if math.isnan(v) else max(info.min, min(info.max, _truncated(v, info.max))) for v in x.tolist()]
+            assert got.tolist() == wanted, name
+        else:
+            np.testing.assert_array_equal(got, x.astype(got.dtype), err_msg=name)
+
+
+def _truncated(value: float, most: int) -> int:
+    return int(value) if math.isfinite(value) else int(math.copysign(most + 1, value))
+
+
+class TestHalves:
+    """fp16 and bf16 in registers."""
+
+    @pytest.mark.parametrize(("t", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+    def test_every_half_and_the_middles_between(self, t: str, dtype: type) -> None:
+        text = f"""
+extern "C" EQ_KERNEL(64, 1) void eq_halves(const eq_f32 *x, eq_f32 *y, eq_i32 *words, eq_f32 *low,
+                                           eq_f32 *high, int n) {{
+  for (int i = eq_thread(); i < n; i += 64) {{
+    const float value = eq_ld_global_f32(x + i);
+    const unsigned word = eq_pack_{t}(value, -value);
+    eq_st_global_f32(y + i, eq_round_{t}(value));
+    eq_st_global_i32(words + i, (int)word);
+    eq_st_global_f32(low + i, eq_low_{t}(word));
+    eq_st_global_f32(high + i, eq_high_{t}(word));
+  }}
+}}
+"""
+        halves = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+        halves = np.sort(halves[np.isfinite(halves)])
+        middles = (halves[1:].astype(np.float64) + halves[:-1]) / 2
+        x = np.concatenate(
+            [halves, middles, np.nextafter(middles.astype(np.float32), np.float32(np.inf)), [np.inf, -np.inf, np.nan]]
+        ).astype(np.float32)
+        y, low, high, words = (np.zeros(x.size, each) for each in (np.float32, np.float32, np.float32, np.int32))
+        report = compile_kernels(text)["eq_halves"].launch((1,), [x, y, words, low, high, x.size])
+        assert not report.findings
+        wanted = x.astype(dtype)
+        np.testing.assert_array_equal(y, wanted.astype(np.float32))
+        np.testing.assert_array_equal(low, y)
+        np.testing.assert_array_equal(high, -y)
+        numbers = ~np.isnan(x)
+        np.testing.assert_array_equal((words & 0xFFFF)[numbers], wanted.view(np.uint16)[numbers])
+
+    def test_odd_rounding_rounds_doubles_once(self, kernels: Kernels) -> None:
+        got, (x,) = computed(kernels, "eq_odd_f32")
+        near = 1 + 2.0**-11 + 2.0**-40  # above the middle of two fp16: a double rounding loses the last bit
+        assert not np.array_equal(np.float32(near).astype(np.float16), np.float64(near).astype(np.float16))
+        with np.errstate(all="ignore"):
+            for each in (np.float16, ml_dtypes.bfloat16):
+                np.testing.assert_array_equal(got.astype(each).astype(np.float32), x.astype(each).astype(np.float32))
+
+
+def test_tf32(kernels: Kernels) -> None:
+    got, (x,) = computed(kernels, "eq_tf32")
+    bits = x.view(np.uint32)
+    wanted = np.where(np.isfinite(x), (bits + 0x1000) & ~np.uint32(0x1FFF), bits)
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_bits(kernels: Kernels) -> None:
+    got, (x,) = computed(kernels, "eq_bits_f32")
+    np.testing.assert_array_equal(got, x.view(np.uint32))
+    value, (bits,) = computed(kernels, "eq_from_bits_f32")
+    np.testing.assert_array_equal(value.view(np.uint32), bits)
+
+
+def test_fma_rounds_once(kernels: Kernels) -> None:
+    text = """
+extern "C" EQ_KERNEL(32, 1) void eq_fused(eq_f32 *y) {
+  const float x = 1 + 0x1p-12f;
+  if (eq_thread() == 0) eq_st_global_f32(y, eq_fma_f32(x, x, -(1 + 0x1p-11f)));
+}
+"""
+    y = np.zeros(1, np.float32)
+    compile_kernels(text)["eq_fused"].launch((1,), [y])
+    assert y[0] == np.float32(2.0**-24)
+    got, (x, y, z) = computed(kernels, "eq_fma_f32")
+    with np.errstate(all="ignore"):
+        near = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
+        np.testing.assert_allclose(got, near.astype(np.float32), rtol=2.0**-23)
+
+
+def test_clip(kernels: Kernels) -> None:
+    got, (x, high) = computed(kernels, "eq_clip")
+    fits = high >= 0
+    np.testing.assert_array_equal(got[fits], np.clip(x, 0, np.maximum(high, 0))[fits])
+
+
+def test_every_function_that_computes_has_a_test() -> None:
+    elementwise = {name for names in ELEMENTWISE.values() for name in names}
+    others = {"odd", "round", "pack", "low", "high", "tf32", "bits", "from", "clip", "cast", "fma"}
+    assert all(name in elementwise or name.split("_")[1] in others for name in TRIED)
+    untried = {each.name for each in DEVICE_FUNCTIONS.values() if each.effect is Effect.PLAIN} - set(TRIED)
+    assert untried <= {"eq_swizzle", "eq_inf_f32", "eq_inf_f64", "eq_nan_f32", "eq_nan_f64"}
+
+
+def test_every_function_of_the_table_is_there() -> None:
+    """Each can be called with the types that the table names, and gives the type it names."""
+    checks = []
+    for each in DEVICE_FUNCTIONS.values():
+        plain = each.signature.removeprefix("template <int bits> ").removeprefix("template <int pending> ")
+        head, arguments = plain[:-1].split("(", 1)
+        result, name = head.rsplit(" ", 1)
+        types = [re.sub(r"\w+$", "", argument).strip() for argument in arguments.split(", ") if argument]
+        called = f"{name}<1>" if plain != each.signature else name
+        checks.append(f"static_assert(__is_same(decltype({called}({', '.join(f'({t})0' for t in types)})), {result}));")
+    compile_kernels("\n".join(checks) + '\nextern "C" EQ_KERNEL(32, 1) void eq_nothing() { }')
+    assert len(checks) == len(DEVICE_FUNCTIONS) > 500
