@@ -2,12 +2,16 @@
 
     python -m bench.ablation [--only TEXT] [--kinds family,term,extractor] [--rounds 8] [--no-models] [--target NAME]
 
+Of each program stands first how near the default extractor comes to the optimum: the least predicted time where
+kernels of the candidate set may be taken in part (a linear program), what a binary program has proven, and the gap to
+the former.
+
 For each program and each knock-out: predicted time (by all terms of §11, whatever chose the cover), measured time
 (the least of many short samples, of all covers of a program in turn), kernels, bytes, and optimize time (one run).
 Knock-outs that lead to one program share its measurement. On a busy machine bind it to one core, `taskset -c 1`.
 
-Writes `ablation.csv`, a table `ablation.txt` and two plots (the `bench` extra) to `bench/results/ablation/`, and every
-kernel measured to the log, `bench/results/measurements.csv`.
+Writes `ablation.csv`, `optimality.csv`, a table `ablation.txt` and two plots (the `bench` extra) to
+`bench/results/ablation/`, and every kernel measured to the log, `bench/results/measurements.csv`.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from bench import log
@@ -51,6 +56,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Optimality:
+    """How near the default extractor comes, among covers by kernels of one output, all buffers row-major. Predicted ns:
+    of its cover, `linear_ns` and `proven_ns` as `extract.Bound` has them; `gap` of the first to the second, relative;
+    `seconds` to price every candidate and to solve both programs."""
+
+    program: str
+    candidates: int
+    chosen_ns: float
+    linear_ns: float
+    proven_ns: float
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Made:
     """The program of one knock-out."""
 
@@ -69,6 +89,17 @@ def ablate(program: str, source: Source, target: Target, tried: Sequence[Knockou
         log.append(target, program, running.launches)
     base = made[0].running.measured_ns
     return [_row(program, each, base) for each in made]
+
+
+def optimality(program: str, source: Source, target: Target) -> Optimality:
+    """The default extractor's cover of a program against the bounds on all covers."""
+    subject = Subject(source(), target)
+    start = time.perf_counter()
+    cover, least = subject.optimality()
+    seconds = time.perf_counter() - start
+    return Optimality(
+        program, cover.considered, cover.time_ns, least.linear_ns, least.proven_ns, least.gap(cover), seconds
+    )
 
 
 def _made(model: Any, target: Target, knockout: Knockout, built: dict[Any, Running]) -> Made | None:
@@ -91,7 +122,7 @@ def _identity(cover: Cover) -> tuple[object, ...]:
     """Equal for covers of one program that are the same code."""
 
     def told(kernel: Kernel) -> tuple[object, ...]:
-        buffers = (cover.names[each] for each in (kernel.buffer, *kernel.reads))
+        buffers = (cover.names[each] for each in (*kernel.writes, *kernel.reads))
         return kernel.region, str(kernel.price and kernel.price.plan), *buffers
 
     return tuple(told(kernel) for kernel in cover.kernels if kernel.price)
@@ -123,13 +154,15 @@ def main() -> None:
     warn_of_load()
     target = find_target(options.target)
     rows: list[Row] = []
+    bounds: list[Optimality] = []
     for name, source in programs(models=not options.no_models).items():
         if options.only in name:
             tried = (EVERYTHING, *knockouts(tuple(options.kinds.split(",")), slow=name not in MODELS))
+            bounds.append(optimality(name, source, target))
             found = ablate(name, source, target, tried, options.rounds)
             print(_summary(found), flush=True)
             rows += found
-    _write(rows, target)
+    _write(rows, bounds, target)
 
 
 def _summary(rows: Sequence[Row]) -> str:
@@ -142,20 +175,25 @@ def _summary(rows: Sequence[Row]) -> str:
     return f"{base.program:<20}{base.kernels:>4} kernels, {times}, {seconds}; {told or 'no loss'}"
 
 
-def _write(rows: Sequence[Row], target: Target) -> None:
+def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target) -> None:
     from bench.plots import losses, predictions
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "ablation.csv").open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow([each.name for each in fields(Row)])
-        out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(row)] for row in rows)
-    table = "\n".join(_table(rows, target))
+    _write_csv(FOLDER / "ablation.csv", rows)
+    _write_csv(FOLDER / "optimality.csv", bounds)
+    table = "\n".join([*_table(rows, target), "", *optimality_table(bounds)])
     (FOLDER / "ablation.txt").write_text(table + "\n", encoding="utf-8")
     print(table)
     predictions(rows, FOLDER / "predicted_against_measured.png")
     losses(worth(rows), FOLDER / "loss_per_knockout.png")
     print(f"written to {FOLDER}")
+
+
+def _write_csv(path: Path, rows: Sequence[Row] | Sequence[Optimality]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow([each.name for each in fields(rows[0])] if rows else [])
+        out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(row)] for row in rows)
 
 
 @dataclass(frozen=True)
@@ -201,6 +239,15 @@ def _table(rows: Sequence[Row], target: Target) -> Iterable[str]:
         times = f"{each.predicted:>10.2f}{each.measured:>10.2f}"
         figures = f"{times}{each.kernels:>9.2f}{each.bytes:>8.2f}{each.optimize:>10.2f}"
         yield f"{each.kind + ' ' + each.name:<28}{figures}   ×{each.worst:.2f} {each.program}"
+
+
+def optimality_table(bounds: Iterable[Optimality]) -> Iterable[str]:
+    """A line per program."""
+    yield "predicted µs of the default's cover, against the bounds on covers by the same candidates"
+    yield f"{'program':<20}{'candidates':>11}{'chosen':>12}{'linear':>12}{'proven':>12}{'gap':>9}{'seconds':>9}"
+    for each in bounds:
+        times = "".join(f"{ns / 1e3:>12.2f}" for ns in (each.chosen_ns, each.linear_ns, each.proven_ns))
+        yield f"{each.program:<20}{each.candidates:>11}{times}{each.gap:>9.2%}{each.seconds:>9.2f}"
 
 
 if __name__ == "__main__":

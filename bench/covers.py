@@ -24,7 +24,7 @@ from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Extraction, extract
+from eqsat.extraction.extract import Bound, Extraction, bound, extract
 from eqsat.extraction.extractors.greedy import greedy
 from eqsat.extraction.extractors.problem import Column, Covering, Problem
 from eqsat.extraction.extractors.shuffled import shuffled
@@ -69,15 +69,40 @@ class Subject:
         self.constants = sorted(self.bound.constants)
         start = time.perf_counter()
         self.view, _ = saturate(
-            self.bound.graph, select(self.options.rules), self.options.exactness, constants=self.constants
+            self.bound.graph,
+            select(self.options.rules, self.options.exactness),
+            self.options.exactness,
+            constants=self.constants,
         )
         self.saturate_seconds = time.perf_counter() - start
         self.pricer = PlanPricer(target, region_facts, candidates, terms)
 
     def best(self) -> Cover:
         """The cover that the optimizer chooses."""
+        return extract(
+            self.view,
+            self.bound.graph.outputs,
+            self.pricer,
+            constants=self.constants,
+            extractor=self.options.extractor,
+            joining=self.terms.joining,
+            relayout=self.terms.relayout,
+        )
+
+    def optimality(self) -> tuple[Cover, Bound]:
+        """The cover that the extractor finds where kernels have one output and buffers are row-major, and what no such
+        cover can beat. Prices every candidate."""
         outputs, extractor = self.bound.graph.outputs, self.options.extractor
-        return extract(self.view, outputs, self.pricer, constants=self.constants, extractor=extractor)
+        chosen = extract(
+            self.view,
+            outputs,
+            self.pricer,
+            constants=self.constants,
+            extractor=extractor,
+            joining=False,
+            relayout=False,
+        )
+        return chosen, bound(self.view, outputs, self.pricer, constants=self.constants)
 
     def varied(self, count: int, within: float, seed: int = 0) -> list[Cover]:
         """The optimizer's cover, then up to `count` others, of prices at most `within` times its own, spread evenly
@@ -108,7 +133,7 @@ class Subject:
 
 
 def _identity(cover: Cover) -> frozenset[tuple[object, ...]]:
-    return frozenset((kernel.buffer, kernel.region, kernel.reads) for kernel in cover.kernels if kernel.price)
+    return frozenset((kernel.writes, kernel.region, kernel.reads) for kernel in cover.kernels if kernel.price)
 
 
 def _evenly(covers: Sequence[Cover], count: int) -> list[Cover]:

@@ -5,7 +5,8 @@
 Per program: Spearman's rank correlation of predicted and measured time over covers priced within 3 times the chosen
 one, and how far the chosen cover is from the best measured. Each launch counts with the least of many short interleaved
 samples, so that other work on the machine disturbs little; on a busy machine bind the bench to one core with
-`taskset -c 1`, which makes the Target and the programs ones of a single thread. Written to `bench/results/fidelity/`.
+`taskset -c 1`, which makes the Target and the programs ones of a single thread. Written to `bench/results/fidelity/`:
+the covers of each program and a summary as CSV, the summary as a table, all covers as a plot; each launch in the log.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import csv
 import statistics
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 
 from bench import log
@@ -20,6 +23,7 @@ from bench.covers import Running, Subject, agree, measure
 from bench.facts import RESULTS, commit, load, warn_of_load
 from bench.programs import Source, programs
 from eqsat.pipeline import calibrated_target
+from ir.diagnostics import EqsatError
 from ir.target import Target
 
 WITHIN = 3.0
@@ -42,13 +46,24 @@ class Fidelity:
 
 
 def fidelity(name: str, source: Source, target: Target, covers: int, rounds: int) -> tuple[Fidelity, list[Running]]:
-    """Measure one program; the chosen cover's run comes first."""
+    """Measure one program; the chosen cover's run comes first.
+
+    Raises:
+        DisagreementError: where two covers compute different results.
+    """
     from scipy.stats import spearmanr
 
+    _progress(f"{name}: saturate and extract")
     subject = Subject(source(), target)
-    running = [subject.run(cover, target.units) for cover in subject.varied(covers, WITHIN)]
+    varied = subject.varied(covers, WITHIN)
+    running = []
+    for number, cover in enumerate(varied, 1):
+        _progress(f"{name}: compile cover {number} of {len(varied)}")
+        running.append(subject.run(cover, target.units))
+    _progress(f"{name}: compare {len(running)} results")
     if not agree(running):
-        raise SystemExit(f"{name}: two covers compute different results: not timed")
+        raise DisagreementError(f"{name}: two covers compute different results: not timed")
+    _progress(f"{name}: measure {len(running)} covers in {rounds} rounds")
     measure(running, rounds)
     predicted, measured = [each.predicted_ns for each in running], [each.measured_ns for each in running]
     rank = float(spearmanr(predicted, measured).statistic) if len(running) > 2 else float("nan")
@@ -66,38 +81,78 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="calibrate anew")
     options = parser.parse_args()
     warn_of_load()
+    _progress("calibrate")
     target = calibrated_target(again=options.fresh)
-    found = []
-    print(f"{'program':<20}{'covers':>7}{'rank':>7}{'chosen/best':>13}{'measured/predicted':>20}{'chosen µs':>11}")
+    found: list[Fidelity] = []
+    points: dict[str, list[tuple[float, float]]] = {}
+    failed: list[str] = []
+    _progress("")
+    print(_HEAD)
     for name, source in programs(models=False).items():
         if options.only not in name:
             continue
-        each, running = fidelity(name, source, target, options.covers, options.rounds)
+        try:
+            each, running = fidelity(name, source, target, options.covers, options.rounds)
+        except (EqsatError, DisagreementError) as error:
+            failed.append(name)
+            print(f"{name:<20} failed: {error}", flush=True)
+            continue
         found.append(each)
-        print(
-            f"{name:<20}{each.covers:>7}{each.rank:>7.2f}{each.loss:>13.2f}{each.ratio:>20.2f}{each.chosen_us:>11.1f}",
-            flush=True,
-        )
+        points[name] = [(one.predicted_ns, one.measured_ns) for one in running]
+        _progress("")
+        print(_line(each), flush=True)
         _keep(name, running, target)
+    told = _verdict(found)
+    print(told)
+    if found and not options.only:
+        _summarise(found, target, told, points)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+class DisagreementError(Exception):
+    """Two covers of one program compute different results."""
+
+
+_HEAD = f"{'program':<20}{'covers':>7}{'rank':>7}{'chosen/best':>13}{'measured/predicted':>20}{'chosen µs':>11}"
+
+
+def _line(each: Fidelity) -> str:
+    figures = f"{each.rank:>7.2f}{each.loss:>13.2f}{each.ratio:>20.2f}{each.chosen_us:>11.1f}"
+    return f"{each.program:<20}{each.covers:>7}{figures}"
+
+
+def _verdict(found: list[Fidelity]) -> str:
+    if not found:
+        return "no program was measured"
     rank, loss = statistics.mean(each.rank for each in found), statistics.mean(each.loss for each in found)
     verdict = "reached" if rank >= WANTED_RANK and all(each.loss <= WANTED_LOSS for each in found) else "NOT reached"
-    told = f"mean rank {rank:.3f}, mean chosen/best {loss:.3f}: {WANTED_RANK} and {WANTED_LOSS} {verdict}"
-    print(told)
-    if not options.only:
-        _summarise(found, target, told)
+    return f"mean rank {rank:.3f}, mean chosen/best {loss:.3f}: {WANTED_RANK} and {WANTED_LOSS} {verdict}"
 
 
-def _summarise(found: list[Fidelity], target: Target, told: str) -> None:
-    """All programs as CSV, after what they were measured on."""
+def _progress(stage: str) -> None:
+    """What is under way, on a line of stderr that the next one overwrites; nothing where that is no terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{stage}", end="", file=sys.stderr, flush=True)
+
+
+def _summarise(
+    found: list[Fidelity], target: Target, told: str, points: Mapping[str, Sequence[tuple[float, float]]]
+) -> None:
+    """All programs as CSV, table and plot, after what they were measured on."""
+    from bench.plots import covers
+
+    about = f"commit {commit()}, load {load()}, {target.name}, {target.units} cores, {target.source}; {told}"
     with (FOLDER / "summary.csv").open("w", newline="", encoding="utf-8") as file:
-        file.write(
-            f"# commit {commit()}, load {load()}, {target.name}, {target.units} cores, {target.source}; {told}\n"
-        )
+        file.write(f"# {about}\n")
         rows = csv.writer(file)
         rows.writerow([each.name for each in fields(Fidelity)])
         rows.writerows(
             [f"{value:.4g}" if isinstance(value, float) else value for value in astuple(each)] for each in found
         )
+    (FOLDER / "summary.txt").write_text("\n".join([about, _HEAD, *map(_line, found), ""]), encoding="utf-8")
+    covers(points, FOLDER / "predicted_against_measured.png")
+    print(f"written to {FOLDER}")
 
 
 def _keep(name: str, running: list[Running], target: Target) -> None:
@@ -109,8 +164,7 @@ def _keep(name: str, running: list[Running], target: Target) -> None:
         for number, each in enumerate(running):
             times = (each.predicted_ns, each.measured_ns)
             rows.writerow((number, len(each.prices), *(f"{ns / 1e3:.3f}" for ns in times)))
-    for each in running:
-        log.append(target, name, each.launches)
+    log.append(target, name, (launch for each in running for launch in each.launches))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def append(target: Target, program: str, launches: Iterable[Launch], path: Path 
     """A row per launch; times in ns, the plan as JSON."""
     path = path or RESULTS / "measurements.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not path.exists()
+    fresh, of = not path.exists(), commit()
     with path.open("a", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         if fresh:
@@ -29,4 +29,4 @@ def append(target: Target, program: str, launches: Iterable[Launch], path: Path 
             work, plan = each.price.work, msgspec.json.encode(each.price.plan).decode()
             moved = work.bytes
             figures = (work.flops + work.recomputed, moved, work.occupancy, each.price.time_ns, each.measured_ns)
-            rows.writerow((commit(), target.name, program, each.call.region.name, *(f"{n:.6g}" for n in figures), plan))
+            rows.writerow((of, target.name, program, each.call.region.name, *(f"{n:.6g}" for n in figures), plan))

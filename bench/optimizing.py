@@ -62,7 +62,11 @@ def optimized(build: Callable[[], Program], options: Options | None = None) -> S
     with uncollected():
         start = time.perf_counter()
         view, stats = saturate(
-            graph, select(options.rules), options.exactness, options.budget, constants=program.constants
+            graph,
+            select(options.rules, options.exactness),
+            options.exactness,
+            options.budget,
+            constants=program.constants,
         )
         saturated = time.perf_counter()
         cover = extract(view, graph.outputs, pricer_for(target, options), constants=program.constants)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,23 @@ def predictions(rows: Sequence[Row], path: Path) -> None:
     axes.plot(ends, ends, color="grey", linewidth=0.8, label="as predicted")
     axes.set(xscale="log", yscale="log", xlabel="predicted µs", ylabel="measured µs")
     axes.legend()
+    _save(figure, path)
+
+
+def covers(points: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
+    """(predicted, measured) ns of the covers of each program, the chosen one of each first."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(8, 6.5))
+    colours = plt.get_cmap("tab20").colors
+    for number, (name, times) in enumerate(points.items()):
+        predicted, measured = ([ns / 1e3 for ns in several] for several in zip(*times, strict=True))
+        colour = colours[number % len(colours)]
+        axes.scatter(predicted, measured, s=10, color=colour, label=name)
+        axes.scatter(predicted[:1], measured[:1], s=60, facecolors="none", edgecolors=colour)
+    every = [ns / 1e3 for times in points.values() for pair in times for ns in pair]
+    axes.plot([min(every), max(every)], [min(every), max(every)], color="grey", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlabel="predicted µs", ylabel="measured µs (the chosen cover in a circle)")
+    axes.legend(fontsize=7)
     _save(figure, path)
 
 

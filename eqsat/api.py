@@ -12,7 +12,16 @@ from codegen.compile import doctor
 from eqsat import __version__, pipeline
 from eqsat.clock import Progress
 from eqsat.model import BoundModel, Model, read_model
-from eqsat.options import Budget, CostModel, RuleChoice, check_switches, checked_options, checked_path, checked_threads
+from eqsat.options import (
+    Budget,
+    CostModel,
+    RuleChoice,
+    check_switches,
+    checked_options,
+    checked_path,
+    checked_running,
+    checked_threads,
+)
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -36,41 +45,47 @@ def optimize_and_compile(
     verify: bool = False,
     strict: bool = False,
     cache: bool = True,
+    emulate: bool = False,
+    graph: bool = False,
     progress: Progress | None = None,
 ) -> Program:
     """Find a better program of fewer and faster kernels, write those kernels, and compile them.
 
     Args:
         source: Tiny IR (dict, JSON text, a file, `ir.tiny.Graph`), lazy tensors, Frontend IR, or an ONNX model.
-        target: "auto" (the CPU where there is no GPU), "cpu" (nominal figures: the same program on every run),
-            "calibrated" (the CPU as `eqsat doctor` measured it), or a Target.
+        target: "auto" (the GPU, or the CPU where there is none), "cpu" (nominal figures: the same program on every
+            run), "calibrated" (the CPU as `eqsat doctor` measured it), "sm_80", "sm_90" (text and machine code are made
+            on any machine; calls need the GPU, or `emulate`), or a Target.
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
-        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, of `"+name"`s of optional
-            families (`rules.OPTIONAL`), and of rules of your own; None is all but the optional ones, and so is a list
-            that names none. A rule of yours is checked first.
+        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
+            is every family, and so is a list that names none. A rule of yours is checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
         extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".
         cost_model: "roofline" (§11), a list of "-name"s of its terms to leave out, or `eqsat.cost.roofline.Terms`.
         budget: limits of saturation.
-        threads: of each call; None is every core.
+        threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.
         strict: refuse what the loader would have to insert.
         cache: keep and reuse optimized programs on disk.
+        emulate: run a GPU's kernels in the emulator (docs/emulator.md): slowly, and with every race and stray access
+            reported as a KernelFault.
+        graph: on a GPU, capture the calls after the first as a CUDA graph.
         progress: called with the name of each stage as it begins.
 
     Raises:
         EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
     """
-    check_switches(progress, verify=verify, strict=strict, cache=cache)
+    check_switches(progress, verify=verify, strict=strict, cache=cache, emulate=emulate, graph=graph)
     options = checked_options(rules, exactness, extractor, cost_model, budget)
     chosen = pipeline.find_target(target)
+    running = checked_running(emulate, graph, chosen)
     workers = checked_threads(threads, chosen.units)
     model = read_model(source, constants, dims)
 
     def compiled(bound: BoundModel) -> Compiled:
-        made = pipeline.compile_model(bound, chosen, options, cache, progress)
+        made = pipeline.compile_model(bound, chosen, options, cache, progress, running)
         if verify:
             verify_compiled(made, workers)
         return made
@@ -94,13 +109,15 @@ def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
         return tuple(error.diagnostics[0].details.get("missing", ()))
 
 
-def load(path: str | os.PathLike[str], threads: int | None = None) -> Program:
-    """A program that `Program.save` wrote; needs no compiler on a machine like the one that saved it.
+def load(path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False) -> Program:
+    """A program that `Program.save` wrote; needs no compiler on a machine like the one that saved it, unless it is to
+    be emulated.
 
     Raises:
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
-    return pipeline.load_stored(checked_path(path), threads)
+    check_switches(None, emulate=emulate)
+    return pipeline.load_stored(checked_path(path), threads, emulate)
 
 
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:

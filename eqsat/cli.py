@@ -46,11 +46,12 @@ app.add_typer(rules_app, name="rules")
 
 Model = Annotated[str, typer.Argument(help="Tiny or Frontend IR (JSON file), an ONNX model, or a saved program")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, as M=128; may be repeated")]
-Target = Annotated[str, typer.Option(help="auto, cpu, or calibrated: as measured by doctor")]
+Target = Annotated[str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80 or sm_90")]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
 DumpDir = Annotated[Path | None, typer.Option(help="write dumps into this folder instead of standard output")]
 Threads = Annotated[int | None, typer.Option(help="threads of each call; every core if not given")]
 Exactness = Annotated[str, typer.Option(help="the highest level allowed: exact, reassociate, rounding, range")]
+Emulate = Annotated[bool, typer.Option("--emulate", help="run a GPU's kernels in the emulator")]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
@@ -91,9 +92,10 @@ def run(
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
+    emulate: Emulate = False,
 ) -> None:
     """Run a model once, on given or random inputs."""
-    program = _program(model, dim, target, exactness, threads)
+    program = _program(model, dim, target, exactness, threads, emulate)
     results = program(program.random_inputs(seed) if inputs is None else _arrays(inputs))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
@@ -179,9 +181,10 @@ def check(
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
+    emulate: Emulate = False,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
-    for name, error in _program(model, dim, target, exactness, threads).verify(seed=seed).items():
+    for name, error in _program(model, dim, target, exactness, threads, emulate).verify(seed=seed).items():
         typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
 
@@ -217,7 +220,9 @@ def show_rule(name: str) -> None:
     typer.echo(rule_text(name))
 
 
-def _program(model: str, dim: list[str] | None, target: str, exactness: str, threads: int | None) -> Program:
+def _program(
+    model: str, dim: list[str] | None, target: str, exactness: str, threads: int | None, emulate: bool = False
+) -> Program:
     """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
     from eqsat.runtime.store import is_saved
@@ -226,11 +231,17 @@ def _program(model: str, dim: list[str] | None, target: str, exactness: str, thr
     if is_saved(Path(model)):
         if dims:
             raise typer.BadParameter("a saved program has its sizes", param_hint="--dim")
-        program = load(model, threads)
+        program = load(model, threads, emulate=emulate)
     else:
         with _progress() as progress:
             program = optimize_and_compile(
-                model, dims=dims, target=target, exactness=exactness, threads=threads, progress=progress
+                model,
+                dims=dims,
+                target=target,
+                exactness=exactness,
+                threads=threads,
+                emulate=emulate,
+                progress=progress,
             )
     for diagnostic in program.diagnostics if program.variants else ():
         typer.echo(diagnostic, err=True)
@@ -295,7 +306,7 @@ def _dump(program: Program, stages: list[str], folder: Path | None) -> None:
         if folder is None:
             typer.echo(text)
         else:
-            name = f"{stage}.c" if isinstance(data, str) else f"{stage}.json"
+            name = f"{stage}.{stage}" if isinstance(data, str) else f"{stage}.json"
             _write(folder / name, f"{text}\n".encode())
 
 

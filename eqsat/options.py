@@ -13,6 +13,7 @@ import numpy as np
 from eqsat.cost.roofline import ALL_TERMS, Terms
 from ir.diagnostics import Kind, fail
 from ir.rule import Exactness, Rule
+from ir.target import Target
 from ir.uop_args import is_text
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class Budget(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     """The keywords of `optimize_and_compile` that decide which program comes out.
 
-    rules: as `rules.select` reads them (None: all but the optional families); a caller's rule stands there as
+    rules: as `rules.select` reads them (None: every family); a caller's rule stands there as
     `name@digest`, so that no artifact is taken for one of other rules. exactness: the highest level allowed.
     extractor: by name. cost_model: the terms of §11 that count.
     """
@@ -64,6 +65,26 @@ class Options(msgspec.Struct, frozen=True):
     extractor: str = "pareto"
     cost_model: Terms = ALL_TERMS
     budget: Budget = Budget()
+
+
+class Running(msgspec.Struct, frozen=True):
+    """How a program of a GPU runs; the program is the same. emulate: by the emulator. graph: calls after the first are
+    one CUDA graph."""
+
+    emulate: bool = False
+    graph: bool = False
+
+
+ON_TARGET = Running()
+
+
+def checked_running(emulate: bool, graph: bool, target: Target) -> Running:
+    """Raises EqsatError, InvalidOption, for what is asked of a GPU's program where there is none."""
+    for name, wanted in (("emulate", emulate), ("graph", graph)):
+        if wanted and not target.is_gpu:
+            message = f"{name}= is for programs of a GPU, and this one is for {target.name}"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint='target="sm_80"')
+    return Running(bool(emulate), bool(graph))
 
 
 def checked_options(

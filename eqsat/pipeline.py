@@ -8,14 +8,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from codegen.backend import CPU, Backend, Code, Lowered, backend_of
 from codegen.compile.cache import writable_cache
 from codegen.compile.calibration import calibrated
-from codegen.compile.library import Library, build, load_library
 from codegen.compile.machine import machine, restricted
-from codegen.lower.lower import Lowered, lower
-from codegen.plan.candidates import candidates
-from codegen.run.executable import Executable
-from codegen.text.program_to_c import c_units, kernel_texts, launch_table
+from codegen.run.device import find_device
 from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
@@ -23,12 +20,12 @@ from eqsat.clock import Clock, Progress
 from eqsat.collector import uncollected
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import unfused_ns
-from eqsat.cost.targets import cpu_target, gpu_target, nominal_cpu
+from eqsat.cost.targets import cpu_target, device_target, gpu_target, nominal_cpu
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.model import BoundModel
-from eqsat.options import Options, checked_threads
+from eqsat.options import ON_TARGET, Options, Running, checked_running, checked_threads
 from eqsat.runtime import artifact, store
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled, report_of
@@ -46,7 +43,12 @@ Notes = tuple[Diagnostic, ...]
 
 
 def compile_model(
-    bound: BoundModel, target: Target, options: Options, cache: bool, progress: Progress | None
+    bound: BoundModel,
+    target: Target,
+    options: Options,
+    cache: bool,
+    progress: Progress | None,
+    running: Running = ON_TARGET,
 ) -> Compiled:
     """Optimize the model, or take what an earlier run made of it, and load its kernels."""
     clock = Clock(progress)
@@ -59,27 +61,35 @@ def compile_model(
     else:
         found = make()
     with clock.stage("compile"):
-        library = build(found.units, restricted(machine(), target.arch), cache=folder)
+        code = backend_of(target, running.emulate).build(found.units, target.arch, _is_relaxed(options), folder)
     with clock.stage("load"):
-        return load_compiled(found, bound, library, clock, notes)
+        return load_compiled(found, bound, code, running, clock, notes)
 
 
 @uncollected()
 def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
     """Tiny graph → e-graph → cover → module → kernels' text."""
-    graph, constants = bound.graph, sorted(bound.constants)
+    graph, constants, backend = bound.graph, sorted(bound.constants), backend_of(target)
     with clock.stage("saturate"):
         view, saturation = saturate(
-            graph, select(options.rules), options.exactness, options.budget, constants=constants
+            graph, select(options.rules, options.exactness), options.exactness, options.budget, constants=constants
         )
     with clock.stage("extract"):
         pricer = pricer_for(target, options)
-        cover = extract(view, graph.outputs, pricer, constants=constants, extractor=options.extractor)
+        cover = extract(
+            view,
+            graph.outputs,
+            pricer,
+            constants=constants,
+            extractor=options.extractor,
+            joining=options.cost_model.joining,
+            relayout=options.cost_model.relayout,
+        )
         module, prices = assemble(cover, view, graph, constants)
     with clock.stage("lower"):
-        lowered = lower_module(module, prices)
-        table = launch_table(module, lowered)
-        units = c_units(lowered.values(), table, flush=options.exactness > Exactness.EXACT)
+        lowered = lower_module(module, prices, backend)
+        table = backend.launches(module, lowered)
+        units = backend.units(lowered.values(), table, _is_relaxed(options))
     stats = Stats(
         uops=len(graph.nodes),
         kernels_before=sum(node.uop != "INPUT" for node in graph.nodes),
@@ -90,7 +100,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         seconds=dict(clock.seconds),
         extraction=cover.diagnostics,
     )
-    texts = kernel_texts(lowered.values())
+    texts = backend.texts(lowered.values())
     running = [kernel for kernel in cover.kernels if kernel.price]
     return Artifact(
         target=target,
@@ -99,7 +109,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         module=module,
         prices=prices,
         selections=tuple(kernel.selection for kernel in running),
-        terms=tuple(kernel_term(kernel.tree, cover.names) for kernel in running),
+        terms=tuple(kernel_term(kernel.trees, cover.names) for kernel in running),
         table=table,
         units=units,
         kernels=texts,
@@ -109,38 +119,46 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
 
 def pricer_for(target: Target, options: Options) -> PlanPricer:
     """What kernels cost on a target."""
-    planner = partial(candidates, ordered=_is_ordered(options))
+    planner = partial(backend_of(target).candidates, ordered=_is_ordered(options))
     return PlanPricer(target, region_facts, planner, options.cost_model)
 
 
-def lower_module(module: Module, prices: tuple[Price, ...]) -> dict[str, Lowered]:
+def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend = CPU) -> dict[str, Lowered]:
     """The kernel of every region that runs, by the region's name."""
     lowered: dict[str, Lowered] = {}
     for call, price in zip(module.running, prices, strict=True):
         region = call.region
         if region.name not in lowered:
             core = region_facts(region).checked
-            lowered[region.name] = lower(region, core, price.plan, f"eq_{region.name}")
+            lowered[region.name] = backend.lower(region, core, price.plan, f"eq_{region.name}")
     return lowered
 
 
-def load_compiled(found: Artifact, bound: BoundModel, library: Library, clock: Clock, notes: Notes = ()) -> Compiled:
-    """A program in memory: constants folded and packed, kernels bound to their library."""
-    module = found.module
+def load_compiled(
+    found: Artifact, bound: BoundModel, code: Code, running: Running, clock: Clock, notes: Notes = ()
+) -> Compiled:
+    """A program in memory: constants folded and packed, kernels bound to their code."""
+    module, table, target = found.module, found.table, found.target
+    backend = backend_of(target, running.emulate)
     constants = folded(module, bound.constants, ordered=_is_ordered(found.options))
-    executable = Executable(module, found.table, library, constants, found.target.units)
-    functions = [launch.function for launch in found.table.launches]
+    resources = [code.resources.get(launch.function) for launch in table.launches]
     return Compiled(
         bound=bound,
         artifact=found,
-        kernels=tuple(map(report_of, module.running, found.prices, found.selections, functions)),
+        kernels=tuple(map(report_of, module.running, found.prices, found.selections, table.launches, resources)),
         seconds=dict(clock.seconds),
-        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *found.stats.extraction, *library.diagnostics),
-        executable=executable,
-        library=library,
-        features=restricted(machine(), found.target.arch).features,
-        stages=Stages(found, bound, lambda: lower_module(module, found.prices), region_facts),
+        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *found.stats.extraction, *code.diagnostics),
+        executable=backend.executable(module, table, code, constants, target.units, running.graph),
+        code=code,
+        running=running,
+        features=backend.features(target.arch),
+        stages=Stages(found, bound, lambda: lower_module(module, found.prices, backend), region_facts),
     )
+
+
+def _is_relaxed(options: Options) -> bool:
+    """Whether a·b + c may round once, and denormals may count as 0."""
+    return options.exactness > Exactness.EXACT
 
 
 def _is_ordered(options: Options) -> bool:
@@ -148,8 +166,9 @@ def _is_ordered(options: Options) -> bool:
     return options.exactness < Exactness.REASSOCIATE
 
 
-def load_stored(source: Path | bytes, threads: int | None) -> Program:
-    """A saved program, on a machine that has the instruction sets it was compiled for."""
+def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False) -> Program:
+    """A saved program, on a machine that has the instruction sets it was compiled for; one that was emulated when it
+    was saved, or is to be, from its text."""
     clock = Clock()
     with clock.stage("load"):
         stored = store.read(source)
@@ -162,34 +181,42 @@ def load_stored(source: Path | bytes, threads: int | None) -> Program:
                 at=str(source) if isinstance(source, Path) else None,
                 hint="compile the model here",
             )
+        target = next(iter(stored.variants.values())).artifact.target
+        running = checked_running(stored.running.emulate or emulate, stored.running.graph, target)
+        load = backend_of(target, running.emulate).load
         variants = {
-            key: load_compiled(each.artifact, each.bound, load_library(each.code), clock)
+            key: load_compiled(
+                each.artifact, each.bound, load(each.code, each.artifact.units, target.arch), running, clock
+            )
             for key, each in stored.variants.items()
         }
-    units = next(iter(stored.variants.values())).artifact.target.units
     return Program(
         stored.model,
         lambda sizes: stored.model.bind(sizes, strict=True),
-        checked_threads(threads, units),
+        checked_threads(threads, target.units),
         variants,
         stored.free,
     )
 
 
 def find_target(wanted: str | Target) -> Target:
-    """The target by name; "auto" is this machine's CPU."""
+    """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for."""
     if isinstance(wanted, str) and wanted.startswith("sm"):
         wanted = gpu_target(wanted)
     if isinstance(wanted, Target):
-        if wanted.is_gpu:
-            fail(Kind.NO_DEVICE, "target", f"this version writes no kernels for {wanted.arch}", hint='"cpu"')
-        restricted(machine(), wanted.arch)
+        if not wanted.is_gpu:
+            restricted(machine(), wanted.arch)
         return wanted
+    if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
+        hint = '"auto", "cpu", "calibrated", "sm_80", "sm_90", or a Target'
+        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
+    if wanted == "auto":
+        device = find_device()
+        found = device and device_target(device.name, device.arch, device.units)
+        if found:
+            return found
     if wanted == "calibrated":
         return calibrated_target()
-    if not isinstance(wanted, str) or wanted not in ("auto", "cpu"):
-        hint = '"auto", "cpu", "calibrated", or a Target'
-        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
     here = machine()
     sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
     return nominal_cpu(arch=here.arch, cores=here.cores, lanes=here.lanes, source=f"{here.cpu}, nominal", **sizes)

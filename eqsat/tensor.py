@@ -118,6 +118,18 @@ class Tensor(Operators, Movements):
     def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return self._reduce("MIN", axis, keepdims, self.dtype)
 
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """The first position of the greatest along `axis`, None: in the flattened tensor; i64. NaN is the greatest."""
+        from eqsat.lazy.positions import position
+
+        return position(self, "max", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """As `argmax`, of the least. NaN is the least."""
+        from eqsat.lazy.positions import position
+
+        return position(self, "min", axis, keepdims)
+
     def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """fp16 and bf16 are summed and divided in fp32, then rounded; integers and bool give fp64."""
         floats = self.cast(promotion.floating(self.dtype))

@@ -16,11 +16,22 @@ class Packing(msgspec.Struct, frozen=True):
     sources: tuple[str, ...]
 
 
+class Geometry(msgspec.Struct, frozen=True):
+    """What a GPU is asked for at a launch: `grid` blocks of `threads` threads, `shared_bytes` of dynamic shared memory
+    for each block."""
+
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+
+
 class Launch(msgspec.Struct, frozen=True):
-    """One kernel launch: `args` are slots of the module, or packed constants, in the order of its parameters."""
+    """One kernel launch: `args` are slots of the module, or packed constants, in the order of its parameters;
+    `geometry` is that of a GPU's kernel."""
 
     function: str
     args: tuple[str, ...]
+    geometry: Geometry | None = None
 
 
 class Workspace(msgspec.Struct, frozen=True):

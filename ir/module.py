@@ -9,6 +9,7 @@ import msgspec
 from ir.diagnostics import Kind, fail
 from ir.region import MemRef, Region
 from ir.region import verify as verify_region
+from ir.region_order import Order, order_text
 
 STAGE = "module"
 
@@ -20,6 +21,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     role: "input" and "output" are the caller's, "constant" is known at compile time, "arena" lives from
     `first` to `last` (positions in `Module.calls`, both inclusive) at byte `offset` of the arena.
+    order: of the tensor's axes in memory, where that is not row-major; `memref` is the buffer as it lies.
     """
 
     name: str
@@ -28,10 +30,11 @@ class Slot(msgspec.Struct, frozen=True):
     first: int = 0
     last: int = 0
     offset: int = 0
+    order: Order | None = None
 
     def __str__(self) -> str:
         where = f" @{self.offset} calls {self.first}..{self.last}" if self.role == "arena" else ""
-        return f"{self.role} {self.name}: {self.memref}{where}"
+        return f"{self.role} {self.name}: {self.memref}{order_text(self.order)}{where}"
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -83,6 +86,11 @@ class Module(msgspec.Struct, frozen=True):
     def running(self) -> tuple[Call, ...]:
         """The calls that every run makes, in order."""
         return tuple(call for call in self.calls if call.when == "run")
+
+    @property
+    def orders(self) -> dict[str, Order]:
+        """Of the slots that are not row-major, by name."""
+        return {each.name: each.order for each in self.slots if each.order is not None}
 
     @property
     def constants(self) -> tuple[str, ...]:

@@ -23,10 +23,15 @@ def dump_module(module: Module, patterns: Mapping[str, Mapping[str, str]] | None
         "inputs": list(module.inputs),
         "outputs": [list(each) for each in module.outputs],
         "arena_bytes": module.arena_bytes,
-        "slots": [to_builtins(each) for each in module.slots],
+        "slots": [_dump_slot(each) for each in module.slots],
         "calls": [{**to_builtins(each), "region": each.region.name} for each in module.calls],
         "regions": [dump_region(each, (patterns or {}).get(each.name)) for each in module.regions],
     }
+
+
+def _dump_slot(slot: Slot) -> dict[str, Any]:
+    """Its order stands there only where it is not row-major."""
+    return {name: value for name, value in to_builtins(slot).items() if name != "order" or value is not None}
 
 
 def load_module(record: Mapping[str, Any]) -> Module:

@@ -37,10 +37,11 @@ class Plan(msgspec.Struct, frozen=True):
 
     tile: block sizes (elements) [BM, BN, BK] of a contraction; [BM, BR, BC] of streams in tiles: rows of a task, rows
     and terms of a tile of scores; else of the output axes in order.
-    stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}.
-    warp_tile: the register tile, "14x32". predicate_tail: axes whose last tile (m and n of a contraction: register
-    tile) is cut by a predicate; an axis left out promises that its tile divides it. epilogue: the ops applied to the
-    accumulator, in order. ordered: every floating-point sum and product takes its terms one by one in index order.
+    stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}, {"m.o": "block.y"}.
+    warp_tile: the register tile, "14x32"; of a warp, "64x64". predicate_tail: axes whose last tile (m and n of a
+    contraction on a CPU: register tile) is cut by a predicate; an axis left out promises that its tile divides it.
+    epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
+    terms one by one in index order.
     notes: degradations and choices, for people.
 
     A lowering refuses what its template cannot do, and what contradicts the region.

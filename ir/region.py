@@ -119,11 +119,16 @@ class Let(msgspec.Struct, frozen=True):
 
 class Yield(msgspec.Struct, frozen=True):
     """The value `value`, over the whole of `buffer`'s shape, written to `buffer` at the same index;
-    `map` takes the buffer's index to the value's coordinates."""
+    `map` takes the buffer's index to the value's coordinates.
+
+    A region runs over the points of its first output. `at` takes such a point to the index of `buffer` that is written
+    there, where that is another: a statistic of each row has fewer axes than the row. Every element is written, at
+    any of its points or at all of them."""
 
     value: str
     buffer: str
     map: AxisMap
+    at: AxisMap | None = None
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -149,7 +154,8 @@ class Region(msgspec.Struct, frozen=True):
         lines = [f"region {self.name}({inputs}) -> ({outputs})"]
         lines += [f"  {let.name}: {let.op.dtype}{_sizes(let.op.shape)} = {_call(let.op)}" for let in self.body]
         for each in self.yields:
-            lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}")
+            where = _reading(each.at, len(each.at.sizes)) if each.at else ""
+            lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}{where}")
         return "\n".join(lines)
 
 
@@ -172,6 +178,9 @@ def verify(region: Region) -> None:
     for end in region.yields:
         _require(end.value in values, region, end.buffer, f"yields {end.value!r}, which is no value")
         _verify_read(region, end.buffer, Operand(end.value, end.map), outputs[end.buffer], readable)
+        if end.at is not None:
+            points = region.outputs[0].memref.shape
+            _verify_read(region, end.buffer, Operand(end.buffer, end.at), points, outputs)
 
 
 def canonical(region: Region) -> Region:
@@ -203,7 +212,11 @@ def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
             for let in region.body
         ),
         yields=tuple(
-            Yield(names.get(written.value, written.value), names.get(written.buffer, written.buffer), written.map)
+            msgspec.structs.replace(
+                written,
+                value=names.get(written.value, written.value),
+                buffer=names.get(written.buffer, written.buffer),
+            )
             for written in region.yields
         ),
     )

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 
 def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Json:
     """The region as JSON objects. `patterns`: contraction → "matmul" or "conv", as Poly-View classifies it."""
+    places = [None if each.at is None else str(each.at) for each in region.yields]
     return {
         "name": region.name,
         "inputs": [_dump_buffer(each) for each in region.inputs],
@@ -30,6 +31,7 @@ def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Js
             {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},
         ],
         "yield_maps": [str(each.map) for each in region.yields],
+        **({"yield_places": places} if any(places) else {}),
     }
 
 
@@ -37,13 +39,14 @@ def load_region(record: Mapping[str, Any]) -> Region:
     """The region of such objects. Raises EqsatError (MalformedGraph) where they are none."""
     try:
         *lets, ends = record["body"]
-        maps = map(parse_map, record["yield_maps"])
+        maps = list(map(parse_map, record["yield_maps"]))
+        places = record.get("yield_places") or [None] * len(maps)
         return Region(
             name=record["name"],
             inputs=tuple(msgspec.convert(each, Buffer) for each in record["inputs"]),
             outputs=tuple(msgspec.convert(each, Buffer) for each in record["outputs"]),
             body=tuple(Let(each["let"], _load_op(each["op"])) for each in lets),
-            yields=tuple(_load_yield(text, at) for text, at in zip(ends["yield"], maps, strict=True)),
+            yields=tuple(_load_yield(*each) for each in zip(ends["yield"], maps, places, strict=True)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not the JSON of a region: {error}")
@@ -54,9 +57,9 @@ def _dump_buffer(each: Buffer) -> Json:
     return {**record, "constant": True} if each.constant else record
 
 
-def _load_yield(text: str, at: AxisMap) -> Yield:
+def _load_yield(text: str, view: AxisMap, at: str | None) -> Yield:
     value, _, buffer = text.partition(" -> ")
-    return Yield(value, buffer, at)
+    return Yield(value, buffer, view, None if at is None else parse_map(at))
 
 
 def _dump_op(op: Op, pattern: str | None) -> Json:

@@ -133,8 +133,7 @@ class Clause:
         if analysis.valued != (self.value is not None):
             raise TypeError(f"{analysis.name} {'needs a' if analysis.valued else 'has no'} value: {self.fact}")
         values = () if self.value is None else (self.value,)
-        patterns = (self.match, *patterns_of(self.when))
-        check_bound(analysis.name, patterns, (self.fact.term, *values, *condition_terms(self.when)))
+        check_bound(analysis.name, self.patterns, (self.fact.term, *values, *condition_terms(self.when)))
 
     @property
     def match(self) -> App:
@@ -143,6 +142,11 @@ class Clause:
         if not isinstance(found, App):
             raise TypeError(f"a clause needs a pattern: {self.fact}")
         return found
+
+    @property
+    def patterns(self) -> tuple[App, ...]:
+        """All that must be there: the pattern, then the terms that conditions ask for."""
+        return (self.match, *patterns_of(self.when))
 
 
 def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:

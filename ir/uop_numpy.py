@@ -86,9 +86,10 @@ def reduction(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide
 def _one_by_one(ufunc: np.ufunc, values: Array, axes: tuple[int, ...], start: Any) -> Array:
     """The reduction over `axes` in index order; `ufunc.reduce` would add in pairs."""
     terms = np.moveaxis(values, axes, range(len(axes)))
-    kept = terms.shape[len(axes) :]
+    reduced, kept = terms.shape[: len(axes)], terms.shape[len(axes) :]
     first = np.full((1, *kept), start, values.dtype)
-    running = ufunc.accumulate(np.concatenate([first, terms.reshape(-1, *kept)]), axis=0, dtype=values.dtype)
+    in_order = np.concatenate([first, terms.reshape(math.prod(reduced), *kept)])
+    running = ufunc.accumulate(in_order, axis=0, dtype=values.dtype)
     return np.asarray(running[-1])
 
 

@@ -11,6 +11,7 @@ from rules import (
     algebra,
     broadcast,
     casts,
+    centring,
     contraction,
     distribution,
     elementary,
@@ -24,6 +25,7 @@ from rules import (
     reductions,
     rows,
     scaling,
+    stacking,
     streams,
 )
 
@@ -31,7 +33,7 @@ FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     module.FAMILY: module.RULES
     for module in (
         *(movement, casts, broadcast, algebra, elementary, logic, indices),
-        *(contraction, reductions, products, distribution, scaling, merging),
+        *(contraction, reductions, products, distribution, scaling, centring, merging, stacking),
         *(fusion, epilogues, rows, streams),
     )
 }
@@ -42,40 +44,37 @@ RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in
 PHASES: tuple[tuple[str, ...], ...] = (
     ("movement", "casts", "broadcast"),
     ("algebra", "elementary", "logic", "indices"),
-    ("contraction", "reductions", "products", "distribution", "scaling"),
-    ("merging",),
+    ("contraction", "reductions", "products", "distribution", "scaling", "centring"),
+    ("merging", "stacking"),
     ("fusion", "epilogues", "rows", "streams"),
 )
 """The families that join at each phase; those of the phases before stay, but for `PASSING`; others join the last."""
 
-PASSING = frozenset({"algebra", "elementary", "logic", "indices", "reductions", "products", "distribution"})
+PASSING = frozenset(
+    {
+        *("algebra", "elementary", "logic", "indices"),
+        *("reductions", "products", "distribution", "centring", "merging", "stacking"),
+    }
+)
 """Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
-
-OPTIONAL = frozenset({"scaling", "merging"})
-"""Families that are used only where a caller asks for them: most programs do not gain what they cost to saturate and to
-choose among."""
 
 
 def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
     """The rules that a list of names stands for, as far as they are no less exact than `exactness`.
 
-    names: families to use (None: all but the OPTIONAL ones); `+name` adds an optional family, `-name` leaves out a
-    family or a rule; `name@digest` is a caller's rule that `rules.users.admit` has checked. A list of only the last
-    three changes what None stands for.
+    names: families to use (None: all); `-name` leaves out a family or a rule; `name@digest` is a caller's rule that
+    `rules.users.admit` has checked. A list of only the last two changes what None stands for.
 
     Raises:
         EqsatError: InvalidOption, for a name that is none.
     """
-    usual = [name for name in FAMILIES if name not in OPTIONAL]
-    listed = tuple(usual) if names is None else tuple(dict.fromkeys(names))
+    listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
     left_out = {each[1:] for each in listed if each.startswith("-")}
-    added = [each[1:] for each in listed if each.startswith("+")]
     references = [each for each in listed if "@" in each]
-    families = [each for each in listed if each[:1] not in ("-", "+") and "@" not in each]
-    _check_names([*families, *added], left_out)
+    families = [each for each in listed if not each.startswith("-") and "@" not in each]
+    _check_names(families, left_out)
     if listed and not families:
-        families = usual
-    families += [name for name in added if name not in families]
+        families = list(FAMILIES)
     chosen = [rule for name in families if name not in left_out for rule in FAMILIES[name]]
     if references:
         from rules.users import admitted

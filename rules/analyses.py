@@ -36,7 +36,7 @@ from ir.term import (
     Stream,
 )
 from rules.concatenation import is_whole, placed_together
-from rules.primitives import element_of, non_expanding
+from rules.primitives import element_of, is_outer, non_expanding
 
 BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements", steers=False)
 ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value", steers=False)
@@ -56,13 +56,14 @@ Statistic = Analysis("Statistic", Sort.EPI, False, "it is computed from finished
 Reduced = Analysis("Reduced", Sort.PRO, False, "some form of it reads an accumulator as it was stored")
 Parted = Analysis("Parted", Sort.BUF, False, "it may become a part of something larger: a product, or made of a part")
 Merged = Analysis("Merged", Sort.BUF, False, "it is the product of a whole group of inputs, or made of that")
+LowRank = Analysis("LowRank", Sort.BUF, False, "some form of it is a product that is larger than its factors")
 Place = Analysis("Place", Sort.BUF, True, "its place among the inputs that multiply one operand alike (given)")
 Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
     *(Output, Computed, Inlined, Constant, Wanted, Own, OwnEpi, Statistic, Held),
-    *(Reduced, Parted, Merged, Place),
+    *(Reduced, LowRank, Parted, Merged, Place),
 )
 GIVEN = (Output, Computed, Inlined, Constant)
 """Decided on the whole program before any rule runs."""
@@ -136,13 +137,17 @@ CLAUSES = (
     _holds(Merged, Store(Fin(Contract(d, k, p, Load(c, n))), t), is_whole(Place(c))),
     _holds(Merged, Store(Fin(Contract(d, k, Load(c, n), p)), t), is_whole(Place(c))),
     _holds(Merged, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Merged(b), Constant(c)),
+    _holds(Merged, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Merged(b), Merged(c)),
     Clause(Place(Store(Pure(PBin("add", d, Load(b, m), Load(c, n))), t)), value=placed_together(Place(b), Place(c))),
     _holds(Reduced, Load(Store(Fin(a), t), n)),
+    _holds(LowRank, Store(Fin(Contract(d, k, Load(b, m), Load(c, n))), t), is_outer(m, n, t)),
+    _holds(LowRank, Store(Pure(PBin("mul", d, Load(b, m), Imm(d, n, k))), t), LowRank(b)),
     _holds(Constant, Store(Pure(Load(b, m)), t), Constant(b)),
     _holds(Constant, Store(Pure(PUn(o, d, Load(b, m))), t), Constant(b)),
     _holds(Constant, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Constant(b), Constant(c)),
     _holds(Constant, Store(Pure(PBin(o, d, Load(b, m), Imm(d, n, k))), t), Constant(b)),
     _holds(Constant, Store(Fin(Contract(d, k, Load(b, m), Load(c, n))), t), Constant(b), Constant(c)),
+    _holds(Constant, Store(Fin(Reduce(o, d, k, Load(b, m))), t), Constant(b)),
     Clause(Wanted(e), (Computed(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), (Output(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), pattern=Gather(Store(e, t), m, axis, p)),

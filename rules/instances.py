@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -43,7 +43,7 @@ from ir.term import (
 )
 from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop import UOPS
-from rules.operand_dtypes import operands_of, summands_of
+from rules.operand_dtypes import dtype_named, operands_of, summands_of
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -90,20 +90,24 @@ class Instance:
         fine: bool = False,
         elements: Sequence[str] = ELEMENTS,
         others: Sequence[App] = (),
+        choices: Mapping[str, Collection[str]] = MappingProxyType({}),
+        alike: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """specials: what stands among the inputs' ordinary numbers; with any, integers reach the ends of their
         dtypes, too, where the pattern's value is one. fine: floats have all their digits, so that every rounding
         shows. elements: the dtypes that the value may have. others: patterns of further terms, that share variables
-        with the first. Raises Unfit where this attempt fails."""
+        with the first. choices: the words that variables may stand for. alike: buffers that have the dtype of
+        another, or of their product (""). Raises Unfit where this attempt fails."""
         self.binding: dict[str, Term] = {}
         self.inputs: dict[str, Array] = {}
         self._types: dict[str, TensorType] = {}
         self._sources: dict[str, Shape] = {}
         self._rng = rng
         self._specials, self._fine = specials, fine
+        self._choices, self._alike_buffers = choices, alike
         self._cut: tuple[int, int, int] | None = None
         self._paired = bool(others)
-        type_ = TensorType.of(_dtype_named(pattern) or self._pick(elements), self._shape())
+        type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
         self._wraps = bool(specials) and not type_.dtype.is_float
         self.term = self._made(pattern, type_)
         self.others = tuple(self._made(each, self._alike(type_)) for each in others)
@@ -148,8 +152,9 @@ class Instance:
             if fixed not in options:
                 raise Unfit
             return fixed  # type: ignore[return-value]
-        chosen = self._pick(options)
         assert isinstance(field, Var)
+        allowed = self._choices.get(field.name)
+        chosen = self._pick(options if allowed is None else [each for each in options if each in allowed])
         self.binding[field.name] = chosen  # type: ignore[assignment]
         return chosen
 
@@ -161,8 +166,6 @@ class Instance:
         if self._types[pattern.name] != type_:
             raise Unfit
         return self.binding[pattern.name]
-
-    # Buffers
 
     def _buffer(self, pattern: Term, type_: TensorType) -> Term:
         match pattern:
@@ -194,8 +197,6 @@ class Instance:
             places = self._rng.random(type_.shape) < (0.5 if self.is_large else 0.2)
             values = np.where(places, self._rng.choice(odd, type_.shape), values)
         return np.asarray(values, element.numpy)
-
-    # Values: Pro, Acc and Epi alike
 
     def _value(self, pattern: Term, type_: TensorType) -> Term:
         if isinstance(pattern, Var):
@@ -363,9 +364,16 @@ class Instance:
         element = self._field(pattern.args[0], [type_.dtype.name])
         sizes = self._sizes(pattern.args[1])
         shape = type_.shape + parse_sizes(sizes)
-        summands = (element,) if self._paired else summands_of(element)
-        operands = [self._value(each, TensorType.of(self._pick(summands), shape)) for each in pattern.args[2:]]
+        operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.args[2:]]
         return Contract(element, sizes, *operands)
+
+    def _factor(self, pattern: Term, element: str) -> str:
+        """The dtype of a factor of a product."""
+        buffer = pattern.args[0] if isinstance(pattern, App) and pattern.ctor is Load else None
+        other = self._alike_buffers.get(buffer.name) if isinstance(buffer, Var) else None
+        if other in self._types:
+            return self._types[other].dtype.name
+        return element if other == "" else self._pick(summands_of(element))
 
     def _streamed(self, pattern: App, type_: TensorType) -> App:
         """Scores and values are floats, as their sum is."""
@@ -401,8 +409,6 @@ class Instance:
             return str(known)
         sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
         return self._field(field, [sizes_text(sizes)])
-
-    # Maps
 
     def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
         """A random map from `domain`, and the shape of what it reads: identities, and one or two movements."""
@@ -465,12 +471,6 @@ class Instance:
 
 
 _OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
-
-
-def _dtype_named(pattern: App) -> str | None:
-    """The dtype that a pattern asks of its value by name."""
-    named = (arg for (field, _), arg in zip(pattern.ctor.fields, pattern.args, strict=True) if field == "dtype")
-    return next((arg for arg in named if isinstance(arg, str)), None)
 
 
 def _held(value: float, element: DType) -> Any:

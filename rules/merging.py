@@ -56,8 +56,8 @@ def _merge(side: str, part: str, last: bool) -> Rule:
     first, second = _product(side, m, Load(c, n)), _product(side, u, Load(f, w))
     at_c, at_f = merged_first(*_maps), merged_second(*_maps)
     both = Store(
-        Pure(PBin("add", d, Load(c, joint_first(at_c, at_f)), Load(f, joint_second(at_c, at_f)))),
-        joint_type(d, at_c, at_f),
+        Pure(PBin("add", BufDtype(c), Load(c, joint_first(at_c, at_f)), Load(f, joint_second(at_c, at_f)))),
+        joint_type(BufDtype(c), at_c, at_f),
     )
     whole = Store(
         Fin(_product(side, merged_shared(*_maps), Load(both, joint_read(at_c, at_f)))), merged_type(d, *_maps)
@@ -67,7 +67,7 @@ def _merge(side: str, part: str, last: bool) -> Rule:
     when: tuple[Condition, ...] = (
         Exists(two),
         *map(Parted, (one, two)),
-        *(same(BufDtype(each), d) for each in (c, f)),
+        same(BufDtype(f), BufDtype(c)),
         (is_whole if last else is_partial)(placed_together(Place(c), Place(f))),
         Computed(x),
     )

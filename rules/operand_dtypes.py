@@ -7,6 +7,7 @@ from itertools import product
 
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
+from ir.term import App
 from ir.uop import UOPS, UOpKind
 
 
@@ -33,3 +34,9 @@ def summands_of(result: str) -> tuple[str, ...]:
     if element.is_float:
         return (result, result, "fp32", "fp16", "bf16", "fp64")
     return (result, result, "i8", "i32") if element.is_int else (result,)
+
+
+def dtype_named(pattern: App) -> str | None:
+    """The dtype that a pattern asks of its value by name."""
+    named = (arg for (field, _), arg in zip(pattern.ctor.fields, pattern.args, strict=True) if field == "dtype")
+    return next((arg for arg in named if isinstance(arg, str)), None)

@@ -10,6 +10,7 @@ from ir.axis_facts import is_injective, picked_axes
 from ir.axis_guard import Guard, canonical_fill
 from ir.axis_map import parse_map
 from ir.dtype import dtype, promote
+from ir.region_work import footprint
 from ir.term import Primitive
 from ir.term_text import number_text, parse_number, parse_sizes, parse_type, sizes_text
 from rules.op_fills import Number, Operand, held, preimage, same_in
@@ -78,6 +79,12 @@ def broadcasts(view: str, type_: str) -> str:
     picked = picked_axes(map_, shape)
     repeated = [axis for axis, size in enumerate(map_.sizes) if size > 1 and axis not in (picked or ())]
     return _yes(picked is not None and bool(repeated))
+
+
+@Primitive
+def is_outer(left: str, right: str, type_: str) -> str:
+    """A product of this type, whose factors are read by these maps, has more elements than both of them."""
+    return _yes(footprint(parse_map(left)) + footprint(parse_map(right)) < parse_type(type_).size)
 
 
 @Primitive
@@ -179,6 +186,12 @@ def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None],
 def accumulates_exactly(element: str) -> str:
     """Values of this dtype are computed and summed in it: fp32, fp64, integers."""
     return _yes(dtype(element).accumulator == dtype(element))
+
+
+@Primitive
+def takes_sign(op: str, element: str, wide: str) -> str:
+    """0 `op` v is the same number in dtype `element` as in `wide`: integers of another dtype wrap elsewhere."""
+    return _yes(op == "add" or dtype(element).is_float or element == wide)
 
 
 @Primitive

@@ -158,7 +158,7 @@ def joint_sizes(x: str, y: str) -> str:
 
 @Primitive
 def same(text: str, other: str) -> str:
-    """Whether two texts are one. As an `Equal` condition it would be joined on, before anything that tells more."""
+    """Whether two texts are one."""
     return YES if text == other else ""
 
 

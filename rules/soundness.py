@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ir.axis_map import parse_map
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import TensorType, dtype
 from ir.rule import Condition, Equal, Exactness, Exists, Rule, steers
-from ir.term import App, Fact, Imm, Input, Prim, Term, substitute, subterms
+from ir.term import App, Fact, Imm, Input, Prim, Term, Var, substitute, subterms
 from ir.term_playback import evaluate
 from ir.term_text import parse_number
 from ir.term_types import IllTyped, term_type
@@ -28,6 +28,7 @@ from rules.counterexample import Difference, refuse, smallest
 from rules.instances import ELEMENTS, LARGE, SPECIALS, Instance, Unfit
 from rules.primitives import one_of
 from rules.rational import NotRational, exact_value, random_fractions
+from rules.regrouping import same
 
 Array = NDArray[Any]
 
@@ -69,14 +70,16 @@ def applications(
     `time.monotonic`. Every second attempt has special values among its inputs; every second one, and all of exact
     rules, has floats of all digits.
     """
-    elements = _elements(rule)
+    choices = _choices(rule)
+    alike = _alike(rule)
+    elements = _elements(rule, choices)
     for attempt in range(attempts):
         if deadline is not None and time.monotonic() > deadline:
             return
         try:
             specials = () if attempt % 2 else _specials(rule, attempt)
             fine = rule.exactness is Exactness.EXACT or attempt % 4 in (1, 2)
-            instance = Instance(rule.lhs, rng, specials, fine, elements, rule.patterns[1:])
+            instance = Instance(rule.lhs, rng, specials, fine, elements, rule.patterns[1:], choices, alike)
             for each in (instance.term, *instance.others):
                 term_type(each)
         except (Unfit, IllTyped):
@@ -86,15 +89,31 @@ def applications(
             yield instance, rhs
 
 
-def _elements(rule: Rule) -> tuple[str, ...]:
-    """The dtypes that the left side's value may have, as far as a condition lists them."""
+def _choices(rule: Rule) -> dict[str, set[str]]:
+    """The words that variables may stand for, as far as conditions list them."""
+    found: dict[str, set[str]] = {}
+    for each in rule.when:
+        match each:
+            case Prim(fn=fn, args=(Var(name), str() as words)) if fn is one_of:
+                found[name] = found.get(name, set(words.split())) & set(words.split())
+    return found
+
+
+def _alike(rule: Rule) -> dict[str, str]:
+    """The buffers that, by a condition, have the dtype of another, or of the value ("")."""
+    found = {}
+    for each in rule.when:
+        match each:
+            case Prim(fn=fn, args=(Fact(term=Var(name)), other)) if fn is same:
+                found[name] = other.term.name if isinstance(other, Fact) and isinstance(other.term, Var) else ""
+    return found
+
+
+def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """The dtypes that the left side's value may have."""
     named = dict(zip((field for field, _ in rule.lhs.ctor.fields), rule.lhs.args, strict=True)).get("dtype")
-    lists = [
-        each.args[1].split()
-        for each in rule.when
-        if isinstance(each, Prim) and each.fn is one_of and each.args[0] == named and isinstance(each.args[1], str)
-    ]
-    return tuple(each for each in ELEMENTS if all(each in listed for listed in lists))
+    allowed = choices.get(named.name) if isinstance(named, Var) else None
+    return tuple(each for each in ELEMENTS if allowed is None or each in allowed)
 
 
 def _specials(rule: Rule, attempt: int) -> tuple[float, ...]:

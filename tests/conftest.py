@@ -1,4 +1,4 @@
-"""What every test finds: a cache of its own, so that no earlier run decides what a test sees."""
+"""What every test finds: a cache of its own, so that no earlier run decides what a test sees, and the CPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing them")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def auto_is_the_cpu() -> Iterator[None]:
+    """Tests that name no target mean the CPU, on machines with a GPU too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eqsat.pipeline.find_device", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import log
+from bench import fidelity, log
 from bench.ablation import Row, ablate, worth
 from bench.covers import Running, Subject, agree, measure
 from bench.knockouts import EVERYTHING, Knockout, knockouts
@@ -49,6 +49,31 @@ def test_covers_differ_and_compute_the_same(running: list[Running]) -> None:
     assert agree(running)
     running[-1]._inputs = [2 * each for each in running[-1]._inputs]
     assert not agree(running)
+
+
+def test_a_summary_is_a_csv_file_a_table_and_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(fidelity, "FOLDER", tmp_path)
+    monkeypatch.setattr(fidelity, "programs", lambda models: {"small": small, "broken": broken})
+    monkeypatch.setattr(fidelity, "calibrated_target", lambda again: TARGET)
+    monkeypatch.setattr(log, "append", lambda target, program, launches: logged.append(program))
+    monkeypatch.setattr("sys.argv", ["fidelity", "--covers", "3", "--rounds", "1"])
+    with pytest.raises(SystemExit, match="failed: broken"):
+        fidelity.main()
+    told = capsys.readouterr().out
+    assert "broken               failed" in told
+    assert logged == ["small"]
+    names = {"small.csv", "summary.csv", "summary.txt", "predicted_against_measured.png"}
+    assert {each.name for each in tmp_path.iterdir()} == names
+    with (tmp_path / "small.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.reader(file))) == 5
+    assert "mean rank" in (tmp_path / "summary.csv").read_text(encoding="utf-8")
+
+
+def broken() -> t.Tensor:
+    return t.input("x", (2, 3)) @ t.input("y", (2, 3))
 
 
 def test_each_measurement_is_a_row_of_the_log(running: list[Running], tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The cache of shared objects: where it is, one builder at a time, and objects that are what they were when stored."""
+"""The cache of shared objects and cubins: where it is, one builder at a time, and objects that are what they were when
+stored."""
 
 from __future__ import annotations
 
@@ -122,14 +123,14 @@ def store(target: Path, data: bytes) -> tuple[Path, Notes]:
     return spare, (warning,)
 
 
-def store_loaded(code: bytes) -> tuple[Path, Notes]:
-    """Where a shared object that came from elsewhere lies: under its hash.
+def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
+    """Where an object that came from elsewhere lies: under its hash.
 
     Raises:
         EqsatError: CompileFailed where it cannot be written.
     """
     cache, notes = writable_cache()
-    target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}.so"
+    target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}{suffix}"
     if stored_state(target) == "whole" and target.read_bytes() == code:
         return target, notes
     path, more = store(target, code)

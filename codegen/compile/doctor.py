@@ -5,7 +5,9 @@ from __future__ import annotations
 from codegen.compile.cache import writable_cache
 from codegen.compile.calibration import Calibration, calibrated
 from codegen.compile.machine import machine
+from codegen.compile.nvrtc import nvrtc_version
 from codegen.compile.toolchain import find_compiler
+from codegen.run.device import find_device
 from ir.diagnostics import EqsatError
 
 _SHOWN = ("fdiv", "sqrt", "exp", "log", "tanh", "erf", "sin", "pow")
@@ -22,12 +24,31 @@ def examine() -> tuple[dict[str, str], tuple[str, ...]]:
         "cores": str(here.cores),
         "caches": f"L1 {here.l1_bytes >> 10} KiB, L2 {here.l2_bytes >> 10} KiB, L3 {here.l3_bytes >> 10} KiB",
         "cache folder": str(cache),
+        **gpu_facts(),
     }
     try:
         facts["compiler"] = str(find_compiler())
     except EqsatError as error:
         return facts, (*map(str, warnings), str(error))
     return facts | figures(calibrated(again=True)), tuple(map(str, warnings))
+
+
+def gpu_facts() -> dict[str, str]:
+    """What there is to compile for GPUs and to run there; programs for the CPU need none of it."""
+    try:
+        import cupy
+
+        with_cupy = f"CuPy {cupy.__version__}"
+        nvrtc = "NVRTC {}.{}".format(*nvrtc_version())
+    except ImportError:
+        return {"gpu": "no CuPy: pip install 'eqsat[cuda]'"}
+    except EqsatError:
+        nvrtc = "no NVRTC: pip install 'eqsat[cuda]'"
+    device = find_device()
+    there = (
+        f"{device.name}, {device.arch}, {device.units} SMs, {device.memory >> 30} GiB" if device else "no CUDA device"
+    )
+    return {"gpu": f"{there}; {with_cupy}, {nvrtc}"}
 
 
 def figures(found: Calibration) -> dict[str, str]:

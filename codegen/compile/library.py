@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from codegen.compile.cache import damaged, locked, store, store_loaded, stored_state, writable_cache
@@ -17,6 +18,7 @@ from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
 from ir.diagnostics import Diagnostic, Kind, fail
+from ir.kernel_resources import KernelResources
 
 _STAGE = "library"
 
@@ -51,8 +53,10 @@ def _header(name: str) -> str:
 class Library:
     """A loaded shared library, unloaded when neither it nor a function of it is in use any more.
 
-    `diagnostics` says what was wrong with the cache.
+    `diagnostics` says what was wrong with the cache; C compilers report no `resources`.
     """
+
+    resources: Mapping[str, KernelResources] = MappingProxyType({})
 
     def __init__(self, path: Path, diagnostics: Sequence[Diagnostic] = ()) -> None:
         self.path = path

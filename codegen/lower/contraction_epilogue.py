@@ -14,7 +14,7 @@ from codegen.lower.contraction_frame import Frame, lanes_along
 from codegen.lower.lane_values import Point, Where, converted
 from codegen.lower.lower_value import Evaluator, Provider
 from codegen.lower.register_tile import Accumulator
-from codegen.plan.contraction_view import Contraction
+from codegen.plan.contraction_view import rows_are_neighbours
 from ir.axis_expr import AxisExpr, constant
 from ir.cpu import Comment, Load, Value
 from ir.region import Yield
@@ -42,11 +42,6 @@ def epilogue(
     outer.loop(body, along, start, start.shift(width), writer.lanes, size)
     start, width, size = tile[across]
     block.loop(outer, across, start, start.shift(width), 1, size)
-
-
-def rows_are_neighbours(view: Contraction) -> bool:
-    """Whether the output is contiguous along the rows of the tile."""
-    return bool(view.rows) and view.out_step(view.rows) == 1
 
 
 def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:

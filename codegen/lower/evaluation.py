@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from ir.cpu import Value
-
-Evaluation: TypeAlias = Generator["Evaluation", Value, Value]
+V = TypeVar("V")
+Evaluation: TypeAlias = Generator["Evaluation[V]", V, V]
 """Yields the evaluations that it needs, is sent the value of each, and returns its own."""
 
 
-def evaluated(root: Evaluation) -> Value:
+def evaluated(root: Evaluation[V]) -> V:
     """The value of an evaluation."""
     waiting = [root]
-    value: Value | None = None
+    value: V | None = None
     while waiting:
         try:
             needed = next(waiting[-1]) if value is None else waiting[-1].send(value)

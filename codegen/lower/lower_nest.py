@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from codegen.lower import lower_reduce, lower_stream
 from codegen.lower.blocks import Block, LaneAxis, Writer
 from codegen.lower.keep_rows import workspace_rows
-from codegen.lower.lane_values import converted
+from codegen.lower.lane_values import axes_of, converted
 from codegen.lower.lower_split import partial_phase
 from codegen.lower.lower_value import Evaluator
 from codegen.plan.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of
@@ -60,9 +60,8 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
     phases: list[Phase] = []
     if is_split(plan):
         phases.append(partial_phase(ev, plan))
-    for shape, yields in _by_shape(region).items():
-        if 0 not in shape:
-            phases.append(_Outputs(ev, plan, shape, yields).phase())
+    if 0 not in ev.loops.shape:
+        phases.append(_Outputs(ev, plan).phase())
     return Kernel(
         name=name,
         lanes=writer.lanes,
@@ -73,14 +72,6 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         private=tuple(writer.private),
         comment=_comment(region, plan),
     )
-
-
-def _by_shape(region: Region) -> dict[tuple[int, ...], list[Yield]]:
-    shapes = {each.name: each.memref.shape for each in region.outputs}
-    found: dict[tuple[int, ...], list[Yield]] = {}
-    for each in region.yields:
-        found.setdefault(shapes[each.buffer], []).append(each)
-    return found
 
 
 @dataclass(frozen=True)
@@ -100,12 +91,12 @@ def _placed(several: Several, loop: Loop, at: AxisExpr) -> Several:
 
 
 class _Outputs:
-    """The phase that writes the outputs of one shape."""
+    """The phase that writes the outputs."""
 
-    def __init__(self, ev: Evaluator, plan: Plan, shape: tuple[int, ...], yields: Sequence[Yield]) -> None:
-        self.ev, self.plan, self.shape, self.yields = ev, plan, shape, yields
+    def __init__(self, ev: Evaluator, plan: Plan) -> None:
+        self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
-        self.nest = nest_of(ev.loops, plan, shape)
+        self.nest = nest_of(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
         self.streams = bool(plan.layout_hints.get("stream"))
 
@@ -209,11 +200,24 @@ class _Outputs:
         self._streams(points, block)
         self._reductions(points, block)
         for point in points:
-            for each in self.yields:
-                value = self.ev.operand(Operand(each.value, each.map), point, block)
-                value = converted(value, self.ev.dtype(each.value), self.ev.dtype(each.buffer))
-                offset = self.ev.offset(each.buffer, point)
-                block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
+            for each in self.ev.region.yields:
+                self._write(each, point, block)
+
+    def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: Block) -> None:
+        """One element or register of an output; outside of the loops that do not move it, and there once."""
+        ev = self.ev
+        if each.at is not None:
+            point = tuple(substitute(expr, point, self.writer.box) for expr in each.at.exprs)
+            home = block.home(axes_of(point))
+            if home.find(("written", each.buffer, point)) is not None:
+                return
+            block = home
+        value = ev.operand(Operand(each.value, each.map), point, block)
+        value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
+        offset = ev.offset(each.buffer, point)
+        block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
+        if each.at is not None:
+            block.memo["written", each.buffer, point] = value
 
     def _coordinates(self, places: Sequence[_Place]) -> tuple[AxisExpr, ...]:
         found: dict[int, AxisExpr] = {}

@@ -80,9 +80,9 @@ def source_dtype(ev: Evaluator, op: Op) -> str:
     return first.dtype if isinstance(first, Number) else ev.dtype(first.value)
 
 
-def unconverted(ev: Evaluator, name: str, point: Point, block: Block) -> Value:
-    """The reduction `name` at `point`, still in the dtype of its accumulator."""
-    return _totals(ev, [_Sum.of(ev, Request(name, point), ())], block)[0]
+def unconverted(ev: Evaluator, names: Sequence[str], point: Point, block: Block) -> list[Value]:
+    """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
+    return _totals(ev, [_Sum.of(ev, Request(name, point), ()) for name in names], block)
 
 
 def start(ev: Evaluator, name: str, block: Block) -> Reg:

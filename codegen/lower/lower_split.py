@@ -1,4 +1,4 @@
-"""A long reduction with few results, cut into parts that run side by side.
+"""Long reductions with few results, cut into parts that run side by side.
 
     phase t in 0 .. 16: R_parts[t, …] = sum over the t-th sixteenth of the reduced axis
     later:              R[…] = R_parts[0, …] + R_parts[1, …] + …
@@ -9,8 +9,9 @@ The parts are those of the plan, whatever the number of threads, and are joined 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from codegen.lower import lower_reduce
 from codegen.lower.blocks import Block, LaneAxis
@@ -26,34 +27,27 @@ from ir.region import Buffer, MemRef
 
 
 def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
-    """The phase that reduces each part into shared memory; afterwards `ev` gives the reduction's value as the
-    combination of its parts.
+    """The phase that reduces each part into shared memory; afterwards `ev` gives the reductions' values as the
+    combinations of their parts.
 
     Raises:
-        EqsatError: UnsupportedOp, where the region has another number of reductions than one, or the plan asks for
-            index order.
+        EqsatError: UnsupportedOp, where the region's reductions are not all over like terms in any order, or one needs
+            another.
     """
-    names = [let.name for let in ev.region.body if let.op.kind == "reduce"]
-    if len(names) != 1 or 0 in ev.ops[names[0]].domain:
-        fail(Kind.UNSUPPORTED_OP, "lower_split", f"{len(names)} reductions cannot be split as one", at=ev.region.name)
-    (name,) = names
-    if ev.loops.in_order(name):
-        fail(Kind.UNSUPPORTED_OP, "lower_split", "the parts of a sum are not in index order", at=name, hint="no split")
-    op, writer = ev.ops[name], ev.writer
+    names = ev.loops.parted
+    if not names or 0 in ev.ops[names[0]].domain:
+        fail(Kind.UNSUPPORTED_OP, "lower_split", "its reductions have no parts to run side by side", at=ev.region.name)
+    op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
     kept = op.domain[: len(op.domain) - op.reduced]
-    groups = ev.groups(name)
     long = max(groups, key=lambda each: each.extent)
     size, whole = split_parts(plan, long.extent)
     left = long.extent - size * whole
     tasks = whole + (left > 0)
-    kind = lower_reduce.accumulator(lower_reduce.source_dtype(ev, op), op.dtype)
-    parts = Buffer(f"{name}_parts", MemRef((tasks, *kept), kind))
-    ev.buffers[parts.name] = parts
-    writer.shared.append(Scratch(writer.buffer(parts.name), kind, tasks * math.prod(kept)))
+    parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
     task = writer.variable("t", 0, tasks - 1)
     root = Block(writer, None, {task})
     lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
-    results = _Results(ev, name, parts, writer.axis(task), lanes_in_results)
+    results = _Results(ev, parts, writer.axis(task), lanes_in_results)
 
     def part(body: Block, extent: int) -> None:
         """One part of `extent` terms."""
@@ -61,7 +55,7 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
         body.add(Bind(origin, writer.axis(task) * size))
         body.variables.add(origin)
         piece = replace(long, origin=writer.axis(origin), extent=extent)
-        ev.parts[name] = tuple(piece if each is long else each for each in groups)
+        ev.parts |= dict.fromkeys(names, tuple(piece if each is long else each for each in groups))
         results.each((), kept, body)
 
     if left:
@@ -71,8 +65,9 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
         root.add(If((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
     else:
         part(root, size)
-    del ev.parts[name]
-    ev.provided[name] = lambda point, block, where: _combined(ev, name, parts, point, block, where)
+    for name, buffer in parts.items():
+        del ev.parts[name]
+        ev.provided[name] = partial(_combined, ev, name, buffer)
     if runs_parallel(plan, "r.o"):
         return Phase(task, tasks, tuple(root.statements))
     only = writer.variable("all", 0, 0)
@@ -81,14 +76,22 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     return Phase(only, 1, tuple(in_turn.statements))
 
 
+def _shared(ev: Evaluator, name: str, shape: tuple[int, ...]) -> Buffer:
+    """Memory for the parts of a reduction."""
+    kind = lower_reduce.accumulator(lower_reduce.source_dtype(ev, ev.ops[name]), ev.ops[name].dtype)
+    parts = Buffer(f"{name}_parts", MemRef(shape, kind))
+    ev.buffers[parts.name] = parts
+    ev.writer.shared.append(Scratch(ev.writer.buffer(parts.name), kind, math.prod(shape)))
+    return parts
+
+
 @dataclass(frozen=True)
 class _Results:
-    """The results of the reduction `name` that task `task` lays into `parts`; lanes along the last of their axes, or
-    along the terms."""
+    """The results of reductions that task `task` lays into their `parts`; lanes along the last of their axes, or along
+    the terms."""
 
     ev: Evaluator
-    name: str
-    parts: Buffer
+    parts: Mapping[str, Buffer]
     task: AxisExpr
     lanes_in_results: bool
 
@@ -96,8 +99,9 @@ class _Results:
         """Loops over the axes of `sizes`, inside those where `point` is."""
         writer = self.ev.writer
         if not sizes:
-            value = lower_reduce.unconverted(self.ev, self.name, point, block)
-            block.store(self.parts.name, self.ev.offset(self.parts.name, (self.task, *point)), value)
+            totals = lower_reduce.unconverted(self.ev, list(self.parts), point, block)
+            for parts, total in zip(self.parts.values(), totals, strict=True):
+                block.store(parts.name, self.ev.offset(parts.name, (self.task, *point)), total)
             return
         size, *rest = sizes
         lanes = writer.lanes if self.lanes_in_results and not rest else 1

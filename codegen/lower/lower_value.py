@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from codegen.lower import lower_reduce, lower_scan, lower_stream
 from codegen.lower.blocks import Block, Writer
-from codegen.lower.evaluation import Evaluation, evaluated
+from codegen.lower.evaluation import Evaluation as _Evaluation
+from codegen.lower.evaluation import evaluated
 from codegen.lower.keep_rows import Row
 from codegen.lower.lane_values import Point, Where, axes_of, constant, converted, rounded
 from codegen.plan.region_loops import Group, RegionLoops
@@ -31,6 +33,7 @@ from ir.post_order import post_order
 from ir.region import Buffer, Number, Op, Operand
 
 Provider = Callable[[Point, Block, Where], Value]
+Evaluation: TypeAlias = _Evaluation[Value]
 _Read = Callable[[Point, Block, Where], Evaluation]
 
 STAGE = "lower_value"
@@ -97,7 +100,7 @@ class Evaluator:
             row = self.rows.get(name)
             if row is not None and self.filling != row.kept.filler:
                 yield self._value(row.kept.filler, row.filler_point(point), block, ())
-                return self._load(row.buffer.name, row.place(point), block, where)
+                return self._load(row.buffer.name, row.place(point), block, where, axes_of(point))
             home = block.home(axes_of(point, where))
             op = self.ops[name]
             found = home.let(name, (yield self._computed(name, op, point, home, where)))
@@ -174,7 +177,10 @@ class Evaluator:
         strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
         return weighted_sum(0, zip(point, strides, strict=True))
 
-    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+    def _load(
+        self, buffer: str, point: Point, block: Block, where: Where, filled: frozenset[int] = frozenset()
+    ) -> Value:
+        """`filled`: variables at each value of which the buffer is filled anew."""
         offset = self.offset(buffer, point)
         elements = int(np.prod(self.buffers[buffer].memref.shape, dtype=np.int64))
         if where and self.writer.proves(Within(offset, 0, elements)):
@@ -182,7 +188,7 @@ class Evaluator:
         key = ("load", buffer, offset, where)
         found = block.find(key)
         if found is None:
-            home = block.home(axes_of((offset,), where))
+            home = block.home(axes_of((offset,), where) | filled)
             found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where))
         return found
 

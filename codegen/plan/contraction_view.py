@@ -131,13 +131,14 @@ def contraction_of(
     region: Region, core: PolyCore, *, vector: int | None = None, ordered: bool = False
 ) -> Contraction | None:
     """The region's contraction as the template sees it, or None where it has none, or one that the template does
-    not cover (beside another accumulator, of bool, of a number). `vector` chooses the vector side; by default it is
-    the operand that moves along the output's innermost axis. `ordered`: floating-point terms are summed in index
-    order."""
+    not cover: beside another accumulator, of bool, of a number, with an output at other points than the first's.
+    `vector` chooses the vector side; by default it is the operand that moves along the output's innermost axis.
+    `ordered`: floating-point terms are summed in index order."""
     if core.roles is None:
         return None
     accumulators = [let for let in region.body if let.op.kind in ACCUMULATORS]
-    if len(accumulators) != 1 or accumulators[0].op.dtype == "bool":
+    elsewhere = any(each.at is not None for each in region.yields)
+    if len(accumulators) != 1 or accumulators[0].op.dtype == "bool" or elsewhere:
         return None
     ((name, op),) = ((let.name, let.op) for let in accumulators)
     if not all(isinstance(each, Operand) for each in op.inputs):
@@ -206,6 +207,11 @@ def _summed(region: Region, roles: Roles) -> tuple[int, ...]:
     if None in steps.values():
         return roles.k
     return tuple(sorted(roles.k, key=lambda position: -abs(steps[position] or 0)))
+
+
+def rows_are_neighbours(view: Contraction) -> bool:
+    """Whether the output is contiguous along the rows of the tile: then lanes of an epilogue lie along them."""
+    return bool(view.rows) and view.out_step(view.rows) == 1
 
 
 def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int) -> bool:

@@ -7,12 +7,15 @@ stores; traffic beyond the caches is the tensors' own size, and that of operands
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from codegen.plan.contraction_blocks import Blocks
-from codegen.plan.contraction_view import Contraction, lanes_along_k
+from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k, rows_are_neighbours
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, weight
+from ir.axis_facts import offset
+from ir.axis_map import AxisMap, compose, support
 from ir.dtype import DTYPES
 from ir.post_order import post_order
 from ir.pricer import Work
@@ -25,7 +28,14 @@ SMALL_FLOPS = 200_000
 _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
 _DOT_LATENCY = 2  # the sums of other rows overlap with the end of one
-_UNIT_PACK, _LANE_PACK, _STORE = 5.0, 1.5, 3.0
+_UNIT_PACK, _NARROW_PACK, _LANE_PACK, _STORE = 5.0, 3.0, 1.5, 3.0
+_TURN, _CUT_TURN = 6.0, 36.0
+"""Cycles of finishing a vector of rows rather than of columns; and one that the tile cuts short."""
+_LINE_BYTES = 64
+_FOLD = 3.5
+"""Cycles to reduce the lanes of one sum of a dot product."""
+_FORWARD = 20.0
+"""Cycles of a vector load from where single numbers have just been stored."""
 
 
 def flops_of(view: Contraction) -> float:
@@ -48,12 +58,13 @@ def is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
 
 
 def is_packed(view: Contraction, blocks: Blocks, side: int) -> bool:
-    """Whether the kernel packs an operand: one that is used once per element is read where it lies."""
+    """Whether the kernel packs an operand: one that is used once per element is read where it lies, unless it is padded
+    and each element would be tested by itself."""
     if blocks.dot or view.is_constant(side):
         return False
     if side == view.vector:
         return view.m > blocks.mr or _run_step(view, side) not in (0, 1)
-    return view.n > blocks.nr or view.m % blocks.mr != 0
+    return view.n > blocks.nr or view.m % blocks.mr != 0 or any(read.map.guards for read in view.roles.reads[side])
 
 
 @lru_cache(maxsize=64)
@@ -80,13 +91,13 @@ class ContractionWork:
         ideal = flops / (2 * target.lanes * _PORTS) * registers_per_vector(view)
         once, again = self._prologue(blocks)
         stored, turned = self._stores(blocks)
-        other = (once + again + self._sums(blocks) * self._epilogue) / (ADDITIONS_PER_CYCLE * target.lanes)
+        other = (once + again + self._after(blocks)) / (ADDITIONS_PER_CYCLE * target.lanes)
         parallel = is_parallel(view, blocks, target)
         units = min(target.units, tasks) if parallel else 1
         each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tiles_m * tiles_n, 1)
         longest = -(-tasks // units) * each if units > 1 else tiles
-        cycles = ideal * self._inner_cycles(blocks) + stored + other
+        cycles = ideal * self._inner_cycles(blocks) + self._folds(blocks) + stored + other
         return Work(
             flops=flops,
             bytes=float(self._sizes[0]),
@@ -95,7 +106,7 @@ class ContractionWork:
             efficiency=min(1.0, max(0.01, ideal * (1 + again / flops) / cycles)),
             recomputed=again,
             reread=self._reread(blocks),
-            layout=self._packing(blocks) + turned,
+            layout=self._packing(blocks) + turned + self._sums(blocks) * self._apart,
             scratch=self._scratch(blocks),
             parallel=parallel,
         )
@@ -124,11 +135,53 @@ class ContractionWork:
         return found[0], found[1]
 
     @cached_property
-    def _epilogue(self) -> float:
-        """Additions-worth of what is applied to one sum."""
+    def _epilogue(self) -> tuple[float, float]:
+        """Additions-worth of what is applied to one vector of sums, and of what is made once for the vectors of a row:
+        it does not change along them."""
         inside = {name for side in (0, 1) for name in self._values(self.view.operand(side).value)}
-        others = (op for name, op in self._ops.items() if name not in inside and name != self.view.name)
-        return sum(weight(op, self.target) for op in others)
+        along = frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)
+        each = once = 0.0
+        for name, op in self._ops.items():
+            if name not in inside and name != self.view.name:
+                if self._used.get(name, along) & along:
+                    each += weight(op, self.target)
+                else:
+                    once += weight(op, self.target)
+        return each, once
+
+    @cached_property
+    def _used(self) -> dict[str, frozenset[int]]:
+        """The digits on which the values after the sums depend."""
+        used: dict[str, frozenset[int]] = {}
+        for name, at in self._read_after:
+            used[name] = used.get(name, frozenset()) | frozenset(support(at))
+        return used
+
+    @cached_property
+    def _read_after(self) -> Sequence[tuple[str, AxisMap]]:
+        """The values and buffers that the epilogue reads, each place of them once, in terms of digits."""
+
+        def below(place: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
+            name, at = place
+            reads = () if name == self.view.name or name not in self._ops else self._ops[name].inputs
+            return [(read.value, compose(read.map, at)) for read in reads if isinstance(read, Operand)]
+
+        yielded = [(each.value, compose(each.map, self.view.roles.out)) for each in self.view.region.yields]
+        return post_order(yielded, below)
+
+    @cached_property
+    def _apart(self) -> float:
+        """Cycles for each sum of reading one by one what lies apart beside it."""
+        view, total = self.view, 0.0
+        along = view.rows if rows_are_neighbours(view) else view.columns
+        buffers = {each.name: each.memref for each in view.region.inputs}
+        for name, at in self._read_after:
+            if name in buffers and not at.is_empty:
+                step = fused_step(offset(at, buffers[name].shape), along, view.sizes)
+                far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= _LINE_BYTES
+                if step not in (0, 1):
+                    total += self.target.far_cycles if far else self.target.lane_cycles
+        return total
 
     def _below(self, value: str) -> float:
         return sum(weight(self._ops[name], self.target) for name in self._values(value))
@@ -175,11 +228,19 @@ class ContractionWork:
     def _packing(self, blocks: Blocks) -> float:
         """Cycles of packing, all tasks together."""
         packed = [side for side in (0, 1) if is_packed(self.view, blocks, side)]
-        return sum(self._elements(side) * self._panels(blocks, side) * self._pack_cycles[side] for side in packed)
+        return sum(
+            self._elements(side) * self._panels(blocks, side) * self._pack_cycles(blocks, side) for side in packed
+        )
+
+    def _pack_cycles(self, blocks: Blocks, side: int) -> float:
+        """Cycles per element packed: a vector at a time where the reads are a run, of a panel or along k."""
+        cycles, run, along_k = self._pack_runs[side]
+        each = cycles / max(min(run, self.target.lanes), 1)
+        return each if along_k else max(each, _NARROW_PACK / (blocks.nr if side == self.view.vector else blocks.mr))
 
     @cached_property
-    def _pack_cycles(self) -> tuple[float, float]:
-        """Cycles per element packed: a vector at a time where the reads are a run along the panel or along k."""
+    def _pack_runs(self) -> tuple[tuple[float, int, bool], ...]:
+        """Per operand the cycles to pack a vector of it, how long its runs are, and whether they are along k."""
         view, lanes, found = self.view, self.target.lanes, []
         for side in (0, 1):
             group = view.columns if side == view.vector else view.rows
@@ -188,20 +249,39 @@ class ContractionWork:
             cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
             if along_k and side == view.vector:
                 cycles *= 2  # turned in squares
-            found.append(cycles / max(min(view.extent(run), lanes), 1))
-        return found[0], found[1]
+            found.append((cycles, view.extent(run), along_k))
+        return tuple(found)
 
     def _sums(self, blocks: Blocks) -> int:
         """Sums that the register tiles hold, padding included."""
         view = self.view
         return view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
 
+    def _after(self, blocks: Blocks) -> float:
+        """Additions-worth of the epilogue, all tasks together: whole registers, whatever they hold."""
+        each, once = self._epilogue
+        rows, lanes = self._sums(blocks) // blocks.nr, self.target.lanes
+        return rows * lanes * (-(-blocks.nr // lanes) * each + once)
+
+    def _folds(self, blocks: Blocks) -> float:
+        """Cycles of making numbers of the sums whose lanes run along k, and vectors of these."""
+        sums = self._sums(blocks)
+        return sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0
+
     def _stores(self, blocks: Blocks) -> tuple[float, float]:
         """Cycles of storing the sums in whole registers, all tasks together; and those lost where neighbouring columns
         are no neighbours in the output."""
         whole = _STORE / self.target.lanes
-        times = -(-self.view.depth // blocks.bk) if blocks.bk else 1
-        return self._sums(blocks) * times * whole, self._sums(blocks) * (1.0 - whole) if self._turned else 0.0
+        outputs = len(self.view.region.outputs)
+        times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + outputs - 1
+        return self._sums(blocks) * times * whole, outputs * self._turning(blocks) if self._turned else 0.0
+
+    def _turning(self, blocks: Blocks) -> float:
+        """Cycles by which storing across the columns is slower, all tasks together."""
+        if not rows_are_neighbours(self.view):
+            return self._sums(blocks) * (1.0 - _STORE / self.target.lanes)
+        whole, cut = divmod(blocks.mr, self.target.lanes)
+        return self._sums(blocks) / blocks.mr * (whole * _TURN + (_CUT_TURN if cut else 0.0))
 
     @cached_property
     def _turned(self) -> bool:

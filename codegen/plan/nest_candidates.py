@@ -112,12 +112,10 @@ class _Space:
         )
 
     def splits(self, lanes: int) -> bool:
-        """Whether the region has one reduction, whose terms may be regrouped, and too few outputs to feed several
+        """Whether the terms of the region's reductions may be regrouped, and there are too few outputs to feed several
         threads."""
-        reductions = [let.name for let in self.loops.region.body if let.op.kind in ("reduce", "stream")]
         few = math.prod(self.shape) <= _FEW_VECTORS * lanes
-        one = len(reductions) == 1 and self.loops.ops[reductions[0]].kind == "reduce"
-        return self.threads and few and one and not self.loops.in_order(reductions[0])
+        return self.threads and few and bool(self.loops.parted)
 
 
 def _plans(space: _Space) -> Iterator[Plan]:
@@ -125,7 +123,9 @@ def _plans(space: _Space) -> Iterator[Plan]:
         if lane is not None:
             yield _along_outputs(space, lane, space.threads)
             if len(space.groups) > 1 and not space.scans:
-                yield _around_outputs(space, lane)
+                yield _around_outputs(space, lane, 1)
+                if space.reductions and space.extent(lane) >= _REGISTERS * space.lanes:
+                    yield _around_outputs(space, lane, _REGISTERS)
             if space.splits(space.lanes):
                 yield _split(space, _along_outputs(space, lane, False))
     if len(space.scans) == 1:
@@ -153,6 +153,7 @@ def _along_outputs(space: _Space, lane: int, threads: bool) -> Plan:
     wide = lanes * (_REGISTERS if several else 1)
     nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide))
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extent(lane) > wide
+    strip = strip and space.loops.is_apart(space.groups[lane])  # else what a block finishes, the next finishes again
     if strip:  # the lines that one vector's lanes lie in are used up before the next vector
         nest.tiles[position] = wide
     if threads:
@@ -167,10 +168,10 @@ def _crosses_memory(space: _Space, lane: int) -> bool:
     return any(each.strides[space.groups[lane][-1]].step not in (0, 1) for each in views)
 
 
-def _around_outputs(space: _Space, lane: int) -> Plan:
+def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
     """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
     order = [lane, *(number for number in space.order if number != lane)]
-    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), space.lanes))
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), registers * space.lanes))
     if space.threads:
         nest.spread([*range(1, len(order)), 0])
     return nest.plan(space)
@@ -252,7 +253,7 @@ class _Nest:
 
 
 def _split(space: _Space, plan: Plan) -> Plan:
-    """The same plan with its only reduction in parts."""
+    """The same plan with its reductions in parts."""
     longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
     part = max(1, -(-longest // PARTS))
     part = -(-part // space.lanes) * space.lanes

@@ -1,7 +1,7 @@
 """What a Plan says about the nest of a region without a contraction.
 
 algo_choice  {"nest": "i0 i1i2"}   the loops, outermost first; merged axes stand together
-             {"reduce": "split"}   the only reduction is cut into parts that run side by side
+             {"reduce": "split"}   the reductions are cut into parts that run side by side
 tile         one block size per loop, in elements, then the size of a part where the reduction is split
 bind         {"i0.o": "thread"}    the blocks of this loop are tasks
 vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
@@ -99,15 +99,13 @@ def loop_axes(name: str) -> list[int]:
 
 
 def is_split(plan: Plan) -> bool:
-    """Whether the only reduction is cut into parts."""
+    """Whether the reductions are cut into parts."""
     return plan.algo_choice.get("reduce") == "split"
 
 
-def nest_of(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
-    """The loops over outputs of `shape`: the plan's for the first output's shape, else plain ones."""
-    if shape != loops.shape:
-        return _plain_nest(loops, plan, shape)
-    names = loop_names(plan)
+def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
+    """The loops over the points of the first output."""
+    shape, names = loops.shape, loop_names(plan)
     found = []
     for name, tile in zip(names, plan.tile, strict=False):
         axes = loop_axes(name)
@@ -120,6 +118,8 @@ def nest_of(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loo
         if bound and not {f"i{axis}" for axis in axes} <= set(loops.core.parallel_axes):
             message = f"a scan carries its value along {name}: threads can not share it"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
+        if bound and not loops.writes_apart(axes):
+            fail(Kind.UNSUPPORTED_OP, STAGE, f"tasks along {name} would write the same elements", at=name)
         loop = Loop(group, max(1, min(tile, group.extent)), bound, vector, width)
         _check_width(loop, LANES[plan.arch])
         found.append(loop)
@@ -151,20 +151,3 @@ def split_parts(plan: Plan, extent: int) -> tuple[int, int]:
     """(size of a part, number of whole parts) of a split reduction along `extent` terms."""
     size = max(1, min(plan.tile[-1] if plan.tile else extent, extent))
     return size, extent // size
-
-
-def _plain_nest(loops: RegionLoops, plan: Plan, shape: tuple[int, ...]) -> tuple[Loop, ...]:
-    """Merged axes, lanes along the best of them, tasks along the first; for outputs the plan does not speak of."""
-    groups = loops.output_groups(shape)
-    lane = loops.best_lane(shape, groups)
-    lanes = LANES[plan.arch]
-    threads = "thread" in plan.bind.values()
-    found = []
-    for number, axes in enumerate(groups):
-        group = Group.whole(axes, [shape[axis] for axis in axes], "i")
-        vector = number == lane
-        whole = group.extent if not vector else -(-group.extent // lanes) * lanes
-        tile = max(1, group.extent // 32) if not vector else max(lanes, whole // 32 // lanes * lanes)
-        bound = threads and number == 0 and axes[0] not in loops.scan_axes(shape)
-        found.append(Loop(group, min(tile, group.extent) if bound else group.extent, bound, vector, lanes))
-    return tuple(found)

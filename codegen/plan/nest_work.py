@@ -27,10 +27,12 @@ from ir.target import Target
 
 PARTS = 32
 """Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
-_HORIZONTAL_CYCLES = 10.0
+_HORIZONTAL_CYCLES = 5.0
 """Cycles to reduce the lanes of a register to one number, among other such work."""
 _STALL_CYCLES = 50.0
 """Cycles until a number so reduced can be used, where all that follows in its row waits for it."""
+_WINDOW_CYCLES = 150.0
+"""Work that a core finds ready ahead of what waits: rows shorter than this run during the stalls of those before."""
 _CARRY_CYCLES = 4.0
 """Cycles per term that lanes hand on one after another: the latency of an addition."""
 _DOUBLING_CYCLES = 12.0
@@ -38,6 +40,10 @@ _DOUBLING_CYCLES = 12.0
 RESCALED = 8
 """Terms of a stream, or registers of terms, between two rescalings of its sums."""
 _LINE_BYTES, _ELEMENT_BYTES = 64, 4
+_WAY_BYTES = 4096
+"""Of a first-level cache: lines so far apart share one set of it, which keeps as many as the cache has ways."""
+_CONFLICT_CYCLES = 15.0
+"""Until a line comes from the second level that no prefetcher follows: one of many in a few sets of the first."""
 _SEEN = 0.5
 """The share of the loads and stores of whole registers that arithmetic beside them does not hide."""
 
@@ -70,8 +76,8 @@ class NestWork:
         again = max(0.0, sum(each.weight * each.terms * nest.points(each.axes) for each in self._computed) - self._once)
         vectors, lost = self._arithmetic(nest), 0.0
         moved, apart = self._moves(nest, plan)
-        waits = self._waits(nest, plan)
-        reread = sum(self._refetched(view, nest) for view in self._views)
+        waits = self._waits(nest, plan, vectors + moved)
+        reread = sum(self._refetched(view, nest) + self._conflicts(view, nest, plan) for view in self._views)
         fanout = 0.0
         for row in self.rows:
             if row.value in kept:
@@ -204,20 +210,29 @@ class NestWork:
         along = plan.vectorize.axis if plan.vectorize else ""
         close = apart = 0.0
         for each in self._views:
-            times = nest.points(support(each.map)) * math.prod(each.map.sizes[rank:])
+            used, inner = support(each.map), math.prod(each.map.sizes[rank:])
             whole = self.target.vector_cycles / self.target.lanes
-            close += times * whole * _SEEN
-            apart += times * (self._per_point(each, along, nest.is_strip) - whole)
+            cycles = self._per_point(each, along, self._uses_lines_up(each, nest))
+            if cycles is None:
+                splats = nest.vectors(used, self.target.lanes) * inner
+                close += splats * self.target.vector_cycles * _SEEN
+                apart += splats * self.target.vector_cycles * (1 - _SEEN)
+            else:
+                times = nest.points(used) * inner
+                close += times * whole * _SEEN
+                apart += times * (cycles - whole)
         return close, apart
 
-    def _waits(self, nest: _Nest, plan: Plan) -> float:
-        """Cycles until lanes have handed on what they have."""
+    def _waits(self, nest: _Nest, plan: Plan, busy: float) -> float:
+        """Cycles until lanes have handed on what they have, of a nest that is `busy` for so many."""
         loops, shape, total = self.loops, self.loops.shape, 0.0
         for name, axes, is_awaited in self._accumulators:
             op = loops.ops[name]
             if not nest.has_lanes(axes):
                 total += math.prod(op.domain) * _CARRY_CYCLES if loops.in_order(name) else 0.0
-                total += math.prod(op.shape) * (_STALL_CYCLES if is_awaited else _HORIZONTAL_CYCLES)
+                rows = math.prod(op.shape)
+                stall = min(_STALL_CYCLES, _STALL_CYCLES * busy / (_WINDOW_CYCLES * max(1, rows)))
+                total += rows * max(_HORIZONTAL_CYCLES, stall if is_awaited else 0.0)
         along = plan.vectorize.axis if plan.vectorize else ""
         if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in loops.core.sequential_axes:
             one_by_one = any(loops.in_order(name) for name, op in loops.ops.items() if op.kind == "scan")
@@ -244,19 +259,57 @@ class NestWork:
                 fetched //= extent
         return 0.0
 
-    def _per_point(self, view: View, along: str, is_strip: bool) -> float:
-        """Cycles per point of one access, with lanes along the loop `along`."""
+    def _conflicts(self, view: View, nest: _Nest, plan: Plan) -> float:
+        """Cycles of waiting for runs of lanes whose distance maps them to a few sets of the nearest cache, more of them
+        than these keep: columns of a matrix whose rows are a power of two apart."""
+        if nest.lanes is None or plan.vectorize is None or 0 in view.map.sizes or view.indirect:
+            return 0.0
+        sizes, steps, rank = view.map.sizes, [each.step for each in view.strides], len(self.loops.shape)
+        inside = [axis for axes, _ in nest.loops[nest.lanes + 1 :] for axis in sorted(axes)]
+        faster = [axis for axis in (*inside, *range(rank, len(sizes))) if sizes[axis] > 1]
+        if not faster or steps[loop_axes(plan.vectorize.axis)[-1]] != 1:
+            return 0.0
+        distance = (steps[faster[-1]] or 0) * _ELEMENT_BYTES
+        run = max(_LINE_BYTES, plan.vectorize.width * _ELEMENT_BYTES)
+        shared = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
+        kept = self.target.l1_bytes // _LINE_BYTES * run // (max(1, shared) * _LINE_BYTES)
+        if distance < _WAY_BYTES // 8 or shared < 8 or sizes[faster[-1]] * run // _LINE_BYTES <= kept:
+            return 0.0
+        runs = nest.points(support(view.map)) * math.prod(sizes[rank:]) / plan.vectorize.width
+        return runs * _CONFLICT_CYCLES * min(1.0, shared / 32)
+
+    def _uses_lines_up(self, view: View, nest: _Nest) -> bool:
+        """Whether lines in which lanes lie apart are still in the nearest cache when the other loops inside a strip
+        come to the elements beside."""
+        if not nest.is_strip:
+            return False
+        rank, used = len(self.loops.shape), support(view.map)
+        outer = [each for number, each in enumerate(nest.loops) if number != nest.lanes]
+        terms = [(frozenset({axis}), view.map.sizes[axis]) for axis in range(rank, len(view.map.sizes))]
+        touched = _LINE_BYTES * self.target.lanes
+        for axes, extent in reversed([*outer, *terms]):
+            if extent > 1 and axes & used:
+                step = view.strides[max(axes & used)].step
+                if step is not None and abs(step) * _ELEMENT_BYTES < _LINE_BYTES:
+                    return touched <= self.target.l1_bytes
+                touched *= extent
+        return False
+
+    def _per_point(self, view: View, along: str, uses_lines_up: bool) -> float | None:
+        """Cycles per point of one access, with lanes along the loop `along`; None where one number is for all lanes, or
+        lanes do not run along outputs: then a register is moved for it."""
         axis = next((axis for axis in reversed(loop_axes(along)) if view.map.sizes[axis] > 1), None)
         if axis is None or view.strides[axis].step == 0:
             if len(view.map.sizes) == len(self.loops.shape):
-                return self.target.vector_cycles  # one number for all lanes, or one result at a time
+                return None
             axis = len(view.map.sizes) - 1
         size, step = view.map.sizes[axis], view.strides[axis].step
         filled = max(1, min(self.target.lanes, size))
         if step in (0, 1) and not view.indirect:
             return self.target.vector_cycles / filled
-        far = step is None or (abs(step) * _ELEMENT_BYTES >= _LINE_BYTES and not is_strip)
-        return (self.target.far_cycles if far else self.target.lane_cycles) * (2 if view.stored else 1)
+        far = step is None or (abs(step) * _ELEMENT_BYTES >= _LINE_BYTES and not uses_lines_up)
+        near = self.target.lane_cycles / (2 if step in (2, -2) else 1)  # two registers hold every second element
+        return (self.target.far_cycles if far else near) * (2 if view.stored else 1)
 
     def _occupancy(self, plan: Plan) -> float:
         """The share of the cores that the plan's tasks keep busy."""
@@ -277,8 +330,7 @@ class _Nest:
     """A plan's loops over the outputs, outermost first: (axes, extent).
 
     lanes     the position of the one along which lanes run, None where they do not run along outputs
-    is_strip  whether that one advances by a vector at a time, all others inside, so that lines in which lanes lie apart
-              are used up
+    is_strip  whether that one advances by a vector at a time, all others inside
     """
 
     loops: Sequence[tuple[frozenset[int], int]]

@@ -19,7 +19,7 @@ class Choices(msgspec.Struct, frozen=True):
     on chip."""
 
     algo_choice: Mapping[str, Collection[str] | None]
-    layout_hints: Mapping[str, Collection[str | bool | int]]
+    layout_hints: Mapping[str, Collection[str | bool | int] | None]
     bind: Collection[str]
     keeps_rows: bool = False
 
@@ -34,9 +34,15 @@ def check_choices(plan: Plan, choices: Choices, stage: str) -> None:
     if plan.local_edges and not choices.keeps_rows:
         edges = ", ".join(f"{each.src} → {each.dst}" for each in plan.local_edges)
         fail(Kind.UNSUPPORTED_OP, stage, f"buffers between values are the template's own choice: {edges}")
+    check_open_fields(plan, choices, stage, RUNNERS)
+
+
+def check_open_fields(plan: Plan, choices: Choices, stage: str, runners: Collection[str]) -> None:
+    """Raises EqsatError: UnsupportedOp for a key or value that the template does not know in a field that is open to
+    every template; `runners` are what may run an axis piece."""
     _known("algo_choice", plan.algo_choice, choices.algo_choice, stage)
     _known("layout_hints", plan.layout_hints, choices.layout_hints, stage)
-    _known("bind", plan.bind, dict.fromkeys(choices.bind, RUNNERS), stage)
+    _known("bind", plan.bind, dict.fromkeys(choices.bind, runners), stage)
 
 
 def runs_parallel(plan: Plan, piece: str) -> bool:

@@ -13,10 +13,11 @@ from functools import cached_property
 from codegen.where.memory_access import strides_of
 from ir.axis_expr import AxisExpr
 from ir.axis_facts import offset
-from ir.axis_map import AxisMap, compose, fusable, lift
+from ir.axis_map import AxisMap, compose, fusable, lift, support
 from ir.dtype import DTYPES
 from ir.poly_core import PolyCore, Stride
-from ir.region import Op, Region
+from ir.post_order import post_order
+from ir.region import Op, Operand, Region
 
 Shape = tuple[int, ...]
 Axes = list[int]
@@ -93,10 +94,27 @@ class RegionLoops:
         """Whether the terms of the accumulator `value` must be taken in index order."""
         return self.ordered and is_order_bound(self.ops[value])
 
+    @cached_property
+    def parted(self) -> tuple[str, ...]:
+        """The region's reductions, where they can be cut into parts together: over like terms in any order, none of
+        which needs another; else none."""
+        names = [let.name for let in self.region.body if let.op.kind in ("reduce", "stream")]
+        alike = {(op.kind, op.domain, op.reduced) for op in map(self.ops.__getitem__, names)}
+        if len(alike) != 1 or self.ops[names[0]].kind != "reduce" or any(map(self.in_order, names)):
+            return ()
+        together = all(self.reduce_groups(name) == self.reduce_groups(names[0]) for name in names)
+        apart = all(set(post_order([name], self._operands)).isdisjoint({*names} - {name}) for name in names)
+        return tuple(names) if together and apart else ()
+
+    def _operands(self, value: str) -> list[str]:
+        inputs = self.ops[value].inputs if value in self.ops else ()
+        return [each.value for each in inputs if isinstance(each, Operand)]
+
     # --- accesses ---
 
     def views(self, scope: str, shape: Shape) -> tuple[View, ...]:
-        """Every access made from a scope whose domain has `shape`, those of the accumulators inside included."""
+        """Every access made from a scope whose domain has `shape`, those of the accumulators inside included; what
+        several values read at one place is loaded once."""
         key = (scope, shape)
         if key not in self._views:
             self._views[key] = tuple(self._accesses(scope, shape))
@@ -104,9 +122,11 @@ class RegionLoops:
 
     def _accesses(self, scope: str, shape: Shape) -> Iterator[View]:
         shapes = {each.name: each.memref.shape for each in (*self.region.inputs, *self.region.outputs)}
+        met: set[tuple[str, AxisMap]] = set()
         for each in self.core.accesses:
-            if each.scope == scope and each.map.sizes == shape:
+            if each.scope == scope and each.map.sizes == shape and (each.buffer, each.map) not in met:
                 indirect, stored = each.indirect is not None, each.input < 0
+                met |= set() if indirect else {(each.buffer, each.map)}
                 yield View(each.map, shapes[each.buffer], each.strides, indirect, stored)
         for site in self.core.sites:
             if site.scope == scope and site.map.sizes == shape and site.value in self.core.scopes:
@@ -179,10 +199,18 @@ class RegionLoops:
         that tasks may run through them without computing one twice."""
         return all(self._needs(axes, group) for axes in self._finished)
 
+    def writes_apart(self, group: Axes) -> bool:
+        """Whether the points of the loop over `group` write different elements of every output."""
+        return all(self._needs(axes, group) for axes in self._placed)
+
     @cached_property
     def _finished(self) -> list[set[int]]:
-        """Per accumulator in the outer scope the axes on which it depends."""
-        return [{int(name[1:]) for name in axes} for axes in self.core.finished.values()]
+        """Per accumulator in the outer scope the axes on which it depends, and per output with a place of its own."""
+        return [*({int(name[1:]) for name in axes} for axes in self.core.finished.values()), *self._placed]
+
+    @cached_property
+    def _placed(self) -> list[set[int]]:
+        return [set(support(each.at)) for each in self.region.yields if each.at is not None]
 
     @staticmethod
     def _needs(axes: Container[int], group: Axes) -> bool:

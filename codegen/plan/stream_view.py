@@ -56,9 +56,10 @@ class StreamView(msgspec.Struct, frozen=True, cache_hash=True):
 
 def stream_view(region: Region, core: PolyCore) -> StreamView | None:
     """The region's streams, or None where the template does not cover them: of several dtypes, of a matrix that is a
-    number, or beside an axis of the outputs that nothing moves along."""
+    number, beside an axis of the outputs that nothing moves along, or with an output at other points than the
+    first's."""
     roles = core.streams
-    if roles is None:
+    if roles is None or any(each.at is not None for each in region.yields):
         return None
     ops = {let.name: let.op for let in region.body}
     sites = {site.value: site for site in core.sites if site.value in roles.members}

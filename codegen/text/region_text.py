@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ir.region import Buffer, Number, Op, Operand, Region
+from ir.region import Buffer, Number, Op, Operand, Region, Yield
 
 
 def region_text(region: Region) -> str:
@@ -11,8 +11,13 @@ def region_text(region: Region) -> str:
     outputs = ", ".join(map(_buffer, region.outputs))
     lines = [f"region {region.name} ({inputs}) -> ({outputs})"]
     lines += [f"  {let.name} = {_op(let.op)}" for let in region.body]
-    lines += [f"  {each.buffer} = {_operand(Operand(each.value, each.map))}" for each in region.yields]
+    lines += [f"  {each.buffer}{_place(each)} = {_operand(Operand(each.value, each.map))}" for each in region.yields]
     return "\n".join(lines)
+
+
+def _place(each: Yield) -> str:
+    """Where a point of the first output writes another buffer."""
+    return str(each.at).partition(" -> ")[2] if each.at else ""
 
 
 def _buffer(buffer: Buffer) -> str:

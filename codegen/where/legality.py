@@ -87,8 +87,10 @@ def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
 
 
 def _outputs(each: Candidate) -> Iterator[str]:
-    """Each output is written once per point, none over an input, all over one domain."""
+    """Each output is written once per point, none over an input, all over the domain of the first: at its own points,
+    or where its axes are some of them."""
     first, *_ = each.region.outputs
+    places = {written.buffer: written.at for written in each.region.yields}
     names = [written.buffer for written in each.region.yields]
     inputs = {buffer.name for buffer in each.region.inputs}
     for buffer in each.region.outputs:
@@ -96,8 +98,11 @@ def _outputs(each: Candidate) -> Iterator[str]:
             yield f"output `{buffer.name}` is written {names.count(buffer.name)} times"
         if buffer.name in inputs:
             yield f"output `{buffer.name}` overwrites an input"
-        if buffer.memref.shape != first.memref.shape:
+        at = places.get(buffer.name)
+        if at is None and buffer.memref.shape != first.memref.shape:
             yield f"outputs `{first.name}` and `{buffer.name}` have different domains"
+        if at is not None and (at.is_empty or picked_axes(at, buffer.memref.shape) is None):
+            yield f"the axes of output `{buffer.name}` are none of those of `{first.name}`"
 
 
 def _pieces(each: Candidate) -> Iterator[str]:

@@ -16,11 +16,12 @@ def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
     """Every read of an input buffer and every write of an output, writes first; a read that is padding everywhere
     touches no memory and is none."""
     ops = {let.name: let.op for let in region.body}
+    places = {each.buffer: each.at for each in region.yields}
     shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
     accesses = []
     for read in found.reads:
         if read.input < 0:
-            accesses.append(_write(read, shapes[read.value]))
+            accesses.append(_write(read, shapes[read.value], places[read.value]))
         elif read.source in shapes and read.map.fill is None:
             accesses.append(_read(read, shapes[read.source], ops[read.value]))
     return tuple(accesses)
@@ -33,9 +34,9 @@ def _read(read: Read, shape: tuple[int, ...], op: Op) -> MemoryAccess:
     )
 
 
-def _write(read: Read, shape: tuple[int, ...]) -> MemoryAccess:
-    itself = identity(shape)
-    return MemoryAccess(read.source, -1, read.value, read.scope, itself, strides_of(itself, shape))
+def _write(read: Read, shape: tuple[int, ...], at: AxisMap | None) -> MemoryAccess:
+    place = at or identity(shape)
+    return MemoryAccess(read.source, -1, read.value, read.scope, place, strides_of(place, shape))
 
 
 @lru_cache(maxsize=1 << 14)

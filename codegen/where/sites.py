@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ir.axis_map import AxisMap, compose, project, support
 from ir.indexbook import IndexBook
 from ir.poly_core import Site
-from ir.region import Let, Op, Region
+from ir.region import Let, Op, Region, Yield
 
 ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
 
@@ -48,11 +48,16 @@ def outer_scope(region: Region) -> str:
     return region.outputs[0].name
 
 
+def _from_outside(each: Yield) -> AxisMap:
+    """The points of the outer scope → the coordinates of the value that is yielded there."""
+    return each.map if each.at is None else compose(each.map, each.at)
+
+
 def find_sites(region: Region, book: IndexBook) -> Sites:
     """Every scope, site and read of the region, in body order, the yields first."""
     outer = outer_scope(region)
     pending: dict[str, dict[tuple[str, AxisMap], None]] = {}
-    yields = [Read(each.buffer, -1, each.value, outer, each.map) for each in region.yields]
+    yields = [Read(each.buffer, -1, each.value, outer, _from_outside(each)) for each in region.yields]
     for read in yields:
         pending.setdefault(read.source, {})[outer, read.map] = None
     accumulators = {let.name: let.op for let in region.body if let.op.kind in ACCUMULATORS}

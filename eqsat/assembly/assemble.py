@@ -36,10 +36,10 @@ def assemble(
     calls = tuple(
         Call(
             region=regions[kernel.region],
-            args=(*(cover.names[read] for read in kernel.reads), cover.names[kernel.buffer]),
+            args=tuple(cover.names[buffer] for buffer in (*kernel.reads, *kernel.writes)),
             when="run" if kernel.price else "compile",
             uops=slice_of(kernel),
-            rules=rules_of(view, kernel.tree),
+            rules=rules_of(view, kernel.trees),
         )
         for kernel in ordered
     )
@@ -80,9 +80,10 @@ def _slots(
             role: Role = "constant" if tensor in known else "input"
             slots.append(Slot(tensor, MemRef(type_.shape, type_.dtype.name), role))
     for kernel in kernels:
-        written = "output" if kernel.buffer in results else "arena"
-        role = written if kernel.price else "constant"  # type: ignore[assignment]
-        slots.append(Slot(cover.names[kernel.buffer], kernel.region.outputs[0].memref, role))
+        for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True):
+            written = "output" if buffer in results else "arena"
+            role = written if kernel.price else "constant"  # type: ignore[assignment]
+            slots.append(Slot(cover.names[buffer], output.memref, role, order=cover.orders.get(buffer)))
     return slots
 
 
@@ -105,7 +106,7 @@ def _placed(slots: list[Slot], calls: tuple[Call, ...]) -> tuple[tuple[Slot, ...
 
 
 class _Slices:
-    """The Tiny nodes that a kernel computes: backwards from its output to what it reads."""
+    """The Tiny nodes that a kernel computes: backwards from its outputs to what it reads."""
 
     def __init__(self, view: EGraphView, graph: Graph) -> None:
         self._view, self._nodes = view, graph.by_id
@@ -116,7 +117,7 @@ class _Slices:
     def __call__(self, kernel: Kernel) -> tuple[str, ...]:
         sources = set(kernel.reads)
         covered: set[str] = set()
-        waiting = [self._first[kernel.buffer]] if kernel.buffer in self._first else []
+        waiting = [self._first[buffer] for buffer in kernel.writes if buffer in self._first]
         while waiting:
             ref = waiting.pop()
             node = self._nodes[ref]

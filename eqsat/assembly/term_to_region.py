@@ -26,23 +26,39 @@ class _Value(NamedTuple):
     axes: tuple[int, ...]
 
 
+class Written(NamedTuple):
+    """What a region computes: a Store tree, into a buffer; `at` as `ir.region.Yield` has it."""
+
+    tree: Tree
+    output: Buffer
+    at: AxisMap | None = None
+
+
 def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer], name: str | None = None) -> Region:
     """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class it reads.
 
     Inputs come in the order of first use. A region without a given name is called by what it does: `dot_add_relu`.
     """
-    builder = _Builder(output, input_of)
-    (value,) = tree.kids
-    shape = output.memref.shape
-    result = builder.value(value, shape)
-    taking = _selection(shape, tuple(range(len(shape))), result.axes)
+    return region_of_several([Written(tree, output)], input_of, name)
+
+
+def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer], name: str | None = None) -> Region:
+    """The region that computes several Store trees at the points of the first; what they share is computed once."""
+    builder = _Builder([each.output.name for each in written], input_of)
+    yields = tuple(builder.written(each) for each in written)
     return Region(
-        name=name or title(tree),
+        name=name or titles([each.tree for each in written]),
         inputs=tuple(builder.inputs.values()),
-        outputs=(output,),
+        outputs=tuple(each.output for each in written),
         body=tuple(builder.body),
-        yields=(Yield(result.name, output.name, taking),),
+        yields=yields,
     )
+
+
+def titles(trees: Sequence[Tree]) -> str:
+    """What a kernel of several results does: `tanh_and_sigmoid`."""
+    found = list(dict.fromkeys(map(title, trees)))
+    return "_and_".join(found[:_TITLES]) + ("_and_more" if len(found) > _TITLES else "")
 
 
 def title(tree: Tree) -> str:
@@ -58,7 +74,7 @@ def title(tree: Tree) -> str:
     return "_".join(reversed(words)) or "copy"
 
 
-_WORDS = 5
+_WORDS, _TITLES = 5, 3
 _NAMES = {"contraction": "dot", "stream": "stream"}
 """What values are called whose function does not say what they are."""
 
@@ -92,13 +108,21 @@ class _Step(NamedTuple):
 class _Builder:
     """Lets in SSA order. A tree is emitted once per domain: numbers alone are at home in several."""
 
-    def __init__(self, output: Buffer, input_of: Callable[[int], Buffer]) -> None:
+    def __init__(self, outputs: Sequence[str], input_of: Callable[[int], Buffer]) -> None:
         self.inputs: dict[int, Buffer] = {}
         self.body: list[Let] = []
         self._input_of = input_of
-        self._taken = {output.name}
+        self._taken = set(outputs)
         self._done: dict[_Place, _Value] = {}
         self._lets: dict[Op, str] = {}
+
+    def written(self, what: Written) -> Yield:
+        """What is yielded of a Store tree."""
+        (value,) = what.tree.kids
+        shape = what.output.memref.shape
+        result = self.value(value, shape)
+        taking = _selection(shape, tuple(range(len(shape))), result.axes)
+        return Yield(result.name, what.output.name, taking, what.at)
 
     def value(self, tree: Tree, domain: Sizes) -> _Value:
         """The let that holds the tree; a bare read or number is copied into one."""

@@ -34,6 +34,8 @@ class Terms(msgspec.Struct, frozen=True):
     layout           penalty: lanes that lie apart, registers partly filled (vectorize), packing, TMA and WGMMA shapes
     fanout           penalty: values kept on chip for several readers
     stop             plans that meet a STOP condition are left where another does not
+    joining          one kernel may write several outputs; else each is written by its own
+    relayout         buffers between kernels may lie in other orders of their axes; else all are row-major
     """
 
     compute: bool = True
@@ -47,6 +49,8 @@ class Terms(msgspec.Struct, frozen=True):
     layout: bool = True
     fanout: bool = True
     stop: bool = True
+    joining: bool = True
+    relayout: bool = True
 
 
 ALL_TERMS = Terms()

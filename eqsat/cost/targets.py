@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from ir.diagnostics import Kind, fail
 from ir.target import Target
 
@@ -208,3 +210,19 @@ def gpu_target(name: str) -> Target:
     if found is None:
         fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(["cpu", *GPUS]))
     return found
+
+
+def device_target(name: str, arch: str, units: int) -> Target | None:
+    """The target of a GPU that is there ("NVIDIA H100 80GB HBM3", "sm90", its SMs): the data sheet's of that name, else
+    the newest of its generation with as many SMs as this one; None for a generation that no kernels are written for."""
+    found = next((GPUS[each] for each in ("h200", "h100", "a100") if each.upper() in name.upper()), None)
+    found = found or GPUS.get(f"{arch[:-1]}0")
+    if found is None or found.arch[:-1] != arch[:-1]:
+        return None
+    share = units / found.units
+    return msgspec.structs.replace(
+        found,
+        units=units,
+        peak_flops={dtype: each * share for dtype, each in found.peak_flops.items()},
+        source=f"{name}, {units} SMs: {found.source}",
+    )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from eqsat.egraph.egglog_text import SEPARATOR
+from eqsat.egraph.query_text import SEPARATOR
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.term import Primitive
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.egglog_text import ANALYSES, Marks, clause_text, load_text, mark_text, rule_text, schema, trace_text
-from eqsat.egraph.engine import CALL, EGraph
+from eqsat.egraph.egglog_text import load_text, mark_text
+from eqsat.egraph.engine import EGraph
 from eqsat.egraph.inlining import inlining
 from eqsat.egraph.places import places
+from eqsat.egraph.program import program, schedule
 from eqsat.egraph.read import class_numbers, read_view
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Trace, read_trace
@@ -21,9 +22,9 @@ from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.rule import Exactness, Rule
-from ir.term import CTORS, Analysis, App, EView, PView, subterms
+from ir.term import CTORS, Analysis, App
 from ir.tiny import Graph
-from rules import PASSING, PHASES
+from rules import PHASES
 from rules import analyses as known
 from rules.primitives import PIECEWISE
 from rules.reachable import reachable
@@ -198,15 +199,14 @@ class Saturation:
         start = time.perf_counter()
         self.rules = [rule for rule in rules if rule.exactness <= exactness]
         self._terms, self._piecewise = terms, piecewise
-        self.egraph = EGraph(_program(self.rules, phases, reachable(self.rules, [term for _, term in terms]), traced))
+        self.egraph = EGraph(program(self.rules, phases, reachable(self.rules, [term for _, term in terms]), traced))
         self._load(marks)
         self._matches: Counter[str] = Counter({rule.name: 0 for rule in self.rules})
-        schedule = list(_schedule(self.rules, phases))
-        nodes = budget.nodes_for(len(terms))
-        self._shares = [nodes * (position + 2) // (len(schedule) + 1) for position in range(len(schedule))]
+        self.schedule = tuple(schedule(self.rules, phases))
+        nodes, count = budget.nodes_for(len(terms)), len(self.schedule)
+        self._shares = [nodes * (position + 2) // (count + 1) for position in range(count)]
         self._most_iterations = budget.iterations_for(len(terms))
         self._deadline = None if budget.seconds is None else start + budget.seconds
-        self.schedule = tuple(schedule)
         self._done: list[PhaseStats] = []
         self._nodes, self._iterations, self._since = _nodes(self.egraph), 0, time.perf_counter()
         self._load_seconds = time.perf_counter() - start
@@ -279,7 +279,7 @@ class Saturation:
 
     def _iterate(self) -> Iteration:
         place = len(self._done)
-        found, changed = self.egraph.iterate(ANALYSES, self.schedule[place].ruleset)
+        found, changed = self.egraph.iterate(self.schedule[place].known, self.schedule[place].ruleset)
         matched = {name: found[name] for name in self._matches if found.get(name)}
         self._matches.update(matched)
         self._iterations += 1
@@ -293,59 +293,6 @@ class Saturation:
         families, now = self.schedule[len(self._done)].families, time.perf_counter()
         self._done.append(PhaseStats(families, stop, self._iterations, self._nodes, now - self._since))
         self._iterations, self._since = 0, now
-
-
-def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> str:
-    """The whole egglog program of a set of rules, for people."""
-    return "\n".join(_program(rules, phases, rules))
-
-
-def _program(
-    rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Sequence[Rule], traced: bool = False
-) -> list[str]:
-    """The schedule of all rules, and the text of those that may fire."""
-    families = list(dict.fromkeys(rule.family for rule in rules))
-    lines = schema(CTORS.values(), known.ANALYSES, CALL)
-    lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
-    lines += [clause_text(clause) for clause in known.CLAUSES]
-    lines += [trace_text(rule) for rule in live if traced]
-    lines += [rule_text(rule, _ruleset(rule.family), _marks(rule), traced) for rule in live]
-    lines += [
-        f"(unstable-combined-ruleset {name} {' '.join(map(_ruleset, joined))})"
-        for name, joined in _schedule(rules, phases)
-    ]
-    return lines
-
-
-def _marks(rule: Rule) -> Marks:
-    """What holds for what the rule builds; it makes no parts of values where it moves a view."""
-    moves = any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
-    return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
-
-
-class _Phase(NamedTuple):
-    """A ruleset's name and the families in it."""
-
-    ruleset: str
-    families: tuple[str, ...]
-
-
-def _schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[_Phase]:
-    """The phases; one that adds no family is left out."""
-    present = list(dict.fromkeys(rule.family for rule in rules))
-    named = {family for phase in phases for family in phase}
-    others = [family for family in present if family not in named]
-    joined: list[str] = []
-    for position, phase in enumerate(phases):
-        last = position == len(phases) - 1
-        news = [family for family in (*phase, *(others if last else ())) if family in present]
-        if news:
-            joined = [family for family in joined if family not in PASSING] + news
-            yield _Phase(f"phase{position}", tuple(joined))
-
-
-def _ruleset(family: str) -> str:
-    return f"family_{family}"
 
 
 def _nodes(egraph: EGraph) -> int:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """One rewrite: `before` became `after` somewhere in the term; `backwards`: by the rule's equation read from right
-    to left. times: how often it did so, one time after the other, on equal terms."""
+    to left. beside: the terms that the rule asks for elsewhere. times: how often it did so, one time after the other,
+    on equal terms."""
 
     rule: str
     family: str
@@ -32,6 +33,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     before: str
     after: str
     backwards: bool = False
+    beside: tuple[str, ...] = ()
     times: int = 1
 
 
@@ -53,7 +55,7 @@ class Chain(msgspec.Struct, frozen=True, omit_defaults=True):
         for place, step in enumerate(self.steps, 1):
             times = f" ×{step.times}" if step.times > 1 else ""
             lines += [f"{place:>3}. {step.rule}{times}: {step.equation}", f"     {step.before}"]
-            lines += [f"   {_arrow(step)} {step.after}"]
+            lines += [f"   {_arrow(step)} {step.after}", *(f"     as there is {each}" for each in step.beside)]
         return "\n".join([*lines, f"{self.output} = {self.end}"])
 
 
@@ -68,14 +70,19 @@ class Chosen(Protocol):
     def history(self) -> History: ...
 
 
-def chain_at(chosen: Chosen, place: int) -> Chain:
-    """The chain of the kernel at a place. Raises EqsatError as `History.derivation`."""
-    return chain_of(chosen.history, chosen.calls[place], chosen.terms[place])
+def chain_at(chosen: Chosen, place: int, output: int = 0) -> Chain:
+    """The chain of one output of the kernel at a place. Raises EqsatError as `History.derivation`."""
+    return chain_of(chosen.history, chosen.calls[place], chosen.terms[place], output)
 
 
-def chain_of(history: History, call: Call, term: KernelTerm) -> Chain:
-    """The chain of one kernel. Raises EqsatError as `History.derivation`."""
-    derivation = history.derivation(call, term)
+def chains_at(chosen: Chosen, place: int) -> tuple[Chain, ...]:
+    """The chain of every output of the kernel at a place. Raises EqsatError as `History.derivation`."""
+    return tuple(chain_at(chosen, place, output) for output in range(len(chosen.calls[place].writes)))
+
+
+def chain_of(history: History, call: Call, term: KernelTerm, output: int = 0) -> Chain:
+    """The chain of one output of a kernel. Raises EqsatError as `History.derivation`."""
+    derivation = history.derivation(call, term, output)
     notation = notation_of(history, derivation)
     steps: list[Step] = []
     for rewrite in derivation.rewrites:
@@ -86,7 +93,7 @@ def chain_of(history: History, call: Call, term: KernelTerm) -> Chain:
             steps.append(step)
     start, end = notation.definition(derivation.start), notation.definition(derivation.end)
     birth = None if derivation.birth is None else _step(derivation.birth, notation)
-    return Chain(call.writes[0], start, tuple(steps), end, birth)
+    return Chain(call.writes[output], start, tuple(steps), end, birth)
 
 
 def _step(rewrite: Rewrite, notation: Notation) -> Step:
@@ -104,6 +111,7 @@ def _step(rewrite: Rewrite, notation: Notation) -> Step:
         before=before,
         after=after,
         backwards=rewrite.backwards,
+        beside=tuple(map(notation.definition, rewrite.others)),
     )
 
 
@@ -147,6 +155,7 @@ def _row(step: Step) -> tuple[Text, Text]:
 
     times = f" ×{step.times}" if step.times > 1 else ""
     told = Text.assemble((step.equation, "italic"), "\n", step.before, "\n", (f"{_arrow(step)} ", "bold"), step.after)
+    told.append("".join(f"\nas there is {each}" for each in step.beside), "dim")
     return Text(step.rule + times, style="cyan"), told
 
 

@@ -4,18 +4,21 @@ what was rejected."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from eqsat.explanation.chain import chain_at, chain_table
+from eqsat.explanation.chain import chain_table, chains_at
 from eqsat.explanation.price_text import price_data, price_text
 from eqsat.explanation.which import Wanted, place_of
-from eqsat.extraction.selection import Rival, Selection
+from eqsat.extraction.selection import Part, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable
+from ir.kernel_resources import KernelResources
+from ir.launch import Geometry
 from ir.plan import Plan
 from ir.pricer import Price
+from ir.region_order import Order, order_text
 from ir.serde import to_builtins
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ def explain(compiled: Compiled, kernel: Wanted | None = None) -> str:
 
 def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
     """The whole program, then each kernel: its uops, the rules that fired to build it, its plan, its price, and what
-    was rejected for its output; or one kernel with the chain of rewrites that led to it. A rich renderable."""
+    was rejected for its output; or one kernel with the rewrites that led to its outputs. A rich renderable."""
     from rich.console import Group
     from rich.text import Text
 
@@ -48,18 +51,19 @@ def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
     )
     parts: list[Any] = [Text(summary), kernel_table(compiled.kernels)]
     for report, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
-        parts += [_title(report), _facts(report, price, total)]
+        parts += [_title(report), _facts(report, price, total, compiled.artifact.module.orders)]
     return Group(*parts)
 
 
 def _one(compiled: Compiled, place: int) -> Group:
-    """One kernel and the chain that led to it."""
+    """One kernel and the chains that led to its outputs."""
     from rich.console import Group
     from rich.padding import Padding
 
     kernel, price = compiled.kernels[place], compiled.artifact.prices[place]
-    chain = Padding(chain_table(chain_at(compiled, place)), (1, 0, 0, 2))
-    return Group(_title(kernel), _facts(kernel, price, _total_ns(compiled)), chain)
+    chains = (Padding(chain_table(each), (1, 0, 0, 2)) for each in chains_at(compiled, place))
+    orders = compiled.artifact.module.orders
+    return Group(_title(kernel), _facts(kernel, price, _total_ns(compiled), orders), *chains)
 
 
 def _title(kernel: KernelReport) -> Text:
@@ -73,7 +77,7 @@ def explained(compiled: Compiled, kernel: Wanted | None = None) -> dict[str, Any
     """What `explain` says, as JSON-ready data; times in ns, `percent` of the whole program's."""
     if kernel is not None:
         place = place_of(compiled.kernels, kernel)
-        return {**_told_kernel(compiled, place), "chain": to_builtins(chain_at(compiled, place))}
+        return {**_told_kernel(compiled, place), "chains": to_builtins(chains_at(compiled, place))}
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     data: dict[str, Any] = {
         "target": compiled.artifact.target.name,
@@ -96,6 +100,7 @@ def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
         "rules": dict(Counter(kernel.rules)),
+        "orders": to_builtins(_permuted(kernel, compiled.artifact.module.orders)),
         "plan": to_builtins(compiled.artifact.prices[place].plan),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
@@ -104,18 +109,26 @@ def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
         "bound": kernel.bound,
         "estimated_ns": kernel.estimated_ns,
         "price": price_data(compiled.artifact.prices[place]),
+        **_told_launch(kernel),
         "candidates": kernel.selection.candidates,
+        "joined": to_builtins(kernel.selection.parts),
         "rejected": [_told(rival, total) for rival in kernel.selection.rivals],
     }
     return {name: jsonable(value) for name, value in data.items()}
+
+
+def _told_launch(kernel: KernelReport) -> dict[str, Any]:
+    """Of a GPU's kernel alone."""
+    told = {"geometry": kernel.geometry, "resources": kernel.resources}
+    return {name: to_builtins(each) for name, each in told.items() if each is not None}
 
 
 def _total_ns(compiled: Compiled) -> float:
     return sum(kernel.estimated_ns for kernel in compiled.kernels)
 
 
-def _facts(kernel: KernelReport, price: Price, total_ns: float) -> Padding:
-    """One kernel's block."""
+def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[str, Order]) -> Padding:
+    """One kernel's block; `orders` of the buffers that are not row-major."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -124,16 +137,39 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float) -> Padding:
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
     block.add_row("rules", counted(kernel.rules) or "(none: as it was loaded)")
     block.add_row("plan", Text(plan_text(price.plan)))
+    permuted = _permuted(kernel, orders)
+    if permuted:
+        block.add_row("layout", Text("; ".join(f"{name}{order_text(order)}" for name, order in permuted.items())))
+    if kernel.geometry:
+        block.add_row("launch", Text(launch_text(kernel.geometry, kernel.resources)))
     block.add_row("price", Text(price_text(price)))
     selection = kernel.selection
+    if selection.parts:
+        block.add_row("joined", Text(parts_text(selection.parts, price.time_ns)))
     if selection.rivals:
-        told, others = len(selection.rivals), selection.candidates - 1
+        told, others = len(selection.rivals), selection.candidates - max(1, len(selection.parts))
         which = f"{told}" if told == others else f"the nearest {told} of {others}"
-        block.add_row("rejected", f"{which} for the same output: its own time, and the program's with it in this place")
+        told_of = f"{which} for the same {_outputs(kernel)}: its own time, and the program's with it in this place"
+        block.add_row("rejected", told_of)
         block.add_row("", _rivals(selection, total_ns))
     else:
-        block.add_row("rejected", "(none: the only candidate for its output)")
+        block.add_row("rejected", f"(none: the only candidate for its {_outputs(kernel)})")
     return Padding(block, (0, 0, 0, 2))
+
+
+def _permuted(kernel: KernelReport, orders: Mapping[str, Order]) -> dict[str, Order]:
+    """The order of each buffer of a kernel that is not row-major."""
+    return {name: orders[name] for name in (*kernel.reads, *kernel.writes) if name in orders}
+
+
+def _outputs(kernel: KernelReport) -> str:
+    return "output" if len(kernel.writes) == 1 else "outputs, one kernel each"
+
+
+def parts_text(parts: Sequence[Part], time_ns: float) -> str:
+    """What a kernel of several outputs does the work of, and what that saves."""
+    each = " and ".join(f"{', '.join(part.writes)} = {part.name} ({part.time_ns:,.1f} ns)" for part in parts)
+    return f"{each}: {sum(part.time_ns for part in parts) - time_ns:,.1f} ns less than apart"
 
 
 def plan_text(plan: Plan) -> str:
@@ -144,6 +180,19 @@ def plan_text(plan: Plan) -> str:
         parts.append(f"{plan.vectorize.width} lanes along {plan.vectorize.axis}")
     if plan.predicate_tail:
         parts.append(f"tails {', '.join(plan.predicate_tail)}")
+    return ", ".join(parts)
+
+
+def launch_text(geometry: Geometry, resources: KernelResources | None) -> str:
+    """What a launch asks a GPU for, and what NVRTC made of the kernel, where it was asked."""
+    grid = " × ".join(map(str, geometry.grid))
+    parts = [f"{grid} blocks of {geometry.threads} threads, {geometry.shared_bytes:,} bytes of shared memory"]
+    if resources:
+        spilled = resources.spill_stores + resources.spill_loads
+        parts.append(
+            f"{resources.registers} registers a thread, {f'{spilled} bytes spilled' if spilled else 'no spills'}"
+        )
+        parts += resources.lints
     return ", ".join(parts)
 
 

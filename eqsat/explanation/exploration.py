@@ -11,12 +11,13 @@ import msgspec
 from eqsat.egraph.saturate import Stop
 from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.setting import Setting
-from eqsat.explanation.which import Wanted, place_of
+from eqsat.explanation.which import Wanted, output_of
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.runtime.compiled import KernelReport
 from ir.diagnostics import jsonable
 from ir.module import Call
 from ir.pricer import Price
+from ir.region_order import Order
 from ir.rule import Rule
 from ir.serde import to_builtins
 
@@ -62,7 +63,7 @@ class Exploration:
 
     uops: of the graph. kernels_before: one a uop. nodes, classes: of the saturated e-graph. candidates: that extraction
     considered. Times in ns: `estimated_before_ns` bounds the program as it was written, `estimated_ns` is the sum of
-    the kernels'. seconds: of wall clock, by stage.
+    the kernels'. orders: of the buffers that are not row-major. seconds: of wall clock, by stage.
     """
 
     setting: Setting
@@ -78,6 +79,7 @@ class Exploration:
     kernels: tuple[KernelReport, ...]
     prices: tuple[Price, ...]
     calls: tuple[Call, ...]
+    orders: Mapping[str, Order]
     terms: tuple[KernelTerm, ...]
     history: History
     seconds: Mapping[str, float]
@@ -118,8 +120,9 @@ class Exploration:
         return compare(self, other)
 
     def chain(self, kernel: Wanted) -> Chain:
-        """The rewrites that led to a kernel; named by its place, its report, the buffer that it writes, or its name."""
-        return chain_at(self, place_of(self.kernels, kernel))
+        """The rewrites that led to a kernel; named by its place, its report, a buffer that it writes, or its name. Of
+        several outputs the one that is named, else the first."""
+        return chain_at(self, *output_of(self.kernels, kernel))
 
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
         """Why two kernels are not one."""

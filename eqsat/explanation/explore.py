@@ -79,7 +79,7 @@ class Explorer:
         start = time.perf_counter()
         self._saturation: Saturation = begin(
             bound.graph,
-            select(options.rules),
+            select(options.rules, options.exactness),
             options.exactness,
             options.budget,
             traced=True,
@@ -166,7 +166,13 @@ class Explorer:
         self.seconds["read"] = time.perf_counter() - start
         start = time.perf_counter()
         cover = extract(
-            history.view, graph.outputs, pricer_for(target, options), constants=constants, extractor=options.extractor
+            history.view,
+            graph.outputs,
+            pricer_for(target, options),
+            constants=constants,
+            extractor=options.extractor,
+            joining=options.cost_model.joining,
+            relayout=options.cost_model.relayout,
         )
         module, prices = assemble(cover, history.view, graph, constants)
         self.seconds["extract"] = time.perf_counter() - start
@@ -188,7 +194,8 @@ class Explorer:
             ),
             prices=prices,
             calls=module.running,
-            terms=tuple(kernel_term(kernel.tree, cover.names) for kernel in running),
+            orders=module.orders,
+            terms=tuple(kernel_term(kernel.trees, cover.names) for kernel in running),
             history=history,
             seconds=dict(self.seconds),
         )

@@ -67,7 +67,9 @@ class History:
     def again(graph: Graph, options: Options, constants: Collection[str] = ()) -> History:
         """That of a graph that was compiled with these options and these inputs as constants; no clock ends it."""
         budget = msgspec.structs.replace(options.budget, seconds=None)
-        saturation = begin(graph, select(options.rules), options.exactness, budget, traced=True, constants=constants)
+        saturation = begin(
+            graph, select(options.rules, options.exactness), options.exactness, budget, traced=True, constants=constants
+        )
         saturation.finish()
         return History(graph, saturation.view(), saturation.trace())
 
@@ -96,15 +98,15 @@ class History:
                 found.setdefault(root, []).append((place, match))
         return found
 
-    def derivation(self, call: Call, term: KernelTerm) -> Derivation:
-        """How the term of a kernel came about.
+    def derivation(self, call: Call, term: KernelTerm, output: int = 0) -> Derivation:
+        """How the term of one output of a kernel came about.
 
         Raises:
             EqsatError: ResourceExceeded, where the saturation that chose the kernel was ended by the clock, and this
                 one found something else.
         """
         for replayed in self._replays(call):
-            found = self._derived(replayed, call, term)
+            found = self._derived(replayed, call, term, output)
             if found is not None:
                 return found
         fail(
@@ -115,13 +117,13 @@ class History:
             hint="a saturation that was ended by the clock may find other kernels in another run",
         )
 
-    def _derived(self, replayed: _Replayed, call: Call, term: KernelTerm) -> Derivation | None:
+    def _derived(self, replayed: _Replayed, call: Call, term: KernelTerm, output: int) -> Derivation | None:
         """The derivation that a replay holds; None where it has none."""
         replay, buffers, names = replayed
-        output = self.classes[call.writes[0]]
+        written = self.classes[call.writes[output]]
         try:
-            start = buffers[output] if output in buffers else replay.member(output)
-            end = self._built(replay, term, buffers)
+            start = buffers[written] if written in buffers else replay.member(written)
+            end = self._built(replay, term, buffers)[output]
         except LookupError:
             return None
         if not replay.are_equal(start, end):
@@ -135,9 +137,10 @@ class History:
         yield self._whole
 
     def _within(self, call: Call) -> _Replayed:
-        """A replay of the uops of a kernel, with the matches below its output."""
+        """A replay of the uops of a kernel, with the matches below its outputs."""
         replayed = self._loaded(call.uops, {self.classes[name] for name in call.reads})
-        cone = self._below(self.classes[call.writes[0]], {self.view.tiny[each] for each in call.uops})
+        written = [self.classes[name] for name in call.writes]
+        cone = self._below(written, {self.view.tiny[each] for each in call.uops})
         matches = sorted(numbered for each in cone for numbered in self._matches.get(each, ()))
         replayed.replay.run(match for _, match in matches)
         return replayed
@@ -170,10 +173,10 @@ class History:
             names.setdefault(terms[name], name if name in chosen else self.names[home])
         return _Replayed(replay, buffers, names)
 
-    def _below(self, root: int, inside: set[int]) -> Iterator[int]:
-        """The classes that terms of a class are made of, without buffers other than those of `inside`."""
-        seen = {root}
-        waiting = [root]
+    def _below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:
+        """The classes that terms of these classes are made of, without buffers other than those of `inside`."""
+        seen = set(roots)
+        waiting = list(roots)
         while waiting:
             each = waiting.pop()
             yield each
@@ -184,8 +187,8 @@ class History:
                         seen.add(int(arg))
                         waiting.append(int(arg))
 
-    def _built(self, replay: Replay, term: KernelTerm, buffers: Mapping[int, int]) -> int:
-        """The term of a kernel. Raises KeyError where the view does not hold it."""
+    def _built(self, replay: Replay, term: KernelTerm, buffers: Mapping[int, int]) -> list[int]:
+        """The terms of a kernel's outputs. Raises KeyError where the view does not hold them."""
         made: list[int] = []
         for ctor, *args in term.lines:
             values: list[int | str] = []
@@ -199,7 +202,7 @@ class History:
                     case _:
                         values.append(made[int(arg)])
             made.append(replay.add(str(ctor), values))
-        return made[-1]
+        return [each for each, (ctor, *_) in zip(made, term.lines, strict=True) if ctor == "Store"]
 
 
 class _Replayed(NamedTuple):

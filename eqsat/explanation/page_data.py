@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eqsat.explanation.chain import Chain, Step, chain_at
-from eqsat.explanation.explain import plan_text, remark
+from eqsat.explanation.chain import Chain, Step, chains_at
+from eqsat.explanation.explain import parts_text, plan_text, remark
 from eqsat.explanation.exploration import Exploration
 from eqsat.explanation.layout import Layout, layout
 from eqsat.explanation.price_text import price_text
@@ -14,6 +14,7 @@ from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
 from ir.module import Call
+from ir.region_order import order_text
 from ir.rule import Rule
 from ir.tiny import Node
 from rules.certificates import certificate
@@ -24,12 +25,12 @@ LETTER, LINE = 6.6, 15.0
 
 def page_data(run: Exploration, with_dot: bool = True) -> dict[str, Any]:
     """All of the page. `with_dot`: let Graphviz lay out, where it is installed."""
-    chains = [_chain(run, place) for place in range(len(run.kernels))]
+    chains = [_chains(run, place) for place in range(len(run.kernels))]
     return {
         "summary": _summary(run),
         "uops": _uop_graph(run, with_dot),
         "program": _kernel_graph(run, with_dot),
-        "kernels": [_kernel(run, place, chain) for place, chain in enumerate(chains)],
+        "kernels": [_kernel(run, place, each) for place, each in enumerate(chains)],
         "rules": _rules(run),
         "phases": [
             {
@@ -125,6 +126,7 @@ def _kernel_graph(run: Exploration, with_dot: bool) -> dict[str, Any]:
             edge["why"] = {"verdict": told.verdict, "reasons": list(told.reasons)}
         edge["buffer"] = edges[edge["from"], edge["to"]]
         edge["bytes"] = sizes_of[edge["buffer"]]
+        edge["order"] = order_text(run.orders.get(edge["buffer"]))
     return data
 
 
@@ -157,7 +159,7 @@ def _drawn(nodes: Mapping[str, Any], found: Layout, sizes: Mapping[str, tuple[fl
     return {"nodes": placed, "edges": edges, "width": round(found.width), "height": round(found.height)}
 
 
-def _kernel(run: Exploration, place: int, chain: dict[str, Any] | None) -> dict[str, Any]:
+def _kernel(run: Exploration, place: int, chains: list[dict[str, Any]]) -> dict[str, Any]:
     kernel, price = run.kernels[place], run.prices[place]
     data = {
         "name": kernel.name,
@@ -173,8 +175,9 @@ def _kernel(run: Exploration, place: int, chain: dict[str, Any] | None) -> dict[
         "plan": plan_text(price.plan),
         "price": price_text(price),
         "candidates": kernel.selection.candidates,
+        "joined": parts_text(kernel.selection.parts, price.time_ns) if kernel.selection.parts else "",
         "rejected": _rejected(kernel.selection),
-        "chain": chain,
+        "chains": chains,
     }
     return {name: jsonable(value) for name, value in data.items()}
 
@@ -192,14 +195,18 @@ def _rejected(selection: Selection) -> list[dict[str, Any]]:
     ]
 
 
-def _chain(run: Exploration, place: int) -> dict[str, Any] | None:
-    """The chain of a kernel; None where it cannot be told any more."""
+def _chains(run: Exploration, place: int) -> list[dict[str, Any]]:
+    """The chains of a kernel's outputs; none where they cannot be told any more."""
     try:
-        chain: Chain = chain_at(run, place)
+        return list(map(_chain, chains_at(run, place)))
     except EqsatError:
-        return None
+        return []
+
+
+def _chain(chain: Chain) -> dict[str, Any]:
     birth = [] if chain.birth is None else [_step(chain.birth)]
-    return {"start": chain.start, "end": chain.end, "birth": birth, "steps": list(map(_step, chain.steps))}
+    steps = list(map(_step, chain.steps))
+    return {"output": chain.output, "start": chain.start, "end": chain.end, "birth": birth, "steps": steps}
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -23,21 +23,25 @@ Path = tuple[int, ...]
 
 
 class Rewrite(NamedTuple):
-    """At this path of a term `before` became `after` by the rule; backwards: by its equation from right to left."""
+    """At this path of a term `before` became `after` by the rule; backwards: by its equation from right to left.
+    others: the terms that its conditions ask for; each was there, or is equal to one that was."""
 
     rule: Rule
     backwards: bool
     before: int
     after: int
-    path: Path
+    path: Path = ()
+    others: tuple[int, ...] = ()
 
 
 class _Reason(NamedTuple):
-    """Two terms are equal by a rule that leads from `left` to `right`; without a rule: because their operands are."""
+    """Two terms are equal by a rule that leads from `left` to `right` where there are `others`; without a rule:
+    because their operands are."""
 
     rule: Rule | None
     left: int
     right: int
+    others: tuple[int, ...] = ()
 
 
 class _Equality(NamedTuple):
@@ -106,6 +110,11 @@ class Replay:
         """The rewrite whose result first held a term; None for what was loaded."""
         return self._births.get(term)
 
+    def earliest(self, term: int) -> int:
+        """The first term that is equal to this one."""
+        home = self._home[term]
+        return next(each for each in self._members[home] if self.are_equal(each, term))
+
     def are_equal(self, a: int, b: int) -> bool:
         """Whether they have been united."""
         return self._find(a) == self._find(b)
@@ -156,7 +165,7 @@ class Replay:
         """A reason as a rewrite, or as what is to be explained of the operands."""
         before, after = (reason.left, reason.right) if forwards else (reason.right, reason.left)
         if reason.rule is not None:
-            return [Rewrite(reason.rule, not forwards, before, after, ())]
+            return [Rewrite(reason.rule, not forwards, before, after, others=reason.others)]
         pairs = zip(self.nodes[before].args, self.nodes[after].args, strict=True)
         differing = [(place, pair) for place, pair in enumerate(pairs) if pair[0] != pair[1]]
         return [_Equality(int(one), int(other), (place,)) for place, (one, other) in differing]
@@ -191,10 +200,12 @@ class Replay:
                 continue
             pending.applied.append(met)
             rule, known = pending.match.rule, {**pending.match.binding, **bound}
-            left, first = self.load(rule.lhs, known), len(self.nodes)
+            left, *others = (self.load(pattern, known) for pattern in rule.patterns)
+            first = len(self.nodes)
             right = self.load(rule.rhs, known, pending.match.texts)
-            self._births |= {new: Rewrite(rule, False, left, right, ()) for new in range(first, len(self.nodes))}
-            self._unite(left, right, _Reason(rule, left, right))
+            rewrite = Rewrite(rule, False, left, right, others=tuple(others))
+            self._births |= dict.fromkeys(range(first, len(self.nodes)), rewrite)
+            self._unite(left, right, _Reason(rule, left, right, rewrite.others))
 
     def _met(self, pending: Pending, root: int) -> list[dict[str, int]]:
         """The ways in which a term is the left side of a match, and others are what its conditions ask for."""

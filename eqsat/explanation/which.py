@@ -35,4 +35,11 @@ def place_of(kernels: Sequence[KernelReport], wanted: Wanted) -> int:
     fail(Kind.INVALID_OPTION, "explain", message, hint="; ".join(known[:_HINTS]), kernels=len(kernels))
 
 
+def output_of(kernels: Sequence[KernelReport], wanted: Wanted) -> tuple[int, int]:
+    """The launch that is meant, and which of its outputs: the one named, else the first. Raises as `place_of`."""
+    place = place_of(kernels, wanted)
+    writes = kernels[place].writes
+    return place, writes.index(wanted) if isinstance(wanted, str) and wanted in writes else 0
+
+
 _HINTS = 8

@@ -20,7 +20,7 @@ from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.candidates import DEFAULT
 from eqsat.extraction.extract import Extraction
 from eqsat.extraction.kernel_tree import Tree
-from eqsat.extraction.selection import Rival
+from eqsat.extraction.selection import Apart, Rival
 from eqsat.runtime.compiled import KernelReport
 from ir.pricer import Price, Pricer, Rejected
 from rules import select
@@ -32,11 +32,11 @@ class WhyNot(msgspec.Struct, frozen=True):
     """The answer for two kernels.
 
     kind     cost     a kernel that is both, and reads what they read, is dearer: `figures` in ns
-             refused  a kernel that is both was refused by the code generator's analyses
+             refused  a kernel that is both was refused by the code generator's analyses, or may not hold both
              rules    no rule brings the first into the second
              limits   the rules do, but one kernel may not hold all that both accumulate
              between  the second needs what another kernel makes of the first's result
-             apart    neither reads what the other writes
+             apart    neither reads what the other writes, and nothing was gained by one that writes both
              same     they are one kernel
     verdict  in one sentence; `reasons` with what stands behind it
     """
@@ -122,14 +122,21 @@ class Pairs:
             verdict = "the second reads what other kernels make of the first's result"
             return self._answer(one, other, "between", verdict, [f"between them: {names}"])
         common = [name for name in one.reads if name in other.reads]
-        reasons = ["a kernel writes one buffer: results of which neither needs the other are written by two"]
-        reasons += [f"both read {', '.join(common)}"] if common else ["they read nothing in common"]
-        return self._answer(one, other, "apart", "neither reads what the other writes", reasons)
+        told = f"both read {', '.join(common)}" if common else "they read nothing in common"
+        tried = _tried(one, other)
+        if tried is None:
+            return self._answer(one, other, "apart", "neither reads what the other writes", [told])
+        if tried.extra_ns is None:
+            verdict = "a kernel that writes the results of both cannot be generated"
+            return self._answer(one, other, "refused", verdict, [tried.reason, told])
+        figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, **_figures(tried)}
+        return self._answer(one, other, "cost", _joint_text(tried), [told], figures)
 
     def _adjacent(self, one: KernelReport, other: KernelReport, second: int, buffer: str) -> WhyNot:
         """The second reads what the first writes."""
         classes = self._history.classes
-        read, written = classes[buffer], classes[other.writes[0]]
+        output = self._chosen.terms[second].outputs_reading(buffer)[0]
+        read, written = classes[buffer], classes[other.writes[output]]
         given = {classes[name] for kernel in (one, other) for name in kernel.reads} - {read}
         fused = [tree for tree in self._extraction.enumeration.of(written) if given.issuperset(tree.reads)]
         if fused:
@@ -217,6 +224,9 @@ class Pairs:
         ]
         if readers:
             reasons.append(f"{buffer} is also read by {', '.join(readers)}: it is written in any case")
+        tried = _tried(one, other)
+        if tried is not None and tried.extra_ns is not None:
+            reasons.append(_joint_text(tried))
         if isinstance(price, Price):
             reasons += _differences(other, price)
             gone = [other.work] if readers else [one.work, other.work]
@@ -248,6 +258,19 @@ class Pairs:
         figures: dict[str, float] | None = None,
     ) -> WhyNot:
         return WhyNot(_named(one), _named(other), kind, verdict, tuple(reasons), figures or {})
+
+
+def _tried(one: KernelReport, other: KernelReport) -> Apart | None:
+    """What became of one kernel that writes the results of both."""
+    return next((each for each in other.selection.apart if each.writes == one.writes), None)
+
+
+def _joint_text(tried: Apart) -> str:
+    return f"one kernel that writes the results of both takes {tried.time_ns:,.1f} ns, {tried.extra_ns:,.1f} ns longer"
+
+
+def _figures(tried: Apart) -> dict[str, float]:
+    return {"fused_ns": tried.time_ns or 0.0, "extra_ns": tried.extra_ns or 0.0}
 
 
 _TOLD = 4

@@ -20,6 +20,7 @@ from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, class_arguments, i
 from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.read_facts import ReadFacts
 from eqsat.extraction.shapes import leaf
+from eqsat.extraction.sum_facts import SumFacts
 from ir.dtype import TensorType
 from ir.term import Sort
 
@@ -91,6 +92,8 @@ class Enumeration:
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
         self._reads = ReadFacts(view, self._given, constant)
+        self._sums = SumFacts(view, bound)
+        self._scores = _scores(view)
         self._nodes: dict[int, list[_Node]] = {}
         self._facts_of: dict[int, _Facts] = {}
 
@@ -169,13 +172,13 @@ class Enumeration:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
         before = self._alternatives.get(each, _NOTHING)
         nodes = self._extractable(each)
-        inner = self.view.sorts[each] is not Sort.EPI
+        inner, is_score = self.view.sorts[each] is not Sort.EPI, each in self._scores
 
         def choose() -> tuple[Tree, ...]:
-            made = [tree for node, operands in nodes for tree in self._combined(node, operands)]
+            made = [tree for node, operands in nodes for tree in self._combined(node, operands, is_score)]
             return self._best([*before.trees, *made], self.limits.alternatives, inner=inner)
 
-        found = self.menus.chosen(Question(inner, self._rows(nodes), before, self._facts), choose)
+        found = self.menus.chosen(Question((inner, is_score), self._rows(nodes), before, self._facts), choose)
         self._alternatives[each] = found
         return found.trees != before.trees
 
@@ -199,28 +202,39 @@ class Enumeration:
         return self._facts_of[buffer]
 
     def _extractable(self, each: int) -> list[_Node]:
-        """The nodes of a class that a kernel can hold, without reads that gain nothing where others are left."""
+        """The nodes of a class that a kernel can hold, without reads and sums that gain nothing where others are
+        left."""
         if each not in self._nodes:
             nodes = [node for node in self.view.classes[each] if node.ctor not in STEPS]
-            kept = [node for node in nodes if node.ctor != "Load" or not self._reads.gain_nothing(node)]
+            kept = [node for node in nodes if not self._gains_nothing(node, nodes)]
             self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
         return self._nodes[each]
 
-    def _combined(self, node: ENode, operands: tuple[int, ...]) -> Iterator[Tree]:
-        """The node over every choice of its operands, as far as one kernel may hold them."""
+    def _gains_nothing(self, node: ENode, others: list[ENode]) -> bool:
+        """Whether a node of a class with these need not be looked at."""
+        if node.ctor == "Load":
+            return self._reads.gain_nothing(node)
+        return self._sums.gains_nothing(node, others)
+
+    def _combined(self, node: ENode, operands: tuple[int, ...], is_score: bool = False) -> Iterator[Tree]:
+        """The node over every choice of its operands, as far as one kernel may hold them. `is_score`: it is what a
+        stream or a maximum takes term by term. Nothing else takes a contraction that is finished inside the kernel: a
+        plain sum of products is as good there."""
         choices = [self._alternatives.get(kid, _NOTHING).trees for kid in operands]
-        if node.ctor not in ("Stream", "Reduce"):
+        if node.ctor == "At" and not is_score:
+            choices = [tuple([tree for tree in several if tree.kinds != ("Contract",)]) for several in choices]
+        elif node.ctor not in ("Stream", "Reduce"):
             choices = [tuple([tree for tree in several if not _is_nested_product(tree)]) for several in choices]
         while _product(choices) > self.limits.combinations:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
         for kids in product(*choices):
-            if len(kids) == 1 or self._fits(frozenset().union(*[kid.accumulators for kid in kids])):
+            if len(kids) == 1 or self.fits(frozenset().union(*[kid.accumulators for kid in kids])):
                 tree = self.forest.make(node, kids)
-                if not tree.captured and self._fits(tree.accumulators):
+                if not tree.captured and self.fits(tree.accumulators):
                     yield tree
 
-    def _fits(self, accumulators: frozenset[Tree]) -> bool:
+    def fits(self, accumulators: frozenset[Tree]) -> bool:
         """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
         if len(accumulators) < 2:
             return True
@@ -246,14 +260,28 @@ class Enumeration:
             alike = starts.setdefault(self._start(tree), [])
             enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
             if len(alike) < enough and not any(
-                _dominates(other, tree) for several in starts.values() for other in several
+                self._dominates(other, tree) for several in starts.values() for other in several
             ):
                 alike.append(tree)
         return tuple(_in_turn(islice(_in_turn(_places(starts)), keep) for starts in kinds.values()))
 
+    def _dominates(self, a: Tree, b: Tree) -> bool:
+        """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the
+        program is built no more in all: a constant folded into another is not another choice."""
+        if a.flops > b.flops:
+            return False
+        spare = sum([size for buffer, size in b.reads.items() if buffer in self._constant])
+        for buffer, size in a.reads.items():
+            if buffer in self._constant:
+                spare -= size
+            elif size > b.reads.get(buffer, -1):
+                return False
+        return spare >= 0
+
     def _start(self, tree: Tree) -> frozenset[int]:
-        """The values that a kernel is spent on to store them for this one."""
-        return frozenset(buffer for buffer in tree.reads if self._facts(buffer).costs_a_kernel)
+        """The values that a kernel is spent on, when the program runs, to store them for this one."""
+        fresh = tree.reads.keys() - self._constant
+        return frozenset(buffer for buffer in fresh if self._facts(buffer).costs_a_kernel)
 
     def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int, int]:
         """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
@@ -285,14 +313,18 @@ def _in_turn(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
 
 
 def _is_nested_product(tree: Tree) -> bool:
-    """Whether a contraction is finished here inside a kernel: a sum of products is as good, but for streams, which
-    take it term by term."""
+    """Whether a contraction is finished here inside a kernel."""
     return tree.node.ctor == "At" and tree.kinds == ("Contract",)
 
 
-def _dominates(a: Tree, b: Tree) -> bool:
-    """Whether `a` reads no other buffer, no more of each, and computes no more than `b`."""
-    return a.flops <= b.flops and all(size <= b.reads.get(buffer, -1) for buffer, size in a.reads.items())
+def _scores(view: EGraphView) -> frozenset[int]:
+    """The classes that a stream takes term by term, or a maximum."""
+    nodes = [node for several in view.classes.values() for node in several]
+    return frozenset(
+        int(node.args[3])
+        for node in nodes
+        if node.ctor == "Stream" or (node.ctor == "Reduce" and node.args[0] == "max")
+    )
 
 
 def _is_input(nodes: Iterable[ENode]) -> bool:
@@ -308,18 +340,24 @@ def _product(choices: list[tuple[Tree, ...]]) -> int:
 
 def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
     """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
-    known = set(constants)
-    needs: dict[int, list[tuple[int, ENode]]] = {}
-    waiting: list[tuple[int, ENode]] = []
+    needs: dict[int, list[list[int]]] = {}
+    waiting = list(dict.fromkeys(constants))
     for each, nodes in view.classes.items():
         for node in nodes:
             if node.ctor not in ("Input", *STEPS):
-                waiting.append((each, node))
-                for kid in class_arguments(view, node):
-                    needs.setdefault(kid, []).append((each, node))
+                operands = frozenset(class_arguments(view, node))
+                missing = [len(operands), each]
+                for operand in operands:
+                    needs.setdefault(operand, []).append(missing)
+                if not operands:
+                    waiting.append(each)
+    known: set[int] = set()
     while waiting:
-        each, node = waiting.pop()
-        if each not in known and all(kid in known for kid in class_arguments(view, node)):
+        each = waiting.pop()
+        if each not in known:
             known.add(each)
-            waiting.extend(needs.get(each, ()))
-    return frozenset(each for each in known if view.sorts[each].value == "Buf")
+            for missing in needs.get(each, ()):
+                missing[0] -= 1
+                if not missing[0]:
+                    waiting.append(missing[1])
+    return frozenset(each for each in known if view.sorts[each] is Sort.BUF)

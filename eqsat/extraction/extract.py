@@ -22,9 +22,11 @@ from eqsat.extraction.extractors import EXTRACTORS, OPTIMAL
 from eqsat.extraction.extractors.agreement import agreeing
 from eqsat.extraction.extractors.exact import exact, lower_bound
 from eqsat.extraction.extractors.greedy import greedy
-from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem
+from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Mark, Problem
 from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.extraction.joining import Setting, Wanted, gains, joined
 from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.layouts.relayout import relaid
 from eqsat.extraction.one_rounding import Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.rivals import Contest
@@ -36,6 +38,8 @@ from ir.region import Buffer, MemRef, Region
 STAGE = "extract"
 ROUNDS = 8
 """Covers computed before the choice is confined to kernels that are priced."""
+JOINED_SHARE = 0.3
+"""Of the kernels that could be joined, in a random cover."""
 
 
 def extract(
@@ -46,12 +50,16 @@ def extract(
     constants: Iterable[str] = (),
     extractor: str = "pareto",
     limits: Limits = DEFAULT,
+    joining: bool = True,
+    relayout: bool = True,
 ) -> Cover:
     """The cheapest cover that the extractor finds.
 
     Args:
         outputs: Tiny nodes.
         constants: names of inputs that are known when the program is built.
+        joining: whether one kernel may write several outputs.
+        relayout: whether buffers between its kernels may be stored in other orders of their axes.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
@@ -63,20 +71,23 @@ def extract(
         extraction.learn_all()
     else:
         extraction.learn()
-    return extraction.cover(EXTRACTORS[extractor], compared=True)
+    cover = extraction.cover(EXTRACTORS[extractor], compared=True, is_wanted=gains if joining else None)
+    return relaid(cover, pricer) if relayout else cover
 
 
 @dataclass(frozen=True)
 class Bound:
-    """ns that no cover by these candidates can beat: the optimum where kernels may be taken in part (`linear_ns`), and
-    what the binary program has proven, which is the optimum itself unless a limit stopped it (`proven_ns`)."""
+    """ns that no cover by candidates of one output can beat: the optimum where kernels may be taken in part
+    (`linear_ns`), and what the binary program has proven, which is the optimum itself unless a limit stopped it
+    (`proven_ns`)."""
 
     linear_ns: float
     proven_ns: float
 
     def gap(self, cover: Cover) -> float:
-        """By how much the cover is dearer than the linear bound, relative to that; 0 where both cost nothing."""
-        return cover.time_ns / self.linear_ns - 1 if self.linear_ns else 0.0
+        """By how much the cover, before kernels were joined, is dearer than the linear bound, relative to that; 0 where
+        both cost nothing."""
+        return cover.apart_ns / self.linear_ns - 1 if self.linear_ns else 0.0
 
 
 def bound(
@@ -106,10 +117,10 @@ def random_cover(
     constants: Iterable[str] = (),
     limits: Limits = DEFAULT,
 ) -> Cover:
-    """Any legal cover, of kernels as they were written and as the rules made them: what tests run to show that
-    every choice computes the same."""
+    """Any legal cover, of kernels as they were written and as the rules made them, some joined whether that gains or
+    not: what tests run to show that every choice computes the same."""
     extraction = Extraction(view, outputs, pricer, constants, limits, with_written=True)
-    return extraction.cover(lambda problem: shuffled(problem, rng))
+    return extraction.cover(lambda problem: shuffled(problem, rng), is_wanted=lambda _: rng.random() < JOINED_SHARE)
 
 
 @dataclass(frozen=True)
@@ -149,19 +160,17 @@ class Extraction:
         self._choices: dict[int, list[Choice]] = {}
         self._is_rounding = False
 
-    def cover(self, extractor: Extractor, *, compared: bool = False) -> Cover:
+    def cover(self, extractor: Extractor, *, compared: bool = False, is_wanted: Wanted | None = None) -> Cover:
         """The cover that `extractor` makes of the priced candidates; `compared` with what else could be chosen, and
-        made again as long as the prices learnt by that make a better one."""
+        made again as long as the prices learnt by that make a better one. `is_wanted`: which kernels to join, none by
+        default."""
         picked = self._settled(extractor)
         if not compared:
-            return self._finished(picked, {})
+            return self._finished(picked, {}, is_wanted)
         contest = self._contest(picked.choices)
-        while contest.is_lost:
-            again = self._settled(extractor)
-            if self._total(again) >= self._total(picked):
-                break
+        while self._total(again := self._settled_again(extractor)) < self._total(picked):
             picked, contest = again, self._contest(again.choices)
-        return self._finished(picked, contest.selections(self._choices, self.names))
+        return self._finished(picked, contest.selections(self._choices, self.names), is_wanted)
 
     def learn(self) -> None:
         """Price what cheaply found covers choose, so that a dearer extractor starts from good estimates."""
@@ -197,6 +206,12 @@ class Extraction:
             elif not self._prices.learn(picked.choices):
                 return picked
             rounds += 1
+
+    def _settled_again(self, extractor: Extractor) -> _Picked:
+        """The better of such a cover and one of the kernels that are priced by then: of fewer, an extractor misses
+        less."""
+        settled, narrow = self._settled(extractor), self._covered(extractor, priced_only=True)
+        return settled if narrow is None else min(settled, narrow, key=self._total)
 
     def _covered(self, extractor: Extractor, *, priced_only: bool) -> _Picked | None:
         columns, choices = self._columns(priced_only=priced_only)
@@ -248,8 +263,10 @@ class Extraction:
         return tuple(map(self._column, choices)), choices
 
     def _column(self, choice: Choice) -> Column:
-        marks = self._roundings.marks(choice.tree) if self._is_rounding else ()
-        return Column(choice.buffer, choice.reads, self._prices.cost(choice), marks)
+        return Column(choice.buffer, choice.reads, self._prices.cost(choice), self._marks(choice.tree))
+
+    def _marks(self, tree: Tree) -> tuple[Mark, ...]:
+        return self._roundings.marks(tree) if self._is_rounding else ()
 
     def _leaf(self, buffer: int) -> str:
         type_ = self.enumeration.forest.type_of(buffer)
@@ -312,16 +329,18 @@ class Extraction:
     def _total(self, picked: _Picked) -> float:
         return sum(map(self._prices.cost, picked.choices))
 
-    def _finished(self, picked: _Picked, selections: Mapping[int, Selection]) -> Cover:
-        kernels = tuple(self._kernel(choice, selections.get(choice.buffer, UNCONTESTED)) for choice in picked.choices)
+    def _finished(self, picked: _Picked, selections: Mapping[int, Selection], is_wanted: Wanted | None) -> Cover:
+        single = [self._kernel(choice, selections.get(choice.buffer, UNCONTESTED)) for choice in picked.choices]
+        kernels = joined(single, self._joining, is_wanted) if is_wanted else single
         assert_acyclic(kernels)
         return Cover(
-            kernels=kernels,
+            kernels=tuple(kernels),
             outputs=self.outputs,
             names=self.names,
             constants=self.constant,
             considered=sum(map(len, self._choices.values())),
             priced=len(self._prices),
+            saved_ns=sum(each.time_ns for each in single) - sum(each.time_ns for each in kernels),
             diagnostics=self._stops(picked),
         )
 
@@ -344,7 +363,22 @@ class Extraction:
         assert choice.priced is not None
         buffers = self.enumeration.forest.shape_of(choice.tree).buffers
         reads = tuple(buffers[place] for place in choice.priced.inputs)
-        return Kernel(choice.buffer, choice.tree, reads, choice.priced.region, choice.price, selection)
+        return Kernel((choice.buffer,), (choice.tree,), reads, choice.priced.region, choice.price, selection)
+
+    @property
+    def _joining(self) -> Setting:
+        return Setting(
+            forest=self.enumeration.forest,
+            pricer=self._pricer,
+            candidates=lambda buffer: self._choices.get(buffer, ()),
+            cost=self._prices.cost,
+            fits=self.enumeration.fits,
+            edge=self.buffer,
+            leaf=self._leaf,
+            marks=self._marks,
+            given=self._inputs,
+            roots=self._roots,
+        )
 
 
 def input_classes(view: EGraphView) -> dict[str, int]:

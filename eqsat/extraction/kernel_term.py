@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from eqsat.extraction.kernel_tree import Tree, subtrees
+from eqsat.extraction.kernel_tree import INLINE, Tree, subtrees
 from ir.term import CTORS, Sort
 
 
 class KernelTerm(msgspec.Struct, frozen=True):
-    """One line per distinct subterm, operands first, the whole last: its constructor, then its arguments; a buffer is
-    its name, another term the number of its line."""
+    """One line per distinct subterm, operands first: its constructor, then its arguments; a buffer is its name,
+    another term the number of its line. There is one Store per output, in their order, the last at the end."""
 
     lines: tuple[tuple[str | int, ...], ...] = ()
 
+    def outputs_reading(self, buffer: str) -> tuple[int, ...]:
+        """The outputs, by their order, for which this buffer is read."""
+        reading: set[int] = set()
+        found, output = [], 0
+        for place, (ctor, *args) in enumerate(self.lines):
+            sorts = CTORS[str(ctor)].args
+            reads = any(arg == buffer for arg, sort in zip(args, sorts, strict=True) if sort is Sort.BUF)
+            below = (arg for arg, sort in zip(args, sorts, strict=True) if sort in INLINE)
+            if reads or not reading.isdisjoint(map(int, below)):
+                reading.add(place)
+                found += [output] if ctor == "Store" else []
+            output += ctor == "Store"
+        return tuple(found)
 
-def kernel_term(tree: Tree, names: Mapping[int, str]) -> KernelTerm:
-    """The term of a tree whose buffers have these names."""
+
+def kernel_term(trees: Sequence[Tree], names: Mapping[int, str]) -> KernelTerm:
+    """The term of Store trees whose buffers have these names."""
     places: dict[Tree, int] = {}
     lines: list[tuple[str | int, ...]] = []
-    for each in subtrees(tree):
+    for each in subtrees(*trees):
         kids = iter(each.kids)
         line: list[str | int] = [each.node.ctor]
         for arg, sort in zip(each.node.args, CTORS[each.node.ctor].args, strict=True):

@@ -7,7 +7,7 @@ kernel is a DAG, and its price counts each value once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.shapes import Shape, Shapes, leaf
@@ -287,11 +287,11 @@ def buffer_of(node: ENode) -> int | None:
     return int(node.args[0]) if node.ctor in ("Load", "Gather") else None
 
 
-def subtrees(tree: Tree) -> list[Tree]:
-    """Every distinct tree below, operands before what reads them, the tree itself last."""
-    return post_order([tree], lambda each: each.kids)
+def subtrees(*trees: Tree) -> list[Tree]:
+    """Every distinct tree below, operands before what reads them, each tree itself last."""
+    return post_order(trees, lambda each: each.kids)
 
 
-def rules_of(view: EGraphView, tree: Tree) -> tuple[str, ...]:
-    """The rules that built the tree's nodes, once per node, sorted."""
-    return tuple(sorted(view.rules[each.node] for each in subtrees(tree) if each.node in view.rules))
+def rules_of(view: EGraphView, trees: Sequence[Tree]) -> tuple[str, ...]:
+    """The rules that built the trees' nodes, once per node, sorted."""
+    return tuple(sorted(view.rules[each.node] for each in subtrees(*trees) if each.node in view.rules))

@@ -2,7 +2,8 @@
 
 A buffer is avoidable when its value can be computed wherever it is read: no accumulator stands in the way. Reading
 it gains nothing where computing it there moves no more bytes and computes nothing twice, that is if it is a mere
-copy of another, or if one kernel alone reads it, each element once.
+copy of another, or if one kernel alone reads it, each element once. Under padding it gains where a kernel that
+accumulates writes it: that one cannot be continued there, and what it would write instead is no better to read.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class ReadFacts:
             return False
         if self._is_copy(buffer):
             return True
-        return buffer not in self._constant and len(self._ends(buffer)) <= 1 and is_injective(view)
+        if buffer in self._constant or (view.guards and self._is_epilogue(buffer)):
+            return False
+        return len(self._ends(buffer)) <= 1 and is_injective(view)
 
     def is_avoidable(self, buffer: int) -> bool:
         """Whether the buffer need not exist: it is not given, and its value can be computed at any index."""
@@ -94,7 +97,9 @@ class ReadFacts:
         """How a value is computed that the buffer stores, if the program's own buffers are there to be read."""
         for node in self._view.classes[value]:
             read = buffer_of(node) if node.ctor == "Load" else None
-            if read is None or (read != buffer and (read in self._loaded or buffer not in self._loaded)):
+            if node.ctor in STEPS or read == buffer:
+                continue
+            if read is None or read in self._loaded or buffer not in self._loaded:
                 yield node
 
     def _is_copy(self, buffer: int) -> bool:

@@ -118,11 +118,6 @@ class Contest:
                 found |= dict.fromkeys([rival, *(self._choices[index] for index in (swap.joining if swap else ()))])
         return list(found)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the cover would be cheaper with some rival."""
-        return any(swap and swap.extra_ns < 0 for ranked in self._ranked.values() for _, swap in ranked)
-
     def selections(self, candidates: Mapping[int, Sequence[Choice]], names: Mapping[int, str]) -> dict[int, Selection]:
         """Per buffer that a kernel writes when the program runs; `candidates` are all of each buffer, those refused
         among them."""

@@ -26,12 +26,39 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """Of how many candidates for its output a kernel was chosen, and before which others: those that could replace
-    it, the nearest first; then those that need its own result; then those refused."""
+class Part(msgspec.Struct, frozen=True):
+    """A kernel whose work one of several outputs does: what it would write, and take in ns."""
+
+    name: str
+    writes: tuple[str, ...]
+    time_ns: float
+
+
+class Apart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Another kernel that this one was not joined with, by what that writes.
+
+    time_ns   of one kernel that does the work of both, and `extra_ns` by how much it is dearer than the two
+    reason    why there is none
+    """
+
+    writes: tuple[str, ...]
+    time_ns: float | None = None
+    extra_ns: float | None = None
+    reason: str = ""
+
+
+class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of how many candidates for its outputs a kernel was chosen, one kernel an output, and before which others: those
+    that could replace it, the nearest first; then those that need its own result; then those refused.
+
+    parts  of a kernel of several outputs: those that it was joined from
+    apart  the neighbours before it that it was not joined with
+    """
 
     candidates: int = 1
     rivals: tuple[Rival, ...] = ()
+    parts: tuple[Part, ...] = ()
+    apart: tuple[Apart, ...] = ()
 
     @property
     def runner_up(self) -> Rival | None:

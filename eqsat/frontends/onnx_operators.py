@@ -159,6 +159,18 @@ def _softmax(o: Operator) -> Node:
     return o.node("Softmax", axis=o.attrs.get("axis", 1 if flatten else -1), flatten=flatten)
 
 
+@converts("ArgMax", "ArgMin")
+def _arg_reduce(o: Operator) -> Node:
+    """ONNX leaves open where NaN stands; here it is the extremum, as in NumPy."""
+    return o.node(
+        "ArgReduce",
+        o.op[3:].lower(),
+        axis=o.attrs.get("axis", 0),
+        keepdims=bool(o.attrs.get("keepdims", 1)),
+        select_last_index=bool(o.attrs.get("select_last_index", 0)),
+    )
+
+
 @converts("Reshape")
 def _reshape(o: Operator) -> Node:
     shape = o.attrs["shape"] if o.opset < 5 else o.constant(1, "the shape").tolist()

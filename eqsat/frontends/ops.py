@@ -13,6 +13,7 @@ from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.frontends.windows import Padding, Pair, around
+from eqsat.lazy.positions import position
 from eqsat.lazy.written import axis_in
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
@@ -154,6 +155,14 @@ def _reduce(x: Tensor, *, fn: str, axes: Pair | None = None, keepdims: bool = Fa
         fail(Kind.UNSUPPORTED_OP, STAGE, f"no reduction {fn!r}", supported=list(_REDUCTIONS))
     result: Tensor = getattr(x, fn)(axes, keepdims)
     return result
+
+
+@op("ArgReduce")
+def _arg_reduce(
+    x: Tensor, *, fn: Literal["max", "min"], axis: int = 0, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """The position of the extremum along `axis`, i64; of several the first, or the last."""
+    return position(x, fn, axis, keepdims, select_last_index)
 
 
 @op("Pool")

@@ -111,6 +111,8 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.min: _reduction("min"),
     np.amax: _reduction("max"),
     np.amin: _reduction("min"),
+    np.argmax: _reduction("argmax"),
+    np.argmin: _reduction("argmin"),
     np.mean: _reduction("mean"),
     np.var: _reduction("var"),
     np.cumsum: lambda a, axis=None: as_tensor(a).cumsum(axis),

@@ -1,7 +1,8 @@
 """Arrays at the edge of a program: whatever the caller holds comes in as NumPy and goes back as what it was.
 
 Torch tensors share their memory (bf16 through a 16-bit view, which DLPack and NumPy lack); every other CPU
-array comes through `__array__` or DLPack. Arrays on a device are refused: nothing crosses silently.
+array comes through `__array__` or DLPack. Arrays on a device are refused here: nothing crosses silently
+(`eqsat.runtime.device_call` takes them to a GPU's program).
 """
 
 from __future__ import annotations
@@ -30,12 +31,23 @@ class Family(Enum):
 
 def family_of(arrays: Iterable[Any]) -> Family:
     """Torch when any of the arrays is a tensor, else NumPy."""
-    return Family.TORCH if any(_is_tensor(array) for array in arrays) else Family.NUMPY
+    return Family.TORCH if any(is_tensor(array) for array in arrays) else Family.NUMPY
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
     """The sizes of an argument. Raises EqsatError, InputMismatch, for a device array or for what is no array."""
-    return tuple(value.shape) if _is_tensor(value) else as_numpy(name, value).shape
+    return tuple(value.shape) if is_tensor(value) else as_numpy(name, value).shape
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether it is an array that the host cannot read."""
+    if is_tensor(value):
+        return bool(value.device.type != "cpu")
+    if isinstance(value, np.ndarray):
+        return False
+    if hasattr(value, "__dlpack_device__"):
+        return int(value.__dlpack_device__()[0]) not in _DLPACK_HOST
+    return hasattr(value, "__cuda_array_interface__")
 
 
 def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:
@@ -51,27 +63,34 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
     array = as_numpy(name, value)
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
         array = _converted(name, value, array, wanted)
-    if array.dtype != wanted.numpy:
+    check_type(name, _dtype_name(array), array.shape, wanted, shape)
+    return np.require(array, requirements=("C", "A"))
+
+
+def check_type(
+    name: str, found: DType | str, sizes: tuple[int, ...], wanted: DType, shape: tuple[int, ...] | None
+) -> None:
+    """Raises EqsatError, InputMismatch, unless an array of dtype `found` and these sizes is what the program takes."""
+    if str(found) != str(wanted):
         fail(
             Kind.INPUT_MISMATCH,
             STAGE,
-            f"the array has dtype {_dtype_name(array)}, the program takes {wanted}",
+            f"the array has dtype {found}, the program takes {wanted}",
             at=name,
             hint=f"convert it first, or put a CAST to {wanted} behind an input of its dtype",
-            got=_dtype_name(array),
+            got=str(found),
             expected=str(wanted),
         )
-    if shape is not None and array.shape != shape:
+    if shape is not None and sizes != shape:
         fail(
             Kind.INPUT_MISMATCH,
             STAGE,
-            f"the array has shape {list(array.shape)}, the program takes {list(shape)}",
+            f"the array has shape {list(sizes)}, the program takes {list(shape)}",
             at=name,
             hint="compile with other dims=, or leave the dims free to specialise at each call",
-            got=list(array.shape),
+            got=list(sizes),
             expected=list(shape),
         )
-    return np.require(array, requirements=("C", "A"))
 
 
 def give_back(array: np.ndarray, family: Family) -> Any:
@@ -117,7 +136,7 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
     try:
-        if _is_tensor(value):
+        if is_tensor(value):
             return _from_tensor(name, value, stage)
         _refuse_device(name, value)
         if isinstance(value, bool | int | float | list | tuple | np.generic) or hasattr(value, "__array__"):
@@ -159,10 +178,7 @@ def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
 
 def _refuse_device(name: str | None, value: Any) -> None:
     """Raise for an array that the host cannot read."""
-    on_device = hasattr(value, "__cuda_array_interface__")
-    if hasattr(value, "__dlpack_device__"):
-        on_device = int(value.__dlpack_device__()[0]) not in _DLPACK_HOST
-    if on_device:
+    if is_on_device(value):
         _device_array(name, f"{type(value).__module__}.{type(value).__name__} on a device")
 
 
@@ -176,7 +192,8 @@ def _device_array(name: str | None, what: str) -> NoReturn:
     )
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor, wherever it lies."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -184,7 +201,7 @@ def _is_tensor(value: Any) -> bool:
 def _shares_memory(given: Any, array: np.ndarray) -> bool:
     if isinstance(given, np.ndarray) or array.size == 0:
         return True
-    return _is_tensor(given) and int(given.data_ptr()) == array.ctypes.data
+    return is_tensor(given) and int(given.data_ptr()) == array.ctypes.data
 
 
 def _dtype_name(array: np.ndarray) -> str:

@@ -33,7 +33,7 @@ PACKAGES = ("ir", "rules", "eqsat", "codegen")
 class Artifact(msgspec.Struct, frozen=True):
     """Everything but the model's own names, the constants and the machine code.
 
-    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call. units: C translation units by name;
+    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call. units: the texts to compile by name;
     kernels: the text of each kernel by function name.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,10 +13,14 @@ import numpy as np
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
+from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.device_call import OnDevice
 from eqsat.runtime.dump import Stages
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.dtype import TensorType
+from ir.kernel_resources import KernelResources
+from ir.launch import Geometry, Launch
 from ir.module import Call
 from ir.pricer import Price, Work
 
@@ -39,19 +43,20 @@ class Executable(Protocol):
         ...
 
 
-class Library(Protocol):
+class Code(Protocol):
     """The machine code of a program."""
 
     @property
-    def path(self) -> Path:
-        """The shared object."""
+    def code(self) -> bytes:
+        """What is saved; empty where the program is emulated."""
         ...
 
 
 class KernelReport(msgspec.Struct, frozen=True):
     """One kernel launch. `function` names its text in `program.source()`; `reads` and `writes` are buffers; times are
     in ns, sizes in bytes; `work` is what its plan makes the machine do, `selection` says which other candidates there
-    were for its output."""
+    were for its output. Of a GPU's kernel, `geometry` is what a launch asks for, `resources` what NVRTC says that it
+    takes (None where it was not asked)."""
 
     name: str
     function: str
@@ -68,13 +73,21 @@ class KernelReport(msgspec.Struct, frozen=True):
     estimated_ns: float
     measured_ns: float | None = None
     selection: Selection = UNCONTESTED
+    geometry: Geometry | None = None
+    resources: KernelResources | None = None
 
 
-def report_of(call: Call, price: Price, selection: Selection, function: str = "") -> KernelReport:
-    """The report of a call by its price; `function` is that of its text, where there is one."""
+def report_of(
+    call: Call,
+    price: Price,
+    selection: Selection,
+    launch: Launch | None = None,
+    resources: KernelResources | None = None,
+) -> KernelReport:
+    """The report of a call by its price; `launch` is that of its kernel, where there is one."""
     return KernelReport(
         name=call.region.name,
-        function=function,
+        function=launch.function if launch else "",
         reads=call.reads,
         writes=call.writes,
         uops=call.uops,
@@ -87,6 +100,8 @@ def report_of(call: Call, price: Price, selection: Selection, function: str = ""
         work=price.work,
         estimated_ns=price.time_ns,
         selection=selection,
+        geometry=launch.geometry if launch else None,
+        resources=resources,
     )
 
 
@@ -95,7 +110,7 @@ class Compiled:
     """All there is to know of one variant.
 
     kernels: one report per launch. seconds: of each stage of this compilation. features: the instruction sets that
-    the code may use. stages: the dumps.
+    the code may use. running: emulated or not. stages: the dumps.
     """
 
     bound: BoundModel
@@ -104,9 +119,15 @@ class Compiled:
     seconds: Mapping[str, float]
     notes: tuple[Diagnostic, ...]
     executable: Executable
-    library: Library
+    code: Code
+    running: Running
     features: tuple[str, ...]
     stages: Stages
+
+    @cached_property
+    def on_device(self) -> OnDevice | None:
+        """What takes arrays on a device, where the program runs on one."""
+        return self.executable if isinstance(self.executable, OnDevice) else None
 
     @property
     def calls(self) -> tuple[Call, ...]:

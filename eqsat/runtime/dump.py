@@ -1,4 +1,4 @@
-"""Every stage of a compiled program as plain JSON values, the C as text, computed when it is asked for."""
+"""Every stage of a compiled program as plain JSON values, its text as text, computed when it is asked for."""
 
 from __future__ import annotations
 
@@ -16,17 +16,24 @@ from ir.poly_report import PolyReport
 from ir.poly_view import PolyView
 from ir.region import Region
 from ir.serde import to_builtins
+from ir.target import Target
 
 if TYPE_CHECKING:
     from eqsat.explanation.history import History
 
-STAGES = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c")
+SHARED = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_view", "poly_core", "plan")
+STAGES = (*SHARED, "cpu", "c")
+"""On the way to a CPU, in order."""
+GPU_STAGES = (*SHARED, "gpu", "cu")
 
 
-def check_stage(stage: str) -> None:
-    """Raises EqsatError, InvalidOption, for the name of no stage."""
-    if not isinstance(stage, str) or stage not in STAGES:
-        fail(Kind.INVALID_OPTION, "dump", f"no stage {stage!r} on a CPU", hint=", ".join(STAGES))
+def check_stage(stage: str, target: Target | None = None) -> None:
+    """Raises EqsatError, InvalidOption, for the name of no stage on the way to `target` (None: to any)."""
+    known, place = tuple(dict.fromkeys((*STAGES, *GPU_STAGES))), ""
+    if target is not None:
+        known, place = (GPU_STAGES, " on a GPU") if target.is_gpu else (STAGES, " on a CPU")
+    if not isinstance(stage, str) or stage not in known:
+        fail(Kind.INVALID_OPTION, "dump", f"no stage {stage!r}{place}", hint=", ".join(known))
 
 
 class Facts(Protocol):
@@ -57,7 +64,7 @@ class Stages:
 
     def __call__(self, stage: str) -> Any:
         """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
-        check_stage(stage)
+        check_stage(stage, self._artifact.target)
         return getattr(self, f"_{stage}")()
 
     def _frontend(self) -> Any:
@@ -76,7 +83,7 @@ class Stages:
         options = self._artifact.options
         return saturate(
             self._bound.graph,
-            select(options.rules),
+            select(options.rules, options.exactness),
             options.exactness,
             options.budget,
             constants=self._bound.constants,
@@ -121,8 +128,15 @@ class Stages:
     def _cpu(self) -> Any:
         return {name: to_builtins(lowered) for name, lowered in self._lower().items()}
 
+    def _gpu(self) -> Any:
+        from ir.gpu_dump import kernel_dump
+
+        return {name: kernel_dump(kernel) for name, kernel in self._lower().items()}
+
     def _c(self) -> str:
         return "\n".join(self._artifact.kernels.values())
+
+    _cu = _c
 
     def _patterns(self, region: Region) -> dict[str, str]:
         """What each contraction of a region is."""

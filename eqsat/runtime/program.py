@@ -11,8 +11,9 @@ import numpy as np
 from eqsat.egraph.view import EGraphView
 from eqsat.model import Model
 from eqsat.options import checked_path, is_count
-from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, shape_of, writable
+from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
 from eqsat.runtime.compiled import Compiled, KernelReport
+from eqsat.runtime.device_call import call_on_device
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.variants import Key, Specialise, Variants
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
@@ -64,7 +65,12 @@ class Program:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
                 that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
-        compiled, given, inputs = self._bound(args, named)
+        given = self._by_name(args, named)
+        compiled = self._variant(given)
+        if compiled.on_device is not None and _meets_device(given, out):
+            results = call_on_device(compiled.on_device, compiled.bound, given, self._targets(compiled, out))
+            return out if out is not None else results[0] if len(results) == 1 else results
+        inputs = self._adopted(compiled, given)
         if out is not None:
             self._fill(compiled, inputs, out)
             return out
@@ -142,11 +148,12 @@ class Program:
         return explained(self._compiled, kernel)
 
     def chain(self, kernel: Wanted) -> Chain:
-        """The rewrites, in order, that led from the uops of a kernel to it; named as in `explain`."""
+        """The rewrites, in order, that led from the uops of a kernel to it; named as in `explain`. Of several outputs
+        the one that is named, else the first."""
         from eqsat.explanation.chain import chain_at
-        from eqsat.explanation.which import place_of
+        from eqsat.explanation.which import output_of
 
-        return chain_at(self._compiled, place_of(self.kernels, kernel))
+        return chain_at(self._compiled, *output_of(self.kernels, kernel))
 
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
         """Why two kernels are not one: legality with the analysis behind it, or cost with figures."""
@@ -165,7 +172,7 @@ class Program:
         return "\n".join(self._compiled.artifact.kernels.values())
 
     def dump(self, stage: str) -> Any:
-        """Any stage of the path as JSON-ready data; the text stages ("c") as text."""
+        """Any stage of the path as JSON-ready data; the text stages ("c", "cu") as text."""
         return self._compiled.stages(stage)
 
     def egraph(self) -> EGraphView:
@@ -174,7 +181,7 @@ class Program:
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The reports with the median measured ns of `repeats` runs beside the estimate."""
-        compiled, _, inputs = self._bound(args, named)
+        compiled, inputs = self._bound(args, named)
         if not is_count(repeats, least=1):
             fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
         return compiled.profile(inputs, self._threads, repeats)
@@ -194,7 +201,7 @@ class Program:
         from eqsat.runtime.verify import verify_compiled
 
         if args or named:
-            compiled, _, inputs = self._bound(args, named)
+            compiled, inputs = self._bound(args, named)
             return verify_compiled(compiled, self._threads, inputs)
         return verify_compiled(self._compiled, self._threads, list(self.random_inputs(seed).values()))
 
@@ -228,14 +235,23 @@ class Program:
         message = f"no size is known for {', '.join(self._free)}"
         fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=self._free)
 
-    def _bound(
-        self, args: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[Compiled, dict[str, Any], list[np.ndarray]]:
-        """The variant for these arguments, the arguments by name, and as the variant takes them."""
+    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Compiled, list[np.ndarray]]:
+        """The variant for these arguments, and the arguments as it takes them."""
         given = self._by_name(args, named)
         compiled = self._variant(given)
-        inputs = [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
-        return compiled, given, inputs
+        return compiled, self._adopted(compiled, given)
+
+    def _adopted(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
+        return [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+
+    def _targets(self, compiled: Compiled, out: Any) -> list[Any] | None:
+        """The arrays of `out=`, one for each output."""
+        if out is None:
+            return None
+        targets = list(out) if isinstance(out, tuple | list) else [out]
+        if len(targets) != len(compiled.outputs):
+            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
+        return targets
 
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = self._arguments
@@ -279,21 +295,26 @@ class Program:
         """The code for these shapes, compiled at their first call."""
         if not self._free:
             return self._compiled
-        return self._variants(self._model.infer({name: shape_of(name, value) for name, value in given.items()}))
+        shapes = {
+            name: tuple(value.shape) if is_on_device(value) else shape_of(name, value) for name, value in given.items()
+        }
+        return self._variants(self._model.infer(shapes))
 
     def _fill(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> None:
         """Run into the memory of `out`; inputs that lie in it are copied first."""
-        targets = list(out) if isinstance(out, tuple | list) else [out]
-        if len(targets) != len(compiled.outputs):
-            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
         outputs = [
             writable(name, target, each.dtype, each.shape)
-            for target, (name, each) in zip(targets, compiled.outputs, strict=True)
+            for target, (name, each) in zip(self._targets(compiled, out) or (), compiled.outputs, strict=True)
         ]
         if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
         apart = [each.copy() if any(np.may_share_memory(each, one) for one in outputs) else each for each in inputs]
         compiled.executable.run(apart, outputs, self._threads)
+
+
+def _meets_device(given: Mapping[str, Any], out: Any) -> bool:
+    """Whether any array of a call is on a device."""
+    return any(map(is_on_device, [*given.values(), *(out if isinstance(out, tuple | list) else [out])]))
 
 
 def _unpickled(data: bytes, threads: int) -> Program:

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from eqsat.model import BoundModel, Model
+from eqsat.options import ON_TARGET, Running
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.variants import Key, key_of
@@ -47,7 +48,7 @@ class StoredConstant(msgspec.Struct, frozen=True):
 
 class StoredVariant(msgspec.Struct, frozen=True):
     """One variant: the sizes that were free, what its bound model says beyond its graph, and the names of the parts
-    that hold its artifact and its shared object."""
+    that hold its artifact and its machine code."""
 
     dims: dict[str, int]
     results: tuple[str, ...]
@@ -59,17 +60,18 @@ class StoredVariant(msgspec.Struct, frozen=True):
 
 class StoredModel(msgspec.Struct, frozen=True):
     """The arguments in order, the sizes that are known without them, those that are free, the Frontend graph, and the
-    variants, the least recently used first."""
+    variants, the least recently used first; how it ran."""
 
     inputs: dict[str, TensorInfo]
     dims: dict[str, int]
     free: tuple[str, ...]
     frontend: FrontendGraph | None
     variants: tuple[StoredVariant, ...]
+    running: Running = ON_TARGET
 
 
 class LoadedVariant(NamedTuple):
-    """What a file holds of one variant: `code` are the bytes of its shared object."""
+    """What a file holds of one variant: `code` is its machine code."""
 
     artifact: Artifact
     bound: BoundModel
@@ -77,12 +79,13 @@ class LoadedVariant(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a file holds, and the instruction sets that its code uses."""
+    """What a file holds, the instruction sets that its code uses, and how it ran."""
 
     model: SavedModel
     free: tuple[str, ...]
     variants: dict[Key, LoadedVariant]
     features: tuple[str, ...]
+    running: Running
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +129,7 @@ def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) 
     stored = tuple(_stored(dict(key), compiled, parts) for key, compiled in variants.items())
     several = list(variants.values())
     inputs = {name: model.declared[name] for name in model.arguments}
-    known = StoredModel(inputs, model.infer({}), tuple(free), several[-1].bound.frontend, stored)
+    known = StoredModel(inputs, model.infer({}), tuple(free), several[-1].bound.frontend, stored, several[-1].running)
     parts[MODEL] = to_json(known).encode()
     manifest = {
         "format": FORMAT,
@@ -171,7 +174,7 @@ def read(source: Path | bytes) -> Stored:
             _refuse(path, "holds no variant")
         model = SavedModel(inputs=known.inputs, dims=known.dims, sizes=tuple(each.dims for each in known.variants))
         variants = {key_of(each.dims): _loaded(each, known.frontend, parts) for each in known.variants}
-        return Stored(model, known.free, variants, tuple(manifest["features"]))
+        return Stored(model, known.free, variants, tuple(manifest["features"]), known.running)
     except EqsatError:
         raise
     except OSError as error:
@@ -188,7 +191,7 @@ def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -
         for name, each in bound.constants.items()
     )
     artifact = _part(to_json(compiled.artifact).encode(), parts)
-    code = _part(compiled.library.path.read_bytes(), parts)
+    code = _part(compiled.code.code, parts)
     return StoredVariant(dims, bound.results, bound.notes, constants, artifact, code)
 
 

@@ -205,10 +205,14 @@ def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 @needs_nvrtc
 def test_the_example_of_the_page_runs(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(example, "gpu.md", "exec"), {})
+    program, kernel = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(kernel, "gpu.md", "exec"), {})
     assert capsys.readouterr().out == "False ()\n"
     assert calls == ["sm_90"]
+    exec(compile(program, "gpu.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "spill_stores=0" in printed
+    assert "{'n9': " in printed
 
 
 # --- the log ---

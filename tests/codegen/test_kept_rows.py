@@ -13,7 +13,7 @@ from codegen.plan.kept_rows import kept_rows
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
-from ir.axis_map import parse_map
+from ir.axis_map import identity, parse_map
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import LocalEdge, Plan, Vectorize
 from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
@@ -66,6 +66,41 @@ def test_every_plan_is_right_with_and_without_its_rows(arch: str, dtype: str) ->
     for each in tried:
         for at_end in (True, False):
             nest_kernels.check(lib, each, nest_kernels.random_inputs(each.region, nan=True), at_end=at_end)
+
+
+def weighted(images: int, rows: int, terms: int, columns: int) -> Region:
+    """y[n, i, c] = Σₖ e[n, i, k]·w[n, k, c] / Σₖ e[n, i, k]: of few terms, read at constant places of the row."""
+    scores, sums = (images, rows, terms), (images, rows)
+    here, row = (
+        parse_map(f"[{images},{rows},{terms}] -> [i0, i1, i2]"),
+        parse_map(f"[{images},{rows},{terms}] -> [i0, i1]"),
+    )
+    domain = (images, rows, columns, terms)
+    box = ",".join(map(str, domain))
+    left, right = parse_map(f"[{box}] -> [i0, i1, i3]"), parse_map(f"[{box}] -> [i0, i3, i2]")
+    return Region(
+        "weighted",
+        (Buffer("x", MemRef(scores, "fp32")), Buffer("w", MemRef((images, terms, columns), "fp32"))),
+        (Buffer("y", MemRef((images, rows, columns), "fp32")),),
+        (
+            Let("e", Op("unary", "exp", "fp32", scores, (Operand("x", here),))),
+            Let("s", Op("reduce", "sum", "fp32", scores, (Operand("e", here),), 1)),
+            Let("r", Op("unary", "recip", "fp32", sums, (Operand("s", identity(sums)),))),
+            Let("p", Op("ewise", "mul", "fp32", scores, (Operand("e", here), Operand("r", row)))),
+            Let("t", Op("ewise", "mul", "fp32", domain, (Operand("p", left), Operand("w", right)))),
+            Let("y_", Op("reduce", "sum", "fp32", domain, (Operand("t", identity(domain)),), 1)),
+        ),
+        (Yield("y_", "y", identity((images, rows, columns))),),
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 4), (1, 2, 1, 3), (3, 1, 2, 17), (1, 1, 3, 1)])
+def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int, int, int]) -> None:
+    cases = nest_kernels.cases([weighted(*sizes)], machine().arch)
+    lib = nest_kernels.library(cases, machine())
+    for each in cases:
+        nest_kernels.check(lib, each, nest_kernels.random_inputs(each.region))
+    assert sizes != (2, 3, 5, 4) or any(each.plan.local_edges for each in cases)
 
 
 def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:

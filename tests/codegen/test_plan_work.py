@@ -95,15 +95,78 @@ def test_a_row_kept_for_its_readers_is_a_fanout_penalty() -> None:
 def test_a_matrix_that_the_nearest_cache_does_not_hold_is_read_again() -> None:
     def product(k: int) -> Region:
         """Y[i, j] = Σ x[i, k]·w[k, j] as a product and a sum."""
-        over_terms, out = (64, 256, k), (64, 256)
+        over_terms, out = (64, 250, k), (64, 250)
         body = [
             ewise("p", "mul", over_terms, read("x", over_terms, "i0", "i2"), read("w", over_terms, "i2", "i1")),
             reduction("s", "sum", over_terms, 1, same("p", over_terms)),
         ]
-        return region("product", [buffer("x", (64, k)), buffer("w", (k, 256))], body, out)
+        return region("product", [buffer("x", (64, k)), buffer("w", (k, 250))], body, out)
 
     assert all(work.reread == 0 for _, work in plans(product(8)))
     assert chosen(product(512)).reread > 0
+
+
+def column_sums(rows: int, columns: int) -> Region:
+    """Y = x · Σ x over the rows."""
+    out = (rows, columns)
+    body = [
+        reduction("s", "sum", (columns, rows), 1, read("x", (columns, rows), "i1", "i0")),
+        ewise("y", "mul", out, same("x", out), read("s", out, "i1")),
+    ]
+    return region("column_sums", [buffer("x", out)], body, out)
+
+
+def test_columns_of_rows_a_power_of_two_apart_conflict() -> None:
+    def in_columns(columns: int) -> dict[int, Work]:
+        lanes = {plan.vectorize: work for plan, work in plans(column_sums(512, columns)) if plan.vectorize}
+        return {each.width: work for each, work in lanes.items() if each.axis == "i1"}
+
+    conflicting, others = in_columns(1024), in_columns(1000)
+    assert all(work.reread == 0 for work in others.values())
+    assert conflicting[16].reread == 4 * conflicting[64].reread > 0
+
+
+def test_a_number_for_all_lanes_is_loaded_once_for_them() -> None:
+    out = (64, 1024)
+    body = [ewise("y", "mul", out, same("x", out), read("s", out, "i0"))]
+    scaled = region("scaled", [buffer("x", out), buffer("s", (64,))], body, out)
+    assert all(work.layout <= 2 * 64 * 1024 / 16 for plan, work in plans(scaled) if plan.vectorize.axis == "i1")  # type: ignore[union-attr]
+
+
+def test_short_rows_run_while_those_before_wait() -> None:
+    """A row of 16 waits less than one of 1024, and neither is free."""
+
+    def cycles(size: int) -> float:
+        found = [work for plan, work in plans(row_sums(4096, size)) if plan.vectorize and plan.vectorize.axis == "i1"]
+        return min(work.flops / (64 * work.efficiency) for work in found) / 4096
+
+    short, longer = cycles(16), cycles(1024)
+    assert short < 25
+    assert longer > 50 + 1024 / 16
+
+
+def row_sums(rows: int, columns: int) -> Region:
+    """Y = x · Σ x of rows."""
+    out = (rows, columns)
+    body = [
+        reduction("s", "sum", out, 1, same("x", out)),
+        ewise("y", "mul", out, same("x", out), read("s", out, "i0")),
+    ]
+    return region("row_sums", [buffer("x", out)], body, out)
+
+
+def test_what_changes_along_rows_only_is_computed_once_a_row() -> None:
+    def biased(axis: str, size: int) -> float:
+        over_terms, out = (128, 128, 16), (128, 128)
+        body = [
+            contraction("c", over_terms, 1, read("A", over_terms, "i0", "i2"), read("B", over_terms, "i2", "i1")),
+            ewise("e", "exp", (size,), same("b", (size,))),
+            ewise("y", "add", out, same("c", out), read("e", out, axis)),
+        ]
+        inputs = [buffer("A", (128, 16)), buffer("B", (16, 128)), buffer("b", (size,))]
+        return Roofline(TARGET).estimate(chosen(region("biased", inputs, body, out))).time
+
+    assert biased("i0", 128) < biased("i1", 128)
 
 
 def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_other() -> None:

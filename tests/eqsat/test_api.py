@@ -13,7 +13,6 @@ import eqsat
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.roofline import Terms
-from eqsat.cost.targets import A100
 from eqsat.options import Budget
 from eqsat.pipeline import find_target
 from ir.diagnostics import EqsatError, Kind
@@ -171,7 +170,9 @@ def test_a_size_that_no_input_tells_is_unbound_at_the_call() -> None:
 def test_unknown_choices_say_what_there_is() -> None:
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="tpu"))
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target=None))
-    refused(Kind.NO_DEVICE, linear(), target=A100)
+    assert "sm80" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="sm_70"))
+    refused(Kind.INVALID_OPTION, linear(), target="cpu", emulate=True)
+    refused(Kind.INVALID_OPTION, linear(), target="cpu", graph=True)
     assert "reassociate" in str(refused(Kind.INVALID_OPTION, linear(), exactness="roughly"))
     assert "fusion" in str(refused(Kind.INVALID_OPTION, linear(), rules=["fushion"]))
     assert "greedy" in str(refused(Kind.INVALID_OPTION, linear(), extractor="magic"))

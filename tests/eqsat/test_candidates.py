@@ -61,7 +61,7 @@ def test_as_written_is_one_uop() -> None:
         if node.uop != "INPUT":
             tree = as_written(found.forest, view.tiny[node.id])
             assert tree is not None
-            assert not rules_of(view, tree)
+            assert not rules_of(view, [tree])
             assert tree.ops <= 1
 
 
@@ -182,3 +182,27 @@ def test_empty_and_single_axes(size: int) -> None:
     for ref in graph.outputs:
         for tree in found.of(view.tiny[ref]):
             verify(region(found, view.tiny[ref], tree, names(view)))
+
+
+def test_a_product_of_much_reuse_is_a_contraction_and_no_plain_sum() -> None:
+    for size, summed in ((4, True), (256, False)):
+        graph, view = saturated(graphs.gemm_bias_relu(size, size, size))
+        (output,) = (view.tiny[ref] for ref in graph.outputs)
+        kinds = {tree.kinds for tree in enumeration(graph, view).of(output)}
+        assert ("Contract",) in kinds
+        assert (("Reduce",) in kinds) == summed
+
+
+def test_what_is_mostly_padding_is_read_and_not_computed() -> None:
+    """Two products far apart in one result: what lies between would be computed as well."""
+    for size, computed in ((2, True), (256, False)):
+        t = Tiny()
+        a, b, c = t.input("a", size, size), t.input("b", size, size), t.input("c", size, size)
+        left = t.op("PAD", t.matmul(a, b), pad=[(0, 0), (0, 15 * size)], value=0.0)
+        right = t.op("PAD", t.matmul(a, c), pad=[(0, 0), (15 * size, 0)], value=0.0)
+        graph = t.graph(t.op("ADD", left, right))
+        _, view = saturated(graph)
+        (output,) = (view.tiny[ref] for ref in graph.outputs)
+        found = enumeration(graph, view).of(output)
+        assert any(not tree.kinds for tree in found)
+        assert any(tree.kinds for tree in found) == computed

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from eqsat.egraph import dump as egraph_dump
-from eqsat.egraph.egglog_text import quoted
 from eqsat.egraph.engine import EGraph
+from eqsat.egraph.query_text import Body, quoted, tables
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from ir.diagnostics import EqsatError, Kind
+from ir.rule import Rule
 from ir.term import App, Input, Load, Pure, Sort, Store
 from ir.term_playback import evaluate
 from ir.tiny_playback import values
-from rules import RULES
+from rules import RULES, rule_named
 from tests.support import graphs
 from tests.support.canary import saturate, saturate_terms
 from tests.support.strategies import random_graph, random_inputs
@@ -60,6 +62,29 @@ def test_what_egglog_refuses_is_an_eqsat_error(line: str) -> None:
     with pytest.raises(EqsatError) as caught:
         EGraph(["(sort S)", line])
     assert caught.value.kind is Kind.UNSOUND_RULE
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_queries_join_classes_and_no_texts(rule: Rule) -> None:
+    """A dtype or an identity map is everywhere: joined on, it makes a query's time the square of the e-graph's size."""
+    body = Body(rule.lhs, tables(rule.patterns, rule.when))
+    for condition in rule.when:
+        body.require(condition)
+    joined = [fact for fact in body.facts if re.match(r"\(= \?(root|part\d+) |\(P_", fact)]
+    for name, var in rule.bound.items():
+        if var.sort is Sort.STR:
+            assert len(re.findall(rf"\?{name}(?!\w)", " ".join(joined))) <= 1
+
+
+def test_rules_that_ask_for_the_same_share_a_table() -> None:
+    one, other = (rule_named(f"{part}_part_of_all_by_right_weights") for part in ("first", "second"))
+    names = [[table.name for table in tables(rule.patterns, rule.when).values()] for rule in (one, other)]
+    assert len(names[0]) == 2
+    assert len({*names[0], *names[1]}) == 1
+    collected = rule_named("collect_left_factor")
+    assert len(tables(collected.patterns, collected.when)) == 2
+    inlined = rule_named("inline_producer")
+    assert not tables(inlined.patterns, inlined.when)
 
 
 def test_json_reads_back() -> None:

@@ -163,3 +163,9 @@ def test_other_levels_regroup_sums() -> None:
     array = terms((7, 1000))
     got = optimize_and_compile(tensor.input("x", array.shape).sum(1))(array)
     assert got.tobytes() != in_order("sum", array, (1,)).tobytes()
+
+
+def test_nothing_is_left_of_an_empty_axis() -> None:
+    nothing = tensor.constant(np.zeros((0, 3), np.float32), name="c")
+    program = exact(nothing.sum(1) + tensor.input("x", (0,)), threads=1)
+    assert program(np.zeros(0, np.float32)).shape == (0,)

@@ -24,7 +24,8 @@ from ir.term import PBin
 from ir.tiny import Graph
 from rules import RULES
 from tests.support import graphs
-from tests.support.derivations import complaint, derivations
+from tests.support.derivations import complaint, derivations, unmet
+from tests.support.path import pricer
 from tests.support.strategies import random_graph
 
 
@@ -77,6 +78,24 @@ def test_every_step_of_every_chain_keeps_the_value(case: str) -> None:
         assert len(wholes) == len(derivation.rewrites) + 1 == len(set(wholes))
 
 
+def merged() -> Graph:
+    """Two products of one operand, each with a bias."""
+    tiny = graphs.Tiny()
+    x = tiny.input("x", 8, 64)
+    return tiny.graph(*(tiny.op("RELU", tiny.linear(x, name, size)) for name, size in (("a", 3), ("b", 5))))
+
+
+def test_what_a_rule_asks_for_elsewhere_was_there() -> None:
+    graph, options = merged(), Options()
+    constants = [name for name in graph.inputs if name != "x"]
+    asked = 0
+    for history, call, derivation in derivations(graph, options, pricer(), constants):
+        assert unmet(derivation) == "", call
+        assert complaint(graph, history, derivation, inputs_of(graph)) == "", call
+        asked += sum(len(rewrite.others) for rewrite in derivation.rewrites)
+    assert asked
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_the_chains_of_random_programs_hold(seed: int) -> None:
     graph = random_graph(np.random.default_rng(seed), 14)
@@ -89,7 +108,7 @@ def test_a_buffer_of_a_rules_own_tells_where_it_comes_from() -> None:
     graph = graphs.attention(length=16, width=16)
     weights = [name for name in graph.inputs if name != "x"]
     births = []
-    options = Options(rules=("+scaling", "+merging"))
+    options = Options()
     for history, call, derivation in derivations(graph, options, constants=weights):
         assert complaint(graph, history, derivation, inputs_of(graph)) == "", call
         births += [derivation.birth.rule.family] if derivation.birth else []
@@ -121,7 +140,7 @@ def test_a_chain_names_the_rules_behind_the_kernel() -> None:
         assert step.certificate in ("proved", "exact", "sampled")
     said = program.explain(0)
     assert all(step.rule in said and step.after in said for step in chain.steps)
-    assert program.explained(0)["chain"] == json.loads(msgspec.json.encode(chain))
+    assert program.explained(0)["chains"] == json.loads(msgspec.json.encode([chain]))
     assert str(chain).count("→") == len(chain.steps)
 
 

@@ -105,9 +105,9 @@ def test_no_extractor_beats_the_bound(case: str) -> None:
     check(covers["windowed"], view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
     slack = 1 + 1e-6
     assert least.linear_ns <= least.proven_ns * slack
-    assert least.proven_ns == pytest.approx(covers["exact"].time_ns, rel=1e-6)
-    assert covers["exact"].time_ns <= covers["windowed"].time_ns * slack
-    assert covers["windowed"].time_ns <= covers["pareto"].time_ns * slack
+    assert least.proven_ns == pytest.approx(covers["exact"].apart_ns, rel=1e-6)
+    assert covers["exact"].apart_ns <= covers["windowed"].apart_ns * slack
+    assert covers["windowed"].apart_ns <= covers["pareto"].apart_ns * slack
     assert all(-1e-6 <= least.gap(cover) < 0.5 for cover in covers.values())
     assert not any(cover.diagnostics for cover in covers.values())
 
@@ -127,8 +127,10 @@ def test_several_outputs_one_of_them_an_input_one_inside_another() -> None:
     x, y = t.input("x", 4, 5), t.input("y", 4, 5)
     inner = t.op("ADD", x, y)
     outer = t.op("MUL", inner, inner)
-    cover = covered(t.graph(outer, x, inner, inner))
-    assert len(cover.kernels) == 2
+    graph = t.graph(outer, x, inner, inner)
+    (kernel,) = covered(graph).kernels
+    assert len(kernel.writes) == 2
+    assert len(extract(saturated(graph)[1], graph.outputs, ApproximatePricer(), joining=False).kernels) == 2
 
 
 def test_constants_run_once_and_cost_nothing() -> None:
@@ -210,7 +212,7 @@ def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: 
     running = [kernel for kernel in cover.kernels if kernel.price]
     assert len(running) <= kernels
     assert len({id(kernel.region) for kernel in running}) <= regions
-    assert cover.priced <= 150, "what is compared is priced too, once per distinct region"
+    assert cover.priced <= 250, "what is compared is priced too, once per distinct region"
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -129,6 +129,8 @@ CASES: list[tuple[str, dict[str, np.ndarray], str | None, dict[str, Any], Any]] 
     ("Reduce", {"x": normal(3, 4, 5)}, "sum", {"axes": [0, 2]}, lambda x: x.sum((0, 2))),
     ("Reduce", {"x": normal(3, 4, 5)}, "mean", {"axes": -1, "keepdims": True}, lambda x: x.mean(-1, keepdims=True)),
     ("Reduce", {"x": normal(3, 4)}, "max", {}, lambda x: x.max()),
+    ("ArgReduce", {"x": normal(3, 4)}, "max", {"axis": 1}, lambda x: x.argmax(1)),
+    ("ArgReduce", {"x": normal(3, 4)}, "min", {"keepdims": True}, lambda x: x.argmin(0, keepdims=True)),
     ("Pool", {"x": X4}, "max", {"kernel": [3, 2], "stride": 2, "pad": 1},
      lambda x: nn_numpy.max_pool(x, (3, 2), (2, 2), [(1, 1)] * 2)),
     ("Pool", {"x": X4}, "avg", {"kernel": 3, "stride": [1, 2], "pad": [1, 1]},

@@ -52,7 +52,7 @@ def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
     roundings, seen = Roundings(view, Forest(view).type_of), set()
     for seed in range(30):
         cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
-        marks = {mark for kernel in cover.kernels for mark in roundings.marks(kernel.tree)}
+        marks = {mark for kernel in cover.kernels for tree in kernel.trees for mark in roundings.marks(tree)}
         assert len(marks) <= 1
         seen |= marks
         (result,) = play_module(assemble(cover, view, graph).module, inputs)
@@ -60,4 +60,4 @@ def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
     assert len(seen) == 2, "both roundings occur, each in covers of its own"
     for extractor in EXTRACTORS:
         cover = extract(view, graph.outputs, ApproximatePricer(), extractor=extractor)
-        assert len({mark for kernel in cover.kernels for mark in roundings.marks(kernel.tree)}) == 1
+        assert len({mark for kernel in cover.kernels for tree in kernel.trees for mark in roundings.marks(tree)}) == 1

@@ -9,17 +9,15 @@ WORTH = "the condition keeps e-graphs small: without it the rule is sound, only 
 FEWER = "the condition asks more than the rule needs, so that the mutant applies to fewer terms, all of them sound"
 COMMUTES = "the op commutes, bit for bit"
 IMPLIED = "a primitive of the right side answers nothing elsewhere"
-SAME = "with these ops the two dtypes are one"
-DOMAIN = "a map that runs backwards has the same domain, and repeats along the same axes"
-COUNT = "only how many sizes there are counts, and the mutant has as many"
 WHERE = "WHERE is the only ternary op, and its values outside are one fill, which both operands have"
 LEVEL = (
     "it differs by a rounding of a narrow float: that is its level, not its value, and bounds do not count roundings"
 )
 WIDER = "playback and kernels compute a contraction as wide as its operands, so that a wider product is no loss"
 HUGE = "only squares beyond fp64 overflow, and other levels may not be asked to bear inputs that large"
-RANGE = "only the range of the index counts, and a map that runs backwards has the same"
 ALSO = "the equation holds there as well; the condition says what the rule is for"
+WHICHEVER = "a sum is the same whichever are added first; facts tell which of them are products"
+ZEROS = "only the sign of a zero among the weights may change, and the sum of what it multiplies hides that"
 CANCELS = "of the bounded values that are compared, none overflows or cancels"
 ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
 
@@ -30,19 +28,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("fuse_epilogue", "without moves(m, t)"): WORTH,
     ("fuse_epilogue", "without non_expanding(m)"): WORTH,
     ("finish_on_chip", "without broadcasts(m, t)"): WORTH,
-    ("view_of_imm", "k ↔ v in filled_with(n, d, v)"): FEWER,
-    ("view_of_imm", "_shifted_map(n) for n, place 0"): DOMAIN,
-    ("view_through_binary_imm", "_shifted_map(n) for n, place 2"): DOMAIN,
-    ("view_through_imm_binary", "_shifted_map(n) for n, place 0"): DOMAIN,
-    ("view_through_ternary", "2 for 1, place 3"): WHERE,
-    ("view_through_epilogue_ternary", "2 for 1, place 3"): WHERE,
     ("view_through_contraction", "p ↔ q on the right"): COMMUTES,
-    ("reduce_repeated_extremum", "_shifted_map(m) for m, place 0"): DOMAIN,
     ("sum_repeated", "without accumulates_exactly(d)"): LEVEL,
-    ("sum_repeated", "_shifted_map(m) for m, place 0"): DOMAIN,
-    ("sum_repeated", "_shifted_map(m) for m, place 4"): DOMAIN,
-    ("sum_repeated", "_shifted_map(m) for m, place 6"): DOMAIN,
-    ("sum_repeated", "_shifted_sizes(k) for k, place 7"): COUNT,
     ("sum_of_products", "without accumulates_exactly(d)"): LEVEL,
     ("sum_of_products", "p ↔ q on the right"): COMMUTES,
     ("sum_of_products", "at the level exact"): ORDER,
@@ -50,40 +37,22 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("sum_of_narrow_products", "p ↔ q on the right"): COMMUTES,
     ("sum_of_cast_products", "without accumulates(w, d)"): LEVEL,
     ("sum_of_cast_products", "c ↔ d in accumulates(c, d)"): WIDER,
-    ("sum_of_cast_products", "c ↔ d in accumulates(w, d)"): LEVEL,
     ("sum_of_cast_products", "c ↔ w in accumulates(w, d)"): LEVEL,
-    ("sum_of_cast_products", "d ↔ w in accumulates(c, d)"): WIDER,
     ("sum_of_cast_products", "d ↔ w in accumulates(w, d)"): LEVEL,
     ("sum_of_cast_products", "p ↔ q on the right"): COMMUTES,
-    ("compare_to_the_right", "without one_of(o, cmplt cmple cmpgt cmpge)"): IMPLIED,
     ("divide_by_number", "without accumulates_exactly(d)"): LEVEL,
-    ("regroup_exactly", "u ↔ v on the right"): COMMUTES,
     ("regroup_numbers", "without accumulates_exactly(d)"): LEVEL,
-    ("regroup_numbers", "u ↔ v on the right"): COMMUTES,
-    ("divide_twice", "u ↔ v on the right"): COMMUTES,
     ("extremum_of_extremum", "p ↔ q on the right"): COMMUTES,
     ("subtract_negative", "p ↔ q on the right"): COMMUTES,
     ("quotient", "without accumulates_exactly(d)"): LEVEL,
-    ("op_of_equals", "_shifted_map(m) for m, place 0"): DOMAIN,
     ("exp2_of_scaled", "without accumulates_exactly(d)"): LEVEL,
     ("log2_scaled", "without accumulates_exactly(d)"): LEVEL,
     ("log_scaled", "without accumulates_exactly(d)"): LEVEL,
     ("cube", "without accumulates_exactly(d)"): LEVEL,
     ("root_of_square", "at the level rounding"): HUGE,
-    ("cast_of_bool", "_shifted_map(m) for m, place 1"): DOMAIN,
-    ("cast_of_bool", "_shifted_map(m) for m, place 2"): DOMAIN,
-    ("index_and_number", "without one_of(o, add sub mul idiv mod)"): IMPLIED,
     ("index_and_index", "without one_of(o, add sub)"): IMPLIED,
-    ("compare_index_with_number", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
-    ("compare_index_with_number", "_shifted_map(m) for m, place 0"): RANGE,
-    ("compare_index_with_number", "_shifted_map(m) for m, place 1"): DOMAIN,
-    ("compare_index_with_index", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
-    ("compare_index_with_index", "_shifted_map(m) for m, place 2"): DOMAIN,
     ("product_of_exps", "p ↔ q on the right"): COMMUTES,
     ("number_and_chosen_numbers", "without one_of(o, sub fdiv idiv mod pow)"): WORTH,
-    ("number_and_chosen_numbers", "c ↔ d on the right"): SAME,
-    ("comparison_decided", "without one_of(o, cmplt cmple cmpgt cmpge)"): IMPLIED,
-    ("not_of_comparison", "without one_of(o, cmplt cmple cmpgt cmpge cmpeq cmpne)"): IMPLIED,
     ("drop_widening_cast_left", "p ↔ q on the right"): COMMUTES,
     ("drop_widening_cast_right", "p ↔ q on the right"): COMMUTES,
     **{
@@ -103,26 +72,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("nested_sums", "without one_of(o, sum prod)"): ALSO,
     ("nested_sums", "without is_float(d)"): ALSO,
     **{
-        (name, f"_shifted_sizes(k) for k, place {place}"): COUNT
-        for name, place in (
-            ("integer_factor_of_sum", 2),
-            ("factor_of_sum", 2),
-            ("factor_of_narrow_sum", 2),
-            ("invariant_factor_right", 2),
-            ("invariant_factor_left", 1),
-            ("invariant_divisor", 2),
-            ("integer_addend_of_sum", 3),
-            ("addend_of_sum", 3),
-            ("sum_of_number", 2),
-            ("extremum_of_number", 1),
-            ("positive_factor_of_extremum", 2),
-            ("negative_factor_of_max", 2),
-            ("negative_factor_of_min", 2),
-            ("addend_of_extremum", 2),
-            ("invariant_addend_of_extremum", 2),
-        )
-    },
-    **{
         (name, change): why
         for name in (
             "factor_of_sum",
@@ -133,6 +82,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             "addend_of_sum",
         )
         for change, why in (("without accumulates_exactly(d)", LEVEL), ("without is_float(d)", ALSO))
+        if (name, change) != ("invariant_divisor", "without is_float(d)")
     },
     **{
         (f"{name}_of_{side}_operand", change): why
@@ -140,9 +90,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for side in ("left", "right")
         for change, why in (
             ("without accumulates_exactly(d)", LEVEL),
-            ("without is_float(d)", ALSO),
+            *((("without is_float(d)", ALSO),) if name != "divisor" else ()),
             ("p ↔ q on the right", COMMUTES),
-            ("_shifted_sizes(k) for k, place 2", COUNT),
         )
     },
     ("factor_of_narrow_sum", "without one_of(c, fp16 bf16)"): LEVEL,
@@ -152,10 +101,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("addend_of_sum", "without finite(v)"): CANCELS,
     ("addend_of_sum", "at the level rounding"): CANCELS,
     ("sum_of_number", "without accumulates_exactly(d)"): LEVEL,
-    ("extremum_of_number", "k ↔ s in nonempty(k)"): FEWER,
     ("greatest_along_its_axis", "without several(k)"): WORTH,
-    ("greatest_along_its_axis", "_shifted_map(m) for m, place 0"): DOMAIN,
-    ("greatest_along_its_axis", "_shifted_sizes(k) for k, place 3"): COUNT,
     ("nest_scores", "without picks(m, t, k)"): WORTH,
     ("nest_into_maximum", "without picks(m, t, k)"): WORTH,
     **{
@@ -165,11 +111,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     },
     **{
         (f"drop_narrowing_cast_{side}", change): why
-        for side, operand in (("left", "p"), ("right", "q"))
+        for side in ("left", "right")
         for change, why in (
             ("without one_of(c, fp16 bf16)", WORTH),
             ("c ↔ d in one_of(c, fp16 bf16)", FEWER),
-            (f"c ↔ d in accumulates(ProDtype({operand}), d)", FEWER),
             ("p ↔ q on the right", COMMUTES),
         )
     },
@@ -183,7 +128,133 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             ("c ↔ d in one_of(c, fp16 bf16)", LEVEL),
             ("c ↔ d in one_of(d, fp16 bf16 fp32)", FEWER),
             ("p ↔ q on the right", COMMUTES),
-            ("_shifted_sizes(k) for k, place 2", COUNT),
+        )
+    },
+    **{
+        (f"regroup_{outer}_product_by_{waiting}{narrow}", change): why
+        for outer in ("left", "right")
+        for waiting in ("left", "right")
+        for narrow in ("", "_narrow")
+        for change, why in (
+            *((("without accumulates_exactly(d)", LEVEL),) if not narrow else ()),
+            ("without computes_less(m, s, n, w, k, j)", WORTH),
+            ("n ↔ w in computes_less(m, s, n, w, k, j)", WORTH),
+        )
+    },
+    **{
+        (f"regroup_{outer}_product_by_{waiting}_of_constants", "without accumulates_exactly(d)"): LEVEL
+        for outer in ("left", "right")
+        for waiting in ("left", "right")
+    },
+    **{
+        (f"expand_{side}_sum_with_{place}_product", "without accumulates_exactly(d)"): LEVEL
+        for side in ("left", "right")
+        for place in ("left", "right")
+    },
+    **{
+        (f"pass_over_addend{both}_{first}_{last}", change): why
+        for both, swaps in (
+            ("", ("p ↔ q", "p ↔ r", "q ↔ r")),
+            ("s", ("p ↔ q", "p ↔ r", "p ↔ u", "q ↔ r", "q ↔ u", "r ↔ u")),
+        )
+        for first in ("left", "right")
+        for last in ("left", "right")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            *((f"{swap} on the right", WHICHEVER) for swap in swaps),
+        )
+    },
+    **{
+        (name, change): why
+        for name in (
+            *(f"mean_beside_{side}_constants" for side in ("left", "right")),
+            *(
+                f"shift_on_the_{place}_beside_{side}_constants"
+                for place in ("left", "right")
+                for side in ("left", "right")
+            ),
+        )
+        for change, why in (("without accumulates_exactly(d)", LEVEL), ("at the level rounding", CANCELS))
+    },
+    **{
+        (f"scale_on_the_{place}_of_operand_into_{side}_constants", change): why
+        for place in ("left", "right")
+        for side in ("left", "right")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            ("without is_float(d)", ALSO),
+            ("without depends_on_less(m, n)", WORTH),
+            ("m ↔ n in depends_on_less(m, n)", WORTH),
+        )
+    },
+    **{
+        (f"statistic_{inner}_of_scale_{outer}_of_{side}_operand", change): why
+        for inner in ("left", "right")
+        for outer in ("left", "right")
+        for side in ("left", "right")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            ("without is_float(d)", ALSO),
+            ("p ↔ q on the right", COMMUTES),
+        )
+    },
+    ("collect_left_factor", "without accumulates_exactly(d)"): LEVEL,
+    ("collect_right_factor", "without accumulates_exactly(d)"): LEVEL,
+    ("add_merged_products", "without moves(m, t)"): WORTH,
+    ("add_merged_products", "d ↔ t in moves(m, t)"): WORTH,
+    ("add_before_rounding", "without one_of(o, add sub)"): ALSO,
+    **{
+        (name, change): why
+        for name in ("number_into_left_constants", "number_into_right_constants")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            ("without is_float(d)", ALSO),
+            ("without finite(v)", CANCELS),
+        )
+    },
+    **{
+        (f"scale_on_the_{place}_into_{side}_constants", change): why
+        for place in ("left", "right")
+        for side in ("left", "right")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            ("without is_float(d)", ALSO),
+            ("without depends_on_less(summed_over(beside(m, s, t), k), n)", WORTH),
+            ("m ↔ n in depends_on_less(summed_over(beside(m, s, t), k), n)", WORTH),
+        )
+    },
+    **{
+        (f"{part}_part_{which}beside_constants", f"without are_{size}(v, m, n, u, w)"): WORTH
+        for part in ("first", "second")
+        for which, size in (("", "partial"), ("of_all_", "whole"))
+    },
+    **{
+        (f"{part}_part_{'of_all_' * last}by_{side}_weights", "at the level exact"): ZEROS
+        for part in ("first", "second")
+        for last in (False, True)
+        for side in ("left", "right")
+    },
+    **{
+        (f"stack_products_with_{side}_weights", change): why
+        for side in ("left", "right")
+        for change, why in (
+            ("without accumulates_exactly(d)", LEVEL),
+            ("without without_unit(k)", WORTH),
+            ("without without_unit(j)", WORTH),
+            ("without non_expanding(s)", WORTH),
+            ("without non_expanding(z)", WORTH),
+            ("j ↔ k in without_unit(j)", WORTH),
+            ("j ↔ k in without_unit(k)", WORTH),
+            ("m ↔ s in non_expanding(s)", WORTH),
+            ("m ↔ z in non_expanding(z)", WORTH),
+            ("n ↔ s in non_expanding(s)", WORTH),
+            ("n ↔ z in non_expanding(z)", WORTH),
+            ("s ↔ u in non_expanding(s)", WORTH),
+            ("s ↔ w in non_expanding(s)", WORTH),
+            ("s ↔ z in non_expanding(s)", WORTH),
+            ("s ↔ z in non_expanding(z)", WORTH),
+            ("u ↔ z in non_expanding(z)", WORTH),
+            ("w ↔ z in non_expanding(z)", WORTH),
         )
     },
 }

@@ -5,8 +5,8 @@
 Each side condition is dropped, each two variables of one sort are swapped (on the right side, and in the conditions),
 each map, size, type, axis and place on the right side is shifted, and the level of exactness is lowered. A mutant is
 killed by a counterexample. It is failing where a primitive refuses its texts, which stops the engine; steering where
-only facts that steer the search are gone; idle where it applies to nothing. All others survive, and
-`tests.rules.equivalent` tells why each is no mistake.
+only facts that steer the search are gone; idle where it applies to nothing; the same where it makes the very terms of
+the rule, to whatever it applies. All others survive, and `tests.rules.equivalent` tells why each is no mistake.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ir.term import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
 from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
-from rules.soundness import applications, difference
+from rules.soundness import applications, difference, rewritten
 
 INSTANCES, ATTEMPTS = 300, 6_000
 NEEDED = 25
@@ -45,6 +45,7 @@ class Verdict(StrEnum):
     FAILS = "failing"
     STEERING = "steering"
     IDLE = "idle"
+    SAME = "the same"
     SURVIVES = "survives"
 
 
@@ -92,24 +93,27 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
             yield each
 
 
-def judge(mutant: Mutant) -> Verdict:
-    """What the soundness checker says of a mutant."""
+def judge(rule: Rule, mutant: Mutant) -> Verdict:
+    """What the soundness checker says of a mutant of a rule."""
     if mutant.steers:
         return Verdict.STEERING
-    applied = 0
+    applied, differs = 0, mutant.rule.exactness is not rule.exactness
     for attempts in (ATTEMPTS, 4 * ATTEMPTS):
         try:
             for instance, rhs in applications(mutant.rule, np.random.default_rng(7 + attempts), attempts):
-                if difference(mutant.rule, instance, rhs) is not None:
+                differs |= rhs != rewritten(rule, instance)
+                if differs and difference(mutant.rule, instance, rhs) is not None:
                     return Verdict.KILLED
                 applied += 1
                 if applied == INSTANCES:
-                    return Verdict.SURVIVES
+                    return Verdict.SURVIVES if differs else Verdict.SAME
         except EqsatError:
             return Verdict.FAILS
         if applied == 0 or applied >= NEEDED:
             break
-    return Verdict.SURVIVES if applied else Verdict.IDLE
+    if not applied:
+        return Verdict.IDLE
+    return Verdict.SURVIVES if differs else Verdict.SAME
 
 
 def _dropped(rule: Rule) -> Iterator[Mutant]:
@@ -195,7 +199,7 @@ def survivors(rule: Rule, counts: Counter[Verdict] | None = None) -> dict[str, M
     """The surviving mutants of a rule by their change; `counts` grows by all verdicts."""
     alive = {}
     for mutant in mutants(rule):
-        verdict = judge(mutant)
+        verdict = judge(rule, mutant)
         if counts is not None:
             counts[verdict] += 1
         if verdict is Verdict.SURVIVES:

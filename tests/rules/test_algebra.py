@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.engine import EGraph
-from eqsat.egraph.saturate import _program, saturate, saturate_terms
+from eqsat.egraph.program import program
+from eqsat.egraph.saturate import saturate, saturate_terms
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, dtype
 from ir.rule import Exactness, Rule, pattern_variables
@@ -216,6 +217,6 @@ def test_a_rule_is_reachable_through_another() -> None:
 
 
 def test_every_rule_is_text_that_the_engine_takes() -> None:
-    EGraph(_program(RULES, PHASES, RULES))
+    EGraph(program(RULES, PHASES, RULES))
     with pytest.raises(EqsatError):
-        EGraph(_program((RULES[0], RULES[0]), PHASES, (RULES[0], RULES[0])))
+        EGraph(program((RULES[0], RULES[0]), PHASES, (RULES[0], RULES[0])))

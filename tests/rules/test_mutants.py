@@ -43,7 +43,7 @@ def test_no_mutant_that_is_killed_has_a_proof() -> None:
         f"{rule.name}: {mutant.change}"
         for rule in filter(proved, ORIGINALS)
         for mutant in mutants(rule)
-        if proved(mutant.rule) and judge(mutant) is Verdict.KILLED
+        if proved(mutant.rule) and judge(rule, mutant) is Verdict.KILLED
     ]
     assert not wrong
 

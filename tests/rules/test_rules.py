@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from eqsat.egraph.saturate import program_text, saturate_terms
+from eqsat.egraph.program import program_text
+from eqsat.egraph.saturate import saturate_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.rule import Equal, Exactness, Rule, pattern_variables
 from ir.term import App, Imm, Input, Load, PBin, Primitive, PUn, Pure, PView, Store

@@ -9,7 +9,7 @@ import numpy as np
 from eqsat.assembly.assemble import assemble
 from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.pending import LEAF
-from eqsat.explanation.proof import Rewrite
+from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.options import Options
@@ -17,7 +17,7 @@ from ir.module import Call
 from ir.post_order import post_order
 from ir.pricer import Pricer
 from ir.rule import Exactness
-from ir.term import CTORS, Sort
+from ir.term import CTORS, App, Sort, Term, Var
 from ir.term_playback import node_value
 from ir.tiny import Graph
 from ir.tiny_playback import values as uop_values
@@ -35,8 +35,9 @@ def derivations(
     cover = extract(history.view, graph.outputs, pricer or ApproximatePricer(), constants=constants)
     calls = {call.writes[0]: call for call in assemble(cover, history.view, graph, constants).module.calls}
     for kernel in cover.kernels:
-        call = calls[cover.names[kernel.buffer]]
-        yield history, call, history.derivation(call, kernel_term(kernel.tree, cover.names))
+        call = calls[cover.names[kernel.writes[0]]]
+        for output in range(len(kernel.writes)):
+            yield history, call, history.derivation(call, kernel_term(kernel.trees, cover.names), output)
 
 
 class Values:
@@ -85,6 +86,40 @@ def complaint(graph: Graph, history: History, derivation: Derivation, inputs: Ar
                 if not agree(values(left), values(right), tolerance, level=rewrite.rule.exactness):
                     return f"step {place}, {rewrite.rule.name}: {values(left)} → {values(right)}"
     return ""
+
+
+def unmet(derivation: Derivation) -> str:
+    """The first step by a rule that asks for another term, where that is no such term or was first built by the step
+    itself; "" where there is none."""
+    replay = derivation.replay
+    for place, rewrite in enumerate(derivation.rewrites):
+        left = rewrite.after if rewrite.backwards else rewrite.before
+        bound: dict[str, int | str] = {}
+        patterns, terms = rewrite.rule.patterns, (left, *rewrite.others)
+        if len(patterns) != len(terms) or not all(
+            _is_instance(replay, pattern, term, bound) for pattern, term in zip(patterns, terms, strict=True)
+        ):
+            return f"step {place}, {rewrite.rule.name}: {terms} are no {' and '.join(map(str, patterns))}"
+        for other in rewrite.others:
+            birth = replay.birth(replay.earliest(other))
+            if birth is not None and other in birth.others:
+                return f"step {place}, {rewrite.rule.name}: {other} is there because it is there"
+    return ""
+
+
+def _is_instance(replay: Replay, pattern: Term, term: int | str, bound: dict[str, int | str]) -> bool:
+    """Whether a term is what a pattern asks for, its variables `bound` to texts or to equal terms."""
+    match pattern:
+        case Var(name=name, sort=Sort.STR | Sort.I64):
+            return bound.setdefault(name, term) == term
+        case Var(name=name):
+            return replay.are_equal(int(bound.setdefault(name, term)), int(term))
+        case App(ctor=ctor, args=args):
+            node = replay.nodes[int(term)]
+            pairs = zip(args, node.args, strict=False)
+            return node.ctor == ctor.name and all(_is_instance(replay, each, arg, bound) for each, arg in pairs)
+        case _:
+            return pattern == term
 
 
 def _tolerance(rewrite: Rewrite, graph: Graph, wide: bool) -> float:

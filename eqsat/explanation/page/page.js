@@ -16,6 +16,7 @@ const bytes = (n) => short(n, ["B", "kB", "MB", "GB"]);
 const flops = (n) => short(n, ["FLOP", "kFLOP", "MFLOP", "GFLOP"]);
 const percent = (part) => `${(total ? (100 * part) / total : 0).toFixed(1)} %`;
 const hue = (kernel) => Math.round((kernel * 137.508) % 360);
+const rewrites = (kernel) => kernel.chains.reduce((sum, each) => sum + each.steps.length, 0);
 const equation = (kernel) => `${kernel.writes.join(", ")} = ${kernel.name}`;
 
 const writer = new Map();
@@ -24,7 +25,7 @@ const readers = data.kernels.map(() => []);
 data.kernels.forEach((kernel, place) => kernel.reads.forEach((name) => writer.has(name) && readers[writer.get(name)].push(place)));
 const users = new Map();
 data.kernels.forEach((kernel, place) => {
-  for (const step of kernel.chain ? kernel.chain.steps : []) {
+  for (const step of kernel.chains.flatMap((each) => each.steps)) {
     if (!users.has(step.rule)) users.set(step.rule, new Set());
     users.get(step.rule).add(place);
   }
@@ -52,13 +53,13 @@ function showKernel(place) {
       fact("work", flops(kernel.flops)), fact("moved", bytes(kernel.bytes)),
       fact("occupancy", kernel.occupancy.toFixed(2)), fact("efficiency", kernel.efficiency.toFixed(2))),
     make("h3", {}, "Price and plan"),
-    make("div", { class: "note" }, `${kernel.price}\n${kernel.plan}`),
+    make("div", { class: "note" }, `${kernel.price}\n${kernel.plan}${kernel.joined ? `\njoined: ${kernel.joined}` : ""}`),
     make("h3", {}, "Reads"), make("div", {}, kernel.reads.map(bufferLink)),
     feeds.length ? [make("h3", {}, "Read by"), make("div", {}, commas(feeds.map((each) => kernelLink(each, "chip"))))] : null,
     neighbours(place),
     make("h3", {}, `Uops (${kernel.uops.length})`),
     make("div", {}, kernel.uops.length ? kernel.uops.map(uopLink) : make("span", { class: "soft" }, "none: a rule made this buffer")),
-    choices(kernel), chain(kernel),
+    choices(kernel), chains(kernel),
   );
 }
 
@@ -76,7 +77,7 @@ function neighbours(place) {
 
 /** The candidates for a kernel's output: the one that was chosen, and the nearest that were not. */
 function choices(kernel) {
-  const others = kernel.candidates - 1;
+  const others = kernel.candidates - kernel.writes.length;
   const heading = make("h3", {}, `Candidates for ${kernel.writes.join(", ")}: ${kernel.candidates}`);
   if (!kernel.rejected.length) return [heading, make("p", { class: "soft" }, "No other was found.")];
   const dearest = Math.max(...kernel.rejected.map((each) => each.extra ?? 0), 1e-9);
@@ -96,12 +97,14 @@ function choices(kernel) {
     others > kernel.rejected.length ? make("p", { class: "soft" }, `The nearest ${kernel.rejected.length} of ${others} that were rejected.`) : null];
 }
 
-/** The rewrites from the uops to the kernel. */
-function chain(kernel) {
-  if (!kernel.chain) return [make("h3", {}, "Rewrites"), make("p", { class: "soft" }, "They cannot be told any more.")];
-  const { start, end, birth, steps } = kernel.chain;
+/** The rewrites from the uops to the kernel, output by output. */
+function chains(kernel) {
+  if (!kernel.chains.length) return [make("h3", {}, "Rewrites"), make("p", { class: "soft" }, "They cannot be told any more.")];
+  return kernel.chains.map(chain);
+}
+
+function chain({ output, start, end, birth, steps }) {
   const list = make("ol", { class: "chain" });
-  const output = kernel.writes.join(", ");
   for (const step of birth) list.append(stepItem(step, ""));
   list.append(endItem(birth.length ? "the buffer" : "the uops", `${output} = ${start}`));
   steps.forEach((step, place) => list.append(stepItem(step, place + 1)));
@@ -171,7 +174,7 @@ function showEdge(edge) {
   const told = edge.why;
   graphs.after.light([edge.from, edge.to], null, edge);
   fill(
-    make("h2", {}, edge.buffer, make("small", {}, ` ${bytes(edge.bytes)}`)),
+    make("h2", {}, edge.buffer, make("small", {}, ` ${bytes(edge.bytes)}${edge.order}`)),
     from.kernel == null ? make("p", {}, `Given from outside; read by `, kernelLink(to.kernel)) : null,
     to.kernel == null ? make("p", {}, "An output of the program, written by ", kernelLink(from.kernel)) : null,
     from.kernel != null && to.kernel != null
@@ -293,7 +296,7 @@ function drawTable() {
     ["moved", (row) => row.kernel.bytes, (row) => bytes(row.kernel.bytes), true],
     ["candidates", (row) => row.kernel.candidates, (row) => row.kernel.candidates, true],
     ["runner-up", (row) => runnerUp(row.kernel), (row) => (runnerUp(row.kernel) === Infinity ? "" : `+${micros(runnerUp(row.kernel))}`), true],
-    ["rewrites", (row) => (row.kernel.chain ? row.kernel.chain.steps.length : 0), (row) => (row.kernel.chain ? row.kernel.chain.steps.length : ""), true],
+    ["rewrites", (row) => rewrites(row.kernel), (row) => (row.kernel.chains.length ? rewrites(row.kernel) : ""), true],
   ];
   const { table, sort } = sortable(columns, rows, (row) => ({ "data-kernel": row.place }), (row) => go("kernel", row.place));
   document.getElementById("table").append(table);

@@ -2,7 +2,9 @@
 
 One variable a column. Every root is written; what the columns of one buffer read of another is written as well (one
 of them at most is chosen, so they share a row); the columns of one value agree on how it is computed. Cycles are cut
-off when a solution has one: of its k steps at most k - 1 may be taken.
+off when a solution has one: of its k steps at most k - 1 may be taken. Where columns may be taken in part, cycles are
+cut off by their supports, as loops are in answer set programming (Lin and Zhao, "ASSAT: computing answer sets of a
+logic program by SAT solvers", 2004): of buffers that are computed from one another the first is computed from others.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any
 
 import msgspec
@@ -36,11 +39,13 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Answer:
-    """chosen: the columns at 1 (None: there is no solution, or none was found); bound: on the optimum, in ns."""
+    """chosen: the columns at 1 (None: there is no solution, or none was found); bound: on the optimum, in ns;
+    shares: how far each column is taken."""
 
     chosen: tuple[int, ...] | None
     bound: float
     stopped: bool
+    shares: tuple[float, ...] = ()
 
 
 def least_cover(problem: Problem, limits: SolverLimits) -> Covering | None:
@@ -60,7 +65,14 @@ def least_cover(problem: Problem, limits: SolverLimits) -> Covering | None:
 
 def linear_bound(problem: Problem) -> float:
     """The least cost in ns where columns may be taken in part: no cover costs less. Infinite where there is none."""
-    return _solved(problem, _rows(problem), None).bound
+    rows = _rows(problem)
+    rows += _paths(problem, 1 + max([len(problem.columns), *(index for row in rows for index, _ in row.terms)]))
+    while True:
+        answer = _solved(problem, rows, None)
+        supports = _supports(problem, answer.shares)
+        if not supports:
+            return answer.bound
+        rows += supports
 
 
 def _rows(problem: Problem) -> list[_Row]:
@@ -117,6 +129,58 @@ def _cuts(problem: Problem, chosen: Sequence[int]) -> list[_Row]:
     return rows
 
 
+def _paths(problem: Problem, free: int) -> list[_Row]:
+    """From a root through one read of each column that is taken a path leads to a column without reads: a unit of flow.
+    Whatever a root may be computed from in several ways is thereby taken as a whole, not in a part for each.
+
+    One flow per place of the read followed and root, as many as `_VARIABLES` allows; `free` is the first number that no
+    variable has.
+    """
+    rows = []
+    places = range(min(_PLACES, max([len(column.reads) for column in problem.columns], default=0)))
+    flows = product(places, dict.fromkeys(problem.roots))
+    for place, root in islice(flows, _VARIABLES // max(1, len(problem.columns))):
+        leaving: dict[int, list[int]] = {}
+        for index, column in enumerate(problem.columns):
+            rows.append(_Row(((index, 1.0), (free + index, -1.0)), 0.0))
+            if column.reads:
+                leaving.setdefault(column.reads[place % len(column.reads)], []).append(free + index)
+        for buffer in dict.fromkeys([root, *leaving]):
+            entering = [free + index for index in problem.writers.get(buffer, ())]
+            flow = _terms(entering) + _terms(leaving.get(buffer, ()), -1.0)
+            rows.append(_Row(flow, 1.0 if buffer == root else 0.0))
+        free += len(problem.columns)
+    return rows
+
+
+_PLACES, _VARIABLES = 3, 2_000
+"""Places of reads that are followed from each root, and variables of all flows."""
+
+
+def _supports(problem: Problem, shares: Sequence[float]) -> list[_Row]:
+    """The rows that these shares miss: a buffer in a knot of those taken is written only as far as some buffer of the
+    knot is written from others."""
+    import networkx
+
+    taken = [index for index, share in enumerate(shares) if share > _LEAST_SHARE]
+    graph = networkx.DiGraph()
+    graph.add_edges_from((problem.columns[k].writes, read) for k in taken for read in problem.columns[k].reads)
+    rows = []
+    for knot in networkx.strongly_connected_components(graph):
+        if len(knot) > 1:
+            writers = {buffer: problem.writers.get(buffer, ()) for buffer in sorted(knot)}
+            support = [k for several in writers.values() for k in several if knot.isdisjoint(problem.columns[k].reads)]
+            supported = sum([shares[index] for index in support])
+            for several in writers.values():
+                if sum([shares[index] for index in several]) > supported + _LEAST_SHARE:
+                    rows.append(_Row(_terms(support) + _terms(several, -1.0), 0.0))
+    return rows
+
+
+_LEAST_SHARE = 1e-6
+"""What is less is a rounding of the solver."""
+
+
 def _terms(indices: Iterable[int], coefficient: float = 1.0) -> tuple[tuple[int, float], ...]:
     return tuple((index, coefficient) for index in indices)
 
@@ -141,8 +205,9 @@ def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None)
     if result.x is None:
         return _Answer(None, math.inf if result.status == _INFEASIBLE else 0.0, result.status == _STOPPED)
     bound = result.mip_dual_bound if limits and result.mip_dual_bound is not None else result.fun
-    chosen = tuple(int(index) for index in np.flatnonzero(result.x[:columns] > 0.5))
-    return _Answer(chosen, float(bound), result.status == _STOPPED)
+    shares = tuple(map(float, result.x[:columns]))
+    chosen = tuple(index for index, share in enumerate(shares) if share > 0.5)
+    return _Answer(chosen, float(bound), result.status == _STOPPED, shares)
 
 
 _STOPPED, _INFEASIBLE = 1, 2

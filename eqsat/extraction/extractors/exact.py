@@ -32,8 +32,8 @@ def lower_bound(problem: Problem) -> float:
     separate = parts(problem)
     if separate is None:
         return math.inf
-    alike = Counter(part.shape for part in separate)
-    return sum(alike.pop(part.shape) * _relaxed(part.problem) for part in separate if part.shape in alike)
+    alike = Counter(part.canonical for part in separate)
+    return sum(count * _relaxed(part) for part, count in alike.items())
 
 
 def _relaxed(problem: Problem) -> float:

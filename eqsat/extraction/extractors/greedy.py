@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.pareto import cheapest_sets
+from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem
 
 
 def greedy(problem: Problem) -> Covering | None:
     """The Pareto program with one set per buffer: shared kernels are paid once, and nothing is reconsidered."""
-    return pareto(problem, sets=1)
+    return apart(problem, lambda part: cheapest_sets(part, 1))

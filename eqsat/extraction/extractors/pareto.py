@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem, resolve, to_fixpoint
 
-SETS = 16
-"""How many sets of kernels are kept per buffer."""
+SETS, IN_ALL = 16, 8192
+"""How many sets of kernels are kept per buffer at least, and as far as that allows of all buffers of a part."""
+
+SLIGHT = 1e-3
+"""Of the dearest column: sets that differ only in columns no dearer than that, as constants are, are one."""
 
 _Set = tuple[float, int]
 """A set of columns: the sum of their costs, and the set as bits."""
@@ -17,11 +21,12 @@ _Set = tuple[float, int]
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they rest."""
-    return apart(problem, lambda part: cheapest_sets(part, sets))
+    return apart(problem, lambda part: cheapest_sets(part, max(sets, IN_ALL // len(part.order))))
 
 
+@lru_cache(maxsize=1 << 12)
 def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
-    """The same for a problem as a whole."""
+    """The same for a problem as a whole; remembered, since most parts stay as they are while prices are learnt."""
     program = _ParetoProgram(problem, sets)
     to_fixpoint(problem, program.improve)
     together = program.together(problem.roots)
@@ -35,6 +40,9 @@ class _ParetoProgram:
     def __init__(self, problem: Problem, keep: int) -> None:
         self._problem, self._keep = problem, keep
         self._sets: dict[int, list[_Set]] = {}
+        self._costs: dict[int, float] = {}
+        slight = SLIGHT * max((column.cost for column in problem.columns), default=0.0)
+        self._dear = sum(1 << index for index, column in enumerate(problem.columns) if column.cost > slight)
         self._writes = {buffer: sum(1 << index for index in indices) for buffer, indices in problem.writers.items()}
 
     def improve(self, buffer: int) -> bool:
@@ -64,12 +72,19 @@ class _ParetoProgram:
                 for other in known[: self._keep // (rank + 1)]:
                     mask = union[1] | other[1]
                     if mask not in found:
-                        found[mask] = union[0] + self._cost_of(mask ^ union[1])
+                        found[mask] = union[0] + other[0] - self._cost_of(union[1] & other[1])
             unions = self._cheapest(found)
         return unions
 
     def _cheapest(self, found: Mapping[int, float]) -> list[_Set]:
-        return sorted((cost, mask) for mask, cost in found.items())[: self._keep]
+        distinct: dict[int, _Set] = {}
+        for cost, mask in sorted((cost, mask) for mask, cost in found.items()):
+            if distinct.setdefault(mask & self._dear, (cost, mask))[1] == mask and len(distinct) == self._keep:
+                break
+        return list(distinct.values())
 
     def _cost_of(self, mask: int) -> float:
-        return sum([self._problem.columns[index].cost for index in members(mask)])
+        """Of columns that two sets share: few, and often the same."""
+        if mask not in self._costs:
+            self._costs[mask] = sum([self._problem.columns[index].cost for index in members(mask)])
+        return self._costs[mask]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
@@ -25,21 +26,25 @@ class Part:
     problem: Problem
     columns: tuple[int, ...]
 
-    @property
-    def shape(self) -> Hashable:
-        """Equal for parts that differ in the numbers of their buffers and values only."""
+    @cached_property
+    def canonical(self) -> Problem:
+        """Equal for parts that differ in the numbers of their buffers and values only; columns keep their places."""
         buffers: dict[int, int] = {}
         values: dict[int, int] = {}
 
         def named(buffer: int) -> int:
             return buffers.setdefault(buffer, len(buffers))
 
-        def columns() -> Iterable[Hashable]:
-            for each in self.problem.columns:
-                marks = tuple((values.setdefault(value, len(values)), way) for value, way in each.marks)
-                yield named(each.writes), tuple(map(named, each.reads)), each.cost, marks
-
-        return tuple(columns()), tuple(map(named, self.problem.roots))
+        columns = [
+            Column(
+                named(each.writes),
+                tuple(map(named, each.reads)),
+                each.cost,
+                tuple((values.setdefault(value, len(values)), way) for value, way in each.marks),
+            )
+            for each in self.problem.columns
+        ]
+        return Problem(tuple(columns), tuple(map(named, self.problem.roots)))
 
 
 def parts(problem: Problem) -> tuple[Part, ...] | None:
@@ -66,13 +71,12 @@ def apart(problem: Problem, extractor: Extractor) -> Covering | None:
     separate = parts(problem)
     if separate is None:
         return None
-    known: dict[Hashable, Covering | None] = {}
+    known: dict[Problem, Covering | None] = {}
     covers: list[tuple[Part, Covering]] = []
     for part in separate:
-        shape = part.shape
-        if shape not in known:
-            known[shape] = extractor(part.problem)
-        cover = known[shape]
+        if part.canonical not in known:
+            known[part.canonical] = extractor(part.canonical)
+        cover = known[part.canonical]
         if cover is None:
             return None
         covers.append((part, cover))

@@ -1,0 +1,122 @@
+"""Axes of buffers that a kernel's threads run through as one: coordinates that one number gives are one coordinate.
+
+    x[p // 768 % 12, p % 768]  of [12, 768]   →   x[p]  of [9216]
+
+Then vectors may cross the ends of rows, and where a number stays below a limit is all that bounds need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import ZERO, AxisExpr
+from ir.axis_map import AxisMap, compose, lift
+
+Runs = Sequence[Sequence[int]]
+"""Axes of a scope that one number gives, the fastest last."""
+
+
+@dataclass(frozen=True)
+class BufferAxes:
+    """Per buffer, runs of coordinates that are one."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    runs: Mapping[str, tuple[tuple[int, ...], ...]]
+
+    def shape(self, buffer: str) -> tuple[int, ...]:
+        """The buffer's shape in the kernel."""
+        whole = self.shapes[buffer]
+        return tuple(math.prod(whole[axis] for axis in run) for run in self.runs[buffer])
+
+    def place(self, buffer: str, point: Sequence[AxisExpr]) -> tuple[AxisExpr, ...]:
+        """The coordinates in the kernel of an element of the region's buffer."""
+        whole, found = self.shapes[buffer], []
+        for run in self.runs[buffer]:
+            at = ZERO
+            for axis in run:
+                at = at * whole[axis] + point[axis]
+            found.append(at)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Access:
+    buffer: str
+    map: AxisMap
+    follows: frozenset[tuple[int, int]]
+    indirect: int | None
+
+
+def merged_axes(loops: RegionLoops, outer: Runs, terms: Callable[[str], Runs]) -> BufferAxes:
+    """The axes that are one in all accesses: `outer` are the runs of the outer scope, `terms` those of a reduction's
+    reduced axes."""
+    shapes = {each.name: each.memref.shape for each in loops.region.buffers}
+    accesses = list(_accesses(loops, loops.scope, loops.shape, _pairs(outer), terms))
+    runs = {name: _runs(shape, [each for each in accesses if each.buffer == name]) for name, shape in shapes.items()}
+    return BufferAxes(shapes, runs)
+
+
+def _accesses(
+    loops: RegionLoops,
+    scope: str,
+    shape: tuple[int, ...],
+    follows: frozenset[tuple[int, int]],
+    terms: Callable[[str], Runs],
+) -> Iterator[_Access]:
+    """All accesses from a scope, over its axes and then those of the reductions inside."""
+    core = loops.core
+    for each in core.accesses:
+        if each.scope == scope and each.map.sizes == shape:
+            yield _Access(each.buffer, each.map, follows, each.indirect)
+    for site in core.sites:
+        if site.scope != scope or site.map.sizes != shape or site.value not in core.scopes:
+            continue
+        op = loops.ops[site.value]
+        kept = len(op.shape)
+        own = frozenset((kept + a, kept + b) for a, b in _pairs(terms(site.value))) if op.reduced else frozenset()
+        for inner in _accesses(loops, site.value, op.domain, own, terms):
+            composed = compose(inner.map, lift(site.map, inner.map.sizes[kept:]))
+            by = len(shape) - kept
+            shifted = frozenset((a + by, b + by) for a, b in inner.follows)
+            yield _Access(inner.buffer, composed, follows | shifted, inner.indirect)
+
+
+def _pairs(runs: Runs) -> frozenset[tuple[int, int]]:
+    return frozenset(pair for run in runs for pair in itertools.pairwise(run))
+
+
+def _runs(shape: tuple[int, ...], accesses: Sequence[_Access]) -> tuple[tuple[int, ...], ...]:
+    found: list[list[int]] = []
+    for axis in range(len(shape)):
+        if found and all(_joins(each, shape, found[-1], axis) for each in accesses):
+            found[-1].append(axis)
+        else:
+            found.append([axis])
+    return tuple(map(tuple, found))
+
+
+def _joins(access: _Access, shape: tuple[int, ...], run: Sequence[int], axis: int) -> bool:
+    """Whether the coordinates of a run and the next one, `axis`, are one number's in an access."""
+    view = access.map
+    if access.indirect == axis or access.indirect in run or view.is_empty:
+        return False
+    guarded = {each for guard in view.guards for bound in guard.bounds for each in bound.expr.axes}
+    if any(guarded & view.exprs[each].axes for each in (*run, axis)):
+        return False
+    before = [each for each in run if shape[each] != 1]
+    if not before or shape[axis] == 1:
+        return True
+    slow, fast = view.exprs[before[-1]], view.exprs[axis]
+    if len(slow.axes) != 1 or len(fast.axes) != 1:
+        return False
+    (p,), (q,) = slow.axes, fast.axes
+    whole = slow == _axis(p) and fast == _axis(q) and view.sizes[q] == shape[axis]
+    return whole and (p, q) in access.follows
+
+
+def _axis(position: int) -> AxisExpr:
+    return AxisExpr(0, ((position, 1),))

@@ -1,0 +1,112 @@
+"""What follows the sums of a block's tile: the region's ops on each accumulator where it stands, and the way out.
+
+epilogue bias, relu: each e of acc
+  acc[e] := relu(add(acc[e], bias[column]))
+staged     acc → Cs[rows, columns] in shared memory → rows of 16 bytes
+vectors    neighbours in registers → memory
+elements   one by one, where the epilogue computes them
+"""
+
+from __future__ import annotations
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.contraction_frame import Frame, divided
+from codegen.lower.gpu.main_loop import Product
+from codegen.lower.gpu.value import converted
+from codegen.plan.gpu.contraction_tile import steps_of
+from ir.axis_expr import AxisExpr, constant
+from ir.dtype import DTYPES
+from ir.gpu import WORD, Shared
+from ir.gpu_nodes import (
+    At,
+    Barrier,
+    Element,
+    Epilogue,
+    LdSharedVec,
+    SetElement,
+    StGlobal,
+    StGlobalVec,
+    StSharedVec,
+)
+from ir.kernel_nodes import Comment, Within
+
+Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
+"""An element of the outputs, and when it exists."""
+
+
+def epilogue(frame: Frame, block: Block, product: Product, staged: Shared | None) -> None:
+    """Finishes the tile, whose sums are complete, and stores it."""
+    _apply(frame, block, product)
+    if frame.tile.store == "staged":
+        assert staged is not None
+        _staged(frame, block, product, staged)
+    elif frame.tile.store == "vectors":
+        _vectors(frame, block, product)
+
+
+def _apply(frame: Frame, block: Block, product: Product) -> None:
+    """The ops. The first output stays in the accumulators if it leaves as vectors; all others are stored at once."""
+    view, ev = frame.view, frame.evaluator
+    variable = frame.writer.variable("e", 0, product.count - 1)
+    element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
+    body = block.inner({variable}, barrier=True)
+    total = Element(product.acc, element, view.accumulator)
+    sums = body.let("sum", converted(total, view.accumulator, view.op.dtype))
+    ev.provided[view.name] = lambda _at, _block, _where: sums
+    point, where = _place(frame, body, *product.place(element))
+    first = view.region.yields[0]
+    kept = frame.tile.store != "elements"
+    values = [ev.yielded(each.value, each.map, point, body, where) for each in view.region.yields]
+    for each, value in zip(view.region.yields, values, strict=True):
+        if each is not first or not kept:
+            body.add(StGlobal(frame.writer.buffer(each.buffer), point, value, where))
+    if kept:
+        body.add(SetElement(product.acc, element, values[0]))
+    block.add(Epilogue(product.acc, frame.plan.epilogue, variable, body.used()))
+
+
+def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
+    """The element at a row and column of the block's tile; the column, a multiple of `width`, is that of `width`
+    neighbours."""
+    view = frame.view
+    columns = (*view.outer, *view.columns)
+    chunk = divided(frame.column, width) + divided(column, width)
+    digits = frame.digits(frame.along(block, view.rows, frame.row + row), frame.along(block, columns, chunk, width))
+    rows_of, columns_of, _ = steps_of(view, frame.tile)
+    where = (*frame.inside(rows_of, frame.row + row), *frame.inside(columns_of, frame.column + column))
+    return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
+
+
+def _vectors(frame: Frame, block: Block, product: Product) -> None:
+    width = frame.tile.store_width
+    buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
+    block.add(Comment("results, as registers hold them"))
+    with block.loop("vector", constant(product.count // width), unroll=True) as (body, number):
+        row, column = product.place(number * width)
+        at, where = _place(frame, body, row, column, width)
+        body.add(StGlobalVec(buffer, at, product.acc, number * width, width, where))
+
+
+def _staged(frame: Frame, block: Block, product: Product, tile: Shared) -> None:
+    """Over the ring, which all have read: first as accumulators lie, then as memory does."""
+    writer, width = frame.writer, frame.tile.store_width
+    block.add(Comment("results, put together over the ring"), Barrier())
+    own = product.neighbours
+    with block.loop("pair", constant(product.count // own), unroll=True) as (body, number):
+        row, column = product.place(number * own)
+        panel, inside = writer.split(column, tile.shape[-1])
+        body.add(StSharedVec(At(tile.name, (panel, row, inside)), product.acc, number * own, own))
+    block.add(Barrier())
+    words = width * DTYPES[tile.dtype].bytes // 4
+    out = writer.array("out", WORD, words)
+    buffer = writer.buffer(frame.view.region.yields[0].buffer)
+    length = frame.tile.bn // width
+    pieces = frame.tile.bm * length
+    with block.loop("piece", constant(-(-pieces // frame.tile.threads)), unroll=True) as (body, number):
+        piece = writer.thread + number * frame.tile.threads
+        with body.guard(Within(piece, 0, pieces)) as inside_tile:
+            row, chunk = writer.split(piece, length)
+            panel, inside = writer.split(chunk * width, tile.shape[-1])
+            inside_tile.add(LdSharedVec(out, constant(0), words, At(tile.name, (panel, row, inside))))
+            at, where = _place(frame, inside_tile, row, chunk * width, width)
+            inside_tile.add(StGlobalVec(buffer, at, out, constant(0), words, where))

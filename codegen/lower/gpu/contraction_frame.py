@@ -1,0 +1,89 @@
+"""Where a block of a contraction's template stands, and the digits of the points that it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.value import Evaluator
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.gpu.contraction_tile import BLOCK_AXES, Tile, tiles_of
+from codegen.where.tails import Steps
+from ir.axis_expr import ZERO, AxisExpr
+from ir.index_text import bounds
+from ir.kernel_nodes import Within
+from ir.plan import Plan
+
+Digits = dict[int, AxisExpr]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What every part of the template writes with. `row` and `column` are the first of the block's tile, `at` the
+    digits that are the same in all of it."""
+
+    view: Contraction
+    tile: Tile
+    plan: Plan
+    writer: Writer
+    evaluator: Evaluator
+    row: AxisExpr
+    column: AxisExpr
+    at: Mapping[int, AxisExpr]
+
+    def placed(self, digits: Mapping[int, AxisExpr]) -> Frame:
+        """The frame with more digits known."""
+        return replace(self, at={**self.at, **digits})
+
+    def digits(self, *parts: Mapping[int, AxisExpr]) -> tuple[AxisExpr, ...]:
+        """All digits, those of one point at 0."""
+        found = dict(self.at)
+        for each in parts:
+            found |= each
+        return tuple(found.get(position, ZERO) for position in range(len(self.view.sizes)))
+
+    def along(self, block: Block, group: Sequence[int], counter: AxisExpr, width: int = 1, together: int = 1) -> Digits:
+        """The digits of `group` at point number `width`·`counter` of their row-major box; those of a point beyond it
+        are of some point inside. The last `together` digits are one number, which stands for the last of them."""
+        if not group:
+            return {}
+        single, last = group[: len(group) - together], group[len(group) - together :]
+        sizes = [*(self.view.sizes[position] for position in single), self.view.extent(last) // width]
+        positions = (*single, group[-1])
+        found: Digits = {}
+        for position, size in reversed(list(zip(positions, sizes, strict=True))[1:]):
+            counter = block.bind("at", counter, bounds(counter, self.writer.box)[1])
+            counter, digit = self.writer.split(counter, size)
+            found[position] = block.bind(self._name(position), digit, size - 1)
+        found[positions[0]] = block.bind(self._name(positions[0]), counter, sizes[0] - 1)
+        found[group[-1]] *= width
+        return found
+
+    def _name(self, position: int) -> str:
+        return "".join(each if each.isalnum() else "_" for each in self.view.roles.names[position])
+
+    def inside(self, steps: Steps, counter: AxisExpr) -> tuple[Within, ...]:
+        """That a point exists, where the plan says that the last tile is cut."""
+        return (Within(counter, 0, steps.extent),) if steps.axis in self.plan.predicate_tail else ()
+
+
+def block_place(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
+    """The number of the product, of the tile of rows and of that of columns that a block works on."""
+    sizes = dict(zip(("batch", "m.o", "n.o"), tiles_of(view, tile), strict=True))
+    found: dict[str, AxisExpr] = {}
+    for axis, place in zip(BLOCK_AXES, writer.block, strict=True):
+        pieces = [piece for piece in sizes if plan.bind.get(piece, BLOCK_AXES[0]) == axis]
+        if tile.raster > 1 and {"m.o", "n.o"} <= set(pieces):
+            place, inner = writer.split(place, tile.raster)
+            counts = [sizes[piece] // (tile.raster if piece == "m.o" else 1) for piece in pieces]
+            found |= zip(pieces, writer.coordinates(place, counts), strict=True)
+            found["m.o"] = found["m.o"] * tile.raster + inner
+        else:
+            found |= zip(pieces, writer.coordinates(place, [sizes[piece] for piece in pieces]), strict=True)
+    return found["batch"], found["m.o"], found["n.o"]
+
+
+def divided(expr: AxisExpr, by: int) -> AxisExpr:
+    """What a multiple of `by` is that times."""
+    return AxisExpr(expr.const // by, tuple((term, c // by) for term, c in expr.terms))

@@ -1,0 +1,94 @@
+"""A contraction and its plan → a GPU kernel: the one template of matrix products and convolutions.
+
+where the block stands: product, tile of rows, tile of columns
+main_loop           a ring of stages in shared memory (operand_tile) and the products of each
+  tensor_core         ldmatrix, mma; or
+  cuda_core           rows and columns in registers
+contraction_epilogue  the region's ops on the accumulators, and the stores
+"""
+
+from __future__ import annotations
+
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.contraction_epilogue import epilogue
+from codegen.lower.gpu.contraction_frame import Frame, block_place
+from codegen.lower.gpu.cuda_core import CudaCore
+from codegen.lower.gpu.main_loop import Product, main_loop
+from codegen.lower.gpu.operand_tile import OperandTile
+from codegen.lower.gpu.tensor_core import TensorCore
+from codegen.lower.gpu.value import Evaluator, params_of
+from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
+from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, turns_of
+from codegen.plan.gpu.shared_tiles import shared_tiles
+from ir.diagnostics import Kind, fail
+from ir.gpu import Kernel
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+
+_EMPTY_THREADS = 32
+
+
+def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+    """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
+
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; what
+            `codegen.plan.gpu.contraction_tile.tile_of` raises where the plan does not fit it.
+    """
+    view = contraction_of(region, core, ordered=plan.ordered)
+    if view is None:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
+    tile = tile_of(view, plan)
+    if is_empty(view):
+        writer = Writer(_EMPTY_THREADS, (1, 1, 1))
+        return _kernel(name, view, tile, plan, writer, Block(writer))
+    writer = Writer(tile.threads, grid_of(view, tile, plan.bind))
+    block = Block(writer)
+    params_of(region, writer)  # their names come first
+    batch, row, column = block_place(view, tile, plan, writer)
+    evaluator = Evaluator(region, writer)
+    frame = Frame(view, tile, plan, writer, evaluator, row * tile.bm, column * tile.bn, {})
+    frame = frame.placed(frame.along(block, view.batch, batch))
+    hints = plan.layout_hints
+    swizzled = tuple(bool(hints.get(f"{side}_swizzle", True)) for side in ("lhs", "rhs"))
+    rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile, (swizzled[0], swizzled[1])))
+    turns = turns_of(view, tile)
+    operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
+    product: Product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
+    if turns:
+        main_loop(block, operands, product, tile.stages, turns)
+    epilogue(frame, block, product, staged[0] if staged else None)
+    return _kernel(name, view, tile, plan, writer, block)
+
+
+def _kernel(name: str, view: Contraction, tile: Tile, plan: Plan, writer: Writer, block: Block) -> Kernel:
+    merged = {each.read.buffer: each.axes for each in tile.stagings if each.read is not None}
+    return Kernel(
+        name=name,
+        arch="sm80",
+        threads=writer.threads,
+        grid=writer.grid,
+        params=params_of(view.region, writer, merged),
+        variables=tuple(writer.variables),
+        body=tuple(block.statements),
+        shared=tuple(writer.shared),
+        registers=tuple(writer.registers),
+        comment=_comment(view, tile, plan),
+    )
+
+
+def _comment(view: Contraction, tile: Tile, plan: Plan) -> str:
+    ways = [
+        f"{view.operand(each.side).value} along {'k' if each.along_k else 'rows' if each is tile.lhs else 'columns'}"
+        + (f", {each.nbytes} bytes at once" if each.read else ", by element")
+        for each in tile.stagings
+    ]
+    return "\n".join(
+        [
+            *str(view.region).splitlines(),
+            f"plan {plan.arch}: tile {'x'.join(map(str, plan.tile))}, warp_tile {plan.warp_tile}, stages {plan.stages}",
+            *ways,
+            *plan.notes,
+        ]
+    )

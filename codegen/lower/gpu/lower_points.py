@@ -1,0 +1,94 @@
+"""Points: each thread has a few vectors of the outputs, and computes what they need alone.
+
+plan   points, loops "i0i1", 256 threads, 4 elements along i0i1
+kernel p = 256*block_x + thread, where p < 1000: for v in 0 .. 4 unrolled: y[4*p + v] = …
+"""
+
+from __future__ import annotations
+
+from codegen.lower.gpu.buffer_axes import merged_axes
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.value import converted
+from codegen.lower.lane_values import Point, Where
+from codegen.plan.gpu.nest_blocks import Points
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import ZERO, AxisExpr
+from ir.axis_map import support
+from ir.kernel_nodes import Within
+from ir.region import Yield
+
+
+def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, Block]:
+    """The evaluator, which knows the kernel's parts, and its body."""
+    writer = Writer(points.threads, (points.blocks, 1, 1))
+    runs = [axis for group in points.axes for axis in group]
+
+    def terms(value: str) -> list[tuple[int, ...]]:
+        return [group.axes for group in loops.reduce_groups(value)]
+
+    ev = NestEvaluator(loops, writer, merged_axes(loops, [runs], terms))
+    body = Block(writer)
+    if 0 not in loops.shape:
+        _turns(ev, points, body)
+    return ev, body
+
+
+def _turns(ev: NestEvaluator, points: Points, block: Block) -> None:
+    """The vectors of one thread."""
+    writer = ev.writer
+    with block.loop("turn", AxisExpr(points.turns), unroll=True) as (body, turn):
+        chunk = points.threads * points.turns
+        number = ev.named(body, "p", writer.block[0] * chunk + turn * points.threads + writer.thread)
+        inside = Within(number, 0, points.whole)
+        if points.rest:
+            with body.guard(inside) as full:
+                _vector(ev, points, number, full, ())
+            with (
+                body.guard(Within(number, points.whole, points.count)) as last,
+                last.loop("left", AxisExpr(points.rest), unroll=True) as (inner, left),
+            ):
+                _write_all(ev, _point(ev, points, AxisExpr(points.whole), left), inner, ())
+        else:
+            _vector(ev, points, number, body, () if writer.proves(inside) else (inside,))
+
+
+def _vector(ev: NestEvaluator, points: Points, number: AxisExpr, block: Block, where: Where) -> None:
+    lane = ev.writer.variable("v", 0, points.width - 1)
+    with ev.neighbours(block, lane, points.width) as body:
+        _write_all(ev, _point(ev, points, number, ev.writer.axis(lane)), body, where)
+
+
+def _write_all(ev: NestEvaluator, point: Point, block: Block, where: Where) -> None:
+    for each in ev.region.yields:
+        write(ev, each, point, block, where)
+
+
+def _point(ev: NestEvaluator, points: Points, number: AxisExpr, neighbour: AxisExpr) -> Point:
+    """The outputs' point of a vector's neighbour."""
+    writer, shape = ev.writer, ev.loops.shape
+    numbers = writer.coordinates(number, points.sizes)
+    if numbers:
+        numbers[-1] = numbers[-1] * points.width + neighbour
+    found = [ZERO] * len(shape)
+    for group, at in zip(points.axes, numbers, strict=True):
+        for axis, coordinate in zip(group, writer.coordinates(at, [shape[each] for each in group]), strict=True):
+            found[axis] = coordinate
+    return tuple(found)
+
+
+def write(ev: NestEvaluator, each: Yield, point: Point, block: Block, where: Where) -> None:
+    """One element of an output. One with a place of its own is written by the first of the points that it has."""
+    if each.at is not None:
+        where = (*where, *firsts(ev, each, point))
+        point = ev.writer.at(each.at.exprs, point)
+    value = ev.yielded(each.value, each.map, point, block, where)
+    ev.store(each.buffer, point, converted(value, ev.dtype(each.value), ev.dtype(each.buffer)), block, where)
+
+
+def firsts(ev: NestEvaluator, each: Yield, point: Point) -> Where:
+    """Where a point is the first of those that write one element of an output."""
+    assert each.at is not None
+    used = support(each.at)
+    others = (Within(expr, 0, 1) for axis, expr in enumerate(point) if axis not in used)
+    return tuple(condition for condition in others if not ev.writer.proves(condition))

@@ -1,0 +1,150 @@
+"""Rows: a team of threads has a row of the outputs, and makes the reductions and scans that it needs together.
+
+    plan   rows, team of 128 near, 8 elements at once, kept in registers
+    kernel row = block_x: for k in 0 .. 4 unrolled: x_1[8*k ..] = x[row, 8*(128*k + thread) ..]
+           m = max over the team; for k: e[8*k + v] = exp(x_1[8*k + v] - m); s = sum over the team; y = e / s
+
+Each pass over a row has the same threads at the same elements, so that what one pass computed the next may keep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from codegen.lower.gpu.buffer_axes import Runs, merged_axes
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.lower_points import write
+from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.row_pass import Pass, Team
+from codegen.lower.gpu.row_scan import Scans
+from codegen.lower.gpu.thread_reduce import Joining
+from codegen.lower.gpu.value import converted
+from codegen.lower.lane_values import Point
+from codegen.plan.gpu.nest_blocks import Rows
+from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import ZERO, AxisExpr
+from ir.axis_map import support
+from ir.gpu_nodes import Assign, Call, Holds
+from ir.kernel_nodes import Reg, Within
+from ir.post_order import post_order
+from ir.region import Operand, Yield
+
+
+def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, Block]:
+    """The evaluator, which knows the kernel's parts, and its body."""
+    writer = Writer(rows.threads, (rows.blocks, 1, 1))
+    together = frozenset(row_values(loops))
+
+    def terms(value: str) -> Runs:
+        if value in together:
+            return [range(loops.ops[value].reduced)]
+        return [group.axes for group in loops.reduce_groups(value)]
+
+    ev = NestEvaluator(loops, writer, merged_axes(loops, [rows.axes, rows.inner], terms))
+    ev.kept = frozenset(kept_buffers(loops))
+    body = Block(writer)
+    if 0 not in loops.shape:
+        _Rows(ev, rows, body).lower()
+    return ev, body
+
+
+class _Rows:
+    def __init__(self, ev: NestEvaluator, rows: Rows, block: Block) -> None:
+        self.ev, self.rows, self.block = ev, rows, block
+        self.loops, self.shape = ev.loops, ev.loops.shape
+        self.team = Team(ev, rows, block)
+        self.row = ev.writer.coordinates(self.team.row, [self.shape[axis] for axis in rows.axes])
+
+    def lower(self) -> None:
+        for names in self._levels():
+            for alike in self._alike(names):
+                self._reduce(alike)
+        self._outputs()
+
+    # --- reductions ---
+
+    def _levels(self) -> list[list[str]]:
+        """The reductions of a row, those that need others after them."""
+        names = row_values(self.loops)
+        level: dict[str, int] = {}
+        for name in names:
+            below = set(post_order([name], self._operands)) - {name}
+            level[name] = max((level[other] + 1 for other in names if other in below and other in level), default=0)
+        return [[name for name in names if level[name] == each] for each in sorted(set(level.values()))]
+
+    def _alike(self, names: Sequence[str]) -> list[list[str]]:
+        """Those with as many terms together: they share their pass."""
+        found: dict[int, list[str]] = {}
+        for name in names:
+            found.setdefault(terms_of(self.loops, name), []).append(name)
+        return list(found.values())
+
+    def _operands(self, value: str) -> list[str]:
+        inputs = self.loops.ops[value].inputs if value in self.loops.ops else ()
+        return [each.value for each in inputs if isinstance(each, Operand)]
+
+    def _reduce(self, names: Sequence[str]) -> None:
+        """One pass over the row: each thread's own terms, then those of the team."""
+        ev, ops = self.ev, self.loops.ops
+        length = terms_of(self.loops, names[0])
+        joinings = [Joining.of(ev, ops[name]) for name in names]
+        totals = []
+        for name, how in zip(names, joinings, strict=True):
+            register = self.block.let(f"{name}_own", how.identity, mutable=True)
+            assert isinstance(register, Reg)
+            totals.append(register)
+        points = [self._point_of(name) for name in names]
+        if length:
+            with Pass(self.team, self.block, length).body() as (block, element, where):
+                for name, how, total, point in zip(names, joinings, totals, points, strict=True):
+                    op = ops[name]
+                    reduced = ev.writer.coordinates(element, op.domain[len(op.shape) :])
+                    term = ev.operand(op.inputs[0], (*point, *reduced), block, (*self.team.where, *where))
+                    term = converted(term, how.source, how.dtype)
+                    if where:
+                        term = Call("where", (Holds(where), term, how.identity), how.dtype)
+                    block.add(Assign(total.name, how.of_two(total, term)))
+        finished = self.team.join(names, joinings, totals)
+        for name, how, point, joined in zip(names, joinings, points, finished, strict=True):
+            value = self.block.let(name, converted(joined, how.dtype, ops[name].dtype))
+            self.team.finish(name, point, value)
+
+    def _point_of(self, name: str) -> Point:
+        """Where a reduction is finished: at the coordinates that this row picks."""
+        site = next(each for each in self.loops.core.sites if each.value == name and each.scope == self.loops.scope)
+        return self.ev.writer.at(site.map.exprs, self._outer([ZERO] * len(self.rows.inner)))
+
+    # --- outputs ---
+
+    def _outer(self, inner: Sequence[AxisExpr]) -> Point:
+        """A point of the outputs."""
+        found = [ZERO] * len(self.shape)
+        for axis, at in (*zip(self.rows.axes, self.row, strict=True), *zip(self.rows.inner, inner, strict=True)):
+            found[axis] = at
+        return tuple(found)
+
+    def _outputs(self) -> None:
+        sizes = [self.shape[axis] for axis in self.rows.inner]
+        once = [each for each in self.ev.region.yields if self._is_of_row(each)]
+        several = [each for each in self.ev.region.yields if each not in once]
+        first = Within(self.team.member, 0, 1)
+        lead = () if self.ev.writer.proves(first) else (first,)
+        for each in once:
+            point = self._outer([ZERO] * len(sizes))
+            write(self.ev, each, point, self.block, (*self.team.where, *lead))
+        if not several:
+            return
+        length = math.prod(sizes)
+        scans = Scans(self.ev, self.team, self.block, length)
+        with Pass(self.team, self.block, length, in_order=scans.any, last=True).body() as (block, element, where):
+            point = self._outer(self.ev.writer.coordinates(element, sizes))
+            scans.step(block, point, (*self.team.where, *where), where)
+            for each in several:
+                write(self.ev, each, point, block, (*self.team.where, *where))
+
+    def _is_of_row(self, each: Yield) -> bool:
+        """Whether an output has one element for a row."""
+        used = range(len(self.shape)) if each.at is None else support(each.at)
+        return not any(axis in used and self.shape[axis] > 1 for axis in self.rows.inner)

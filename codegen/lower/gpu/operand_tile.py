@@ -1,0 +1,142 @@
+"""An operand's tile on its way into shared memory: asynchronous copies of what lies in memory as it is needed; all else
+element by element, through registers, so that products run while memory is read.
+
+    for each piece of a thread
+      cp_async 16 bytes As[stage][row, 8*chunk] := A[128*block_y + row, 32*turn + 8*chunk] where …
+    or
+      As_next[piece] := relu(A[…] where …)                      before the products
+      As[stage][row, term] := As_next[piece]                    after them
+
+A convolution differs by the digits of its rows and terms alone: image, pixels; channel and place in the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.contraction_frame import Frame, divided
+from codegen.lower.gpu.value import conditions_of, is_zero_outside
+from codegen.lower.lane_values import Point, Where
+from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
+from codegen.plan.gpu.operand_read import Staging
+from ir.axis_expr import AxisExpr, constant
+from ir.gpu import Shared, flat, row_major
+from ir.gpu_nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
+from ir.kernel_nodes import Const, Within, register_type
+from ir.poly_core import OperandRead
+
+_BYTES: dict[int, Literal[4, 8, 16]] = {4: 4, 8: 8, 16: 16}
+
+
+@dataclass(frozen=True, eq=False)
+class OperandTile:
+    """The ring of one operand. `first` is the row or column with which the block's tile starts."""
+
+    frame: Frame
+    staged: Staging
+    shared: Shared
+    first: AxisExpr
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether asynchronous copies fill it."""
+        return self.staged.read is not None
+
+    @property
+    def extent(self) -> int:
+        """Rows or columns."""
+        return self.frame.tile.extent(self.staged)
+
+    def place(self, own: AxisExpr, term: AxisExpr) -> tuple[AxisExpr, ...]:
+        """Where row or column `own` of term `term` lies in a stage."""
+        if self.staged.along_k:
+            return own, term
+        if len(self.shared.shape) == 2:
+            return term, own
+        panel, inside = self.frame.writer.split(own, self.shared.shape[-1])
+        return panel, term, inside
+
+    def fetch(self, block: Block, turn: AxisExpr, stage: AxisExpr) -> None:
+        """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers."""
+        with self._pieces(block) as (inside, number, line, chunk):
+            self._piece(inside, turn, stage, number, line, chunk)
+
+    def put(self, block: Block, stage: AxisExpr) -> None:
+        """What was computed goes to stage `stage`."""
+        if self.is_copied:
+            return
+        with self._pieces(block) as (inside, number, line, chunk):
+            own, term = (line, chunk) if self.staged.along_k else (chunk, line)
+            value = Element(self.held, number, register_type(self.staged.dtype))
+            inside.add(StShared(At(self.shared.name, self.place(own, term), stage), value))
+
+    @cached_property
+    def held(self) -> str:
+        """Registers for the elements that are computed while products run."""
+        count = pieces_of(self.frame.tile, self.staged)
+        return self.frame.writer.array(f"{self.shared.name}_next", register_type(self.staged.dtype), count)
+
+    @contextmanager
+    def _pieces(self, block: Block) -> Iterator[tuple[Block, AxisExpr, AxisExpr, AxisExpr]]:
+        """The body of a loop over a thread's pieces; the number of each, its line of the tile and its place in it."""
+        tile, writer = self.frame.tile, self.frame.writer
+        lines, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
+        length //= self.staged.width
+        count = constant(pieces_of(tile, self.staged))
+        with block.loop(f"{self.shared.name}_piece", count, unroll=True) as (body, number):
+            piece = writer.thread + number * tile.threads
+            with body.guard(Within(piece, 0, lines * length)) as inside:
+                yield inside, number, *writer.split(piece, length)
+
+    def _piece(
+        self, block: Block, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, line: AxisExpr, chunk: AxisExpr
+    ) -> None:
+        frame, view, bk, staged = self.frame, self.frame.view, self.frame.tile.bk, self.staged
+        w = staged.width
+        if staged.along_k:
+            own, term = line, chunk * w
+            terms = frame.along(block, view.k, turn * (bk // w) + chunk, w, staged.digits)
+            points = frame.along(block, staged.group, self.first + line)
+        else:
+            own, term = chunk * w, line
+            terms = frame.along(block, view.k, turn * bk + line)
+            points = frame.along(block, staged.group, divided(self.first, w) + chunk, w, staged.digits)
+        *both, depth = steps_of(view, frame.tile)
+        where = (
+            *frame.inside(both[staged is frame.tile.rhs], self.first + own),
+            *frame.inside(depth, turn * bk + term),
+        )
+        digits = frame.digits(terms, points)
+        if staged.read is None:
+            block.add(SetElement(self.held, number, self._computed(block, digits, where)))
+        else:
+            to = At(self.shared.name, self.place(own, term), stage)
+            self._copy(block, to, staged.read, digits, where)
+
+    def _copy(self, block: Block, to: At, read: OperandRead, digits: Point, where: Where) -> None:
+        writer = self.frame.writer
+        padded = [each for guard in read.map.guards for each in conditions_of(guard, digits, writer)]
+        open_ = tuple(each for each in (*where, *padded) if not block.knows(each))
+        at = self._merged(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
+        block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], open_))
+
+    def _merged(self, at: Point, shape: tuple[int, ...]) -> Point:
+        """Coordinates in the buffer, whose last axes are one where several digits are one number."""
+        first = len(at) - self.staged.axes
+        return (*at[:first], flat(at[first:], row_major(shape[first:])))
+
+    def _computed(self, block: Block, digits: Point, where: Where) -> Value:
+        """An element as the region computes it, 0 beyond the last term: what it would be there may be no number."""
+        view, dtype = self.frame.view, register_type(self.staged.dtype)
+        point = self.frame.writer.at(view.roles.point.exprs, digits)
+        value = self.frame.evaluator.operand(view.operand(self.staged.side), point, block, where)
+        open_ = tuple(each for each in where if not block.knows(each))
+        zero = is_zero_outside(value, open_)
+        if value.dtype != dtype:
+            value = Call("cast", (value,), dtype)
+        return value if zero else Call("where", (Holds(open_), value, Const(0, dtype)), dtype)

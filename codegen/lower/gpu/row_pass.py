@@ -1,0 +1,218 @@
+"""Teams of threads with a row each, and passes of a team over its row.
+
+near   team = thread // 32, member = thread % 32: neighbours have neighbouring elements, lanes hand on by shuffles
+far    team = thread % 32, member = thread // 32: neighbours have neighbouring rows, and meet in shared memory
+pass   for k in 0 .. turns: e = members*k + member; element = width*e + v, where e < length/width
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.rows_on_chip import RowsOnChip
+from codegen.lower.gpu.thread_reduce import Joining
+from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Rows
+from ir.axis_expr import ZERO, AxisExpr
+from ir.dtype import DTYPES
+from ir.gpu import WARP_LANES, Shared
+from ir.gpu_nodes import At, Barrier, Call, Element, For, If, LoadShared, SetElement, Shuffle, StShared, Value
+from ir.kernel_nodes import Bind, Reg, Within
+from ir.region_work import flops_per_point
+
+_SHUFFLED = ("fp32", "fp64", "i32", "i64")
+
+
+class Counters(NamedTuple):
+    """The variables of a pass: its rounds, the turns of each that are written out, the vector of a thread."""
+
+    round: int
+    turn: int
+    vector: int
+
+
+class Team:
+    """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number in it.
+    `kept` are the values that its threads keep from one pass to the next."""
+
+    def __init__(self, ev: NestEvaluator, rows: Rows, block: Block) -> None:
+        writer = ev.writer
+        self.ev, self.rows, self.block = ev, rows, block
+        if rows.near and rows.team == WARP_LANES:
+            number, member = writer.warp, writer.lane
+        elif rows.near:
+            number, member = writer.split(writer.thread, rows.team)
+        else:
+            member, number = writer.split(writer.thread, rows.height)
+        self.number, self.member = ev.named(block, "team", number), ev.named(block, "member", member)
+        self.row = ev.named(block, "row", writer.block[0] * rows.height + self.number)
+        inside = Within(self.row, 0, rows.count)
+        self.where: Where = () if writer.proves(inside) else (inside,)
+        self.lane = writer.variable("v", 0, rows.width - 1)
+        self._counters: dict[tuple[int, int], Counters] = {}
+        self.kept: dict[Hashable, Value] = {}
+        self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
+
+    def counters(self, rounds: int, written_out: int) -> Counters:
+        """The variables of a pass of so many turns; passes that are alike share them, so that their elements are the
+        same."""
+        key = rounds, written_out
+        if key not in self._counters:
+            writer = self.ev.writer
+            vectors = rounds * written_out * self.rows.team
+            names = ("k", rounds), ("u" if rounds > 1 else "k", written_out), ("e", vectors)
+            self._counters[key] = Counters(*(writer.variable(name, 0, count - 1) for name, count in names))
+        return self._counters[key]
+
+    def finish(self, name: str, point: Point, value: Value) -> None:
+        """What the value `name` is at `point`; elsewhere a thread computes it alone."""
+        self.ev.finished[name, point] = value
+
+    # --- reductions of what each thread has ---
+
+    def join(self, names: Sequence[str], how: Sequence[Joining], totals: Sequence[Reg]) -> list[Value]:
+        """The team's totals, in all of its threads."""
+        if self.rows.team == 1:
+            return list(totals)
+        if not self.rows.near:
+            return self._in_shared(names, how, totals, self.rows.team, self.member, self.number, self.rows.height)
+        for each, total in zip(how, totals, strict=True):
+            by = min(self.rows.team, WARP_LANES) // 2
+            while by:
+                self.block.assign(total, each.of_two(total, shuffled("xor", total, AxisExpr(by))))
+                by //= 2
+        warps = self.rows.team // WARP_LANES
+        if warps <= 1:
+            return list(totals)
+        of_team = self.ev.writer.split(self.ev.writer.warp, warps)[1]
+        leads = Within(self.ev.writer.lane, 0, 1)
+        return self._in_shared(names, how, totals, warps, of_team, self.number, self.rows.height, leads)
+
+    def _in_shared(
+        self,
+        names: Sequence[str],
+        how: Sequence[Joining],
+        totals: Sequence[Reg],
+        parts: int,
+        part: AxisExpr,
+        number: AxisExpr,
+        teams: int,
+        writes: Within | None = None,
+    ) -> list[Value]:
+        """The totals of `parts` threads (those that write) of each team, through shared memory."""
+        block, buffers, stores = self.block, [], []
+        for name, each, own in zip(names, how, totals, strict=True):
+            buffers.append(self.shared(f"{name}_parts", each.dtype, (parts, teams)))
+            stores.append(StShared(At(buffers[-1], (part, number)), own))
+        block.add(*([If((writes,), tuple(stores))] if writes is not None else stores), Barrier())
+        found: list[Value] = []
+        for name, each, buffer in zip(names, how, buffers, strict=True):
+            total = block.let(f"{name}_total", each.identity, mutable=True)
+            assert isinstance(total, Reg)
+            with block.loop("part", AxisExpr(parts), unroll=parts <= WARP_LANES) as (body, at):
+                body.assign(total, each.of_two(total, LoadShared(At(buffer, (at, number)), each.dtype)))
+            found.append(total)
+        return found
+
+    def shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
+        """A new buffer in shared memory; its name."""
+        writer = self.ev.writer
+        start = max((each.end for each in writer.shared), default=0)
+        return writer.allocate(Shared(writer.fresh(name), dtype, shape, -(-start // 16) * 16)).name
+
+
+class Pass:
+    """A pass over `length` elements of each row. `in_order`: the team goes on to the next turn together; after the
+    `last` nothing is kept."""
+
+    def __init__(self, team: Team, block: Block, length: int, *, in_order: bool = False, last: bool = False) -> None:
+        rows, turns = team.rows, team.rows.turns(length)
+        self.team, self.block, self.length, self.last = team, block, length, last
+        self.keep = rows.in_registers and not in_order
+        self.written_out = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
+        self.rounds = -(-turns // self.written_out)
+        self.fills = rows.fills(length) and turns % self.written_out == 0
+        self.counters = team.counters(self.rounds, self.written_out)
+
+    @contextmanager
+    def body(self) -> Iterator[tuple[Block, AxisExpr, Where]]:
+        """The element that the pass has reached, and when it exists."""
+        team, rows, ev = self.team, self.team.rows, self.team.ev
+        around, inner, turn, vector = self.block, self.block, ZERO, team.member
+        if self.rounds > 1:
+            around = inner = inner.inner({self.counters.round})
+            turn += AxisExpr(0, ((self.counters.round, self.written_out),))
+        if self.written_out > 1:
+            inner = inner.inner({self.counters.turn})
+            turn += AxisExpr(0, ((self.counters.turn, 1),))
+        if inner is not self.block:
+            inner.variables.add(self.counters.vector)
+            inner.add(Bind(self.counters.vector, turn * rows.team + team.member))
+            vector = AxisExpr(0, ((self.counters.vector, 1),))
+        first = turn * rows.width if self.keep else ZERO
+        count = rows.width * (rows.turns(rows.length) if self.keep else 1)
+        with ev.neighbours(inner, team.lane, rows.width, first, count) as body:
+            neighbour = AxisExpr(0, ((team.lane, 1),)) if rows.width > 1 else ZERO
+            element = vector * rows.width + neighbour
+            whole = self.length % rows.width == 0
+            inside = Within(vector, 0, self.length // rows.width) if whole else Within(element, 0, self.length)
+            if self.keep:
+                body.memo.update(team.kept)
+            if rows.in_shared and inner is not self.block:
+                ev.chip = replace(team.chip, vector=vector, writes=not self.last)
+            yield body, element, () if self.fills else (inside,)
+            ev.chip = None
+            if self.keep:
+                self._keep(inner, body, first + neighbour, count)
+        if self.written_out > 1:
+            stop = AxisExpr(self.written_out)
+            around.add(For(self.counters.turn, ZERO, stop, tuple(inner.statements), unroll=True))
+        if self.rounds > 1:
+            self.block.add(For(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
+
+    def _keep(self, around: Block, body: Block, index: AxisExpr, count: int) -> None:
+        """Keeps what this pass loaded, and what was dear to compute."""
+        team, own = self.team, {*self.counters, self.team.lane}
+        blocks = [body] if body is around else [around, body]
+        for block in blocks:
+            if block is self.block:
+                continue  # one element for each thread: what it computed is in scope
+            for key, value in list(block.memo.items()):
+                if key in team.kept or not isinstance(key, tuple) or not self._is_dear(key, own):
+                    continue
+                if isinstance(value, Reg):
+                    if block is not body:
+                        continue
+                    array = team.ev.writer.array(value.name, value.dtype, count)
+                    body.add(SetElement(array, index, value))
+                    team.kept[key] = Element(array, index, value.dtype)
+                elif isinstance(value, Element):
+                    team.kept[key] = value
+
+    def _is_dear(self, key: tuple[object, ...], own: set[int]) -> bool:
+        """Whether what is remembered under a key is worth keeping: an element's load, or a costly value of it."""
+        *_, point, where = key
+        if not isinstance(point, tuple) or not isinstance(where, tuple) or not axes_of(point, where) & own:
+            return False
+        if key[0] == "load":
+            return True
+        op = self.team.ev.ops.get(str(key[0]))
+        return op is not None and op.kind in ("ewise", "unary", "cast") and self._cost(str(key[0])) >= DEAR_FLOPS
+
+    def _cost(self, name: str) -> int:
+        op = self.team.ev.ops[name]
+        return flops_per_point(op.kind, op.fn)
+
+
+def shuffled(way: str, value: Value, by: AxisExpr) -> Value:
+    """The value of another lane; dtypes that no shuffle takes pass as i32."""
+    if value.dtype in _SHUFFLED:
+        return Shuffle(way, value, by, value.dtype)  # type: ignore[arg-type]
+    wide = Shuffle(way, Call("cast", (value,), "i32"), by, "i32")  # type: ignore[arg-type]
+    assert not DTYPES[value.dtype].is_float
+    return Call("cast", (wide,), value.dtype)

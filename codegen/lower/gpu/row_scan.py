@@ -1,0 +1,112 @@
+"""Scans along a row: lanes hand on by shuffles, warps through shared memory, one turn of the team after another.
+
+run = identity
+for k in 0 .. turns
+  own = term; for by in 1, 2, 4, 8, 16: own = join(shfl_up(own, by), own) where lane >= by
+  before = warps' totals joined, up to this one
+  y[element] = join(run, join(before, own)); run = join(run, total)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.row_pass import Team, shuffled
+from codegen.lower.gpu.thread_reduce import Joining
+from codegen.lower.gpu.value import converted
+from codegen.lower.lane_values import Point, Where
+from ir.axis_expr import AxisExpr
+from ir.diagnostics import Kind, fail
+from ir.gpu import WARP_LANES
+from ir.gpu_nodes import At, Barrier, Call, Holds, If, LoadShared, StShared, Value
+from ir.kernel_nodes import Reg, Within
+from ir.poly_core import Site
+
+STAGE = "gpu_scan"
+
+
+@dataclass
+class Scans:
+    """The scans of the outputs' pass over `length` elements, in the body's order, with what each carries from turn to
+    turn."""
+
+    ev: NestEvaluator
+    team: Team
+    block: Block
+    length: int
+    running: dict[str, Reg] = field(default_factory=dict)
+    how: dict[str, Joining] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for let in self.ev.region.body:
+            if let.op.kind == "scan" and let.op.domain[let.op.axis or 0] > 1:
+                self.how[let.name] = Joining.of(self.ev, let.op)
+                register = self.block.let(f"{let.name}_run", self.how[let.name].identity, mutable=True)
+                assert isinstance(register, Reg)
+                self.running[let.name] = register
+
+    @property
+    def any(self) -> bool:
+        return bool(self.how)
+
+    def step(self, block: Block, point: Point, where: Where, exists: Where) -> None:
+        """Each scan at the element of this turn."""
+        sites: dict[str, Site] = {}
+        for site in self.ev.loops.core.sites:
+            if site.scope == self.ev.loops.scope:
+                sites.setdefault(site.value, site)
+        for name, how in self.how.items():
+            if name not in sites:
+                fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is read inside of a reduction", at=name, op="scan")
+            op = self.ev.ops[name]
+            at = self.ev.writer.at(sites[name].map.exprs, point)
+            term = converted(self.ev.operand(op.inputs[0], at, block, where), how.source, how.dtype)
+            if exists:
+                term = Call("where", (Holds(exists), term, how.identity), how.dtype)
+            along = block.let(name, self._along(name, how, term, block))
+            self.team.finish(name, at, converted(along, how.dtype, op.dtype))
+
+    def _along(self, name: str, how: Joining, term: Value, block: Block) -> Value:
+        """The running value at each thread's element; carries it on."""
+        running, size = self.running[name], self.team.rows.team
+        if size == 1:
+            block.assign(running, how.of_two(running, term))
+            return running
+        own = block.let(f"{name}_own", term, mutable=True)
+        assert isinstance(own, Reg)
+        lanes = min(size, WARP_LANES)
+        lane = self.ev.writer.split(self.ev.writer.lane, lanes)[1]
+        by = 1
+        while by < lanes:
+            before = block.let(f"{name}_up", shuffled("up", own, AxisExpr(by)))
+            joined = how.of_two(before, own)
+            block.assign(own, Call("where", (Holds((Within(lane, by, lanes),)), joined, own), how.dtype))
+            by *= 2
+        if size <= WARP_LANES:
+            found = block.let(f"{name}_at", how.of_two(running, own))
+            last = self.ev.writer.lane - lane + AxisExpr(lanes - 1)
+            block.assign(running, shuffled("lane", found, last))
+            return found
+        return self._between_warps(name, how, own, block)
+
+    def _between_warps(self, name: str, how: Joining, own: Reg, block: Block) -> Value:
+        writer, team = self.ev.writer, self.team
+        warps = team.rows.team // WARP_LANES
+        warp = writer.split(writer.warp, warps)[1]
+        totals = team.shared(f"{name}_warps", how.dtype, (team.rows.height, warps))
+        last = Within(writer.lane, WARP_LANES - 1, WARP_LANES)
+        block.add(If((last,), (StShared(At(totals, (team.number, warp)), own),)), Barrier())
+        running = self.running[name]
+        before = block.let(f"{name}_before", running, mutable=True)
+        assert isinstance(before, Reg)
+        with block.loop("w", AxisExpr(warps), unroll=True) as (body, at):
+            each = body.let("of_warp", LoadShared(At(totals, (team.number, at)), how.dtype))
+            earlier = Holds((Within(at - warp, -warps, 0),))
+            body.assign(before, Call("where", (earlier, how.of_two(before, each), before), how.dtype))
+            body.assign(running, how.of_two(running, each))
+        found = block.let(f"{name}_at", how.of_two(before, own))
+        if team.rows.turns(self.length) > 1:
+            block.add(Barrier())  # the next turn writes what this one read
+        return found

@@ -1,0 +1,64 @@
+"""Register arrays that nothing reads, and what would fill them one by one, leave a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ir.gpu import Kernel
+from ir.gpu_nodes import (
+    Element,
+    Epilogue,
+    For,
+    If,
+    LdGlobalVec,
+    LdMatrix,
+    LdSharedVec,
+    MmaSync,
+    SetElement,
+    StGlobalVec,
+    Stmt,
+    StSharedVec,
+    values_of,
+    walk,
+)
+
+
+def without_unread(kernel: Kernel) -> Kernel:
+    """The kernel without the registers that are only ever set."""
+    read = set(_read(kernel.body))
+    filled = {each.registers for each in walk(kernel.body) if isinstance(each, LdGlobalVec | LdSharedVec | LdMatrix)}
+    unread = frozenset(each.name for each in kernel.registers if each.name not in read | filled)
+    if not unread:
+        return kernel
+    kept = tuple(each for each in kernel.registers if each.name not in unread)
+    return msgspec.structs.replace(kernel, body=_without(kernel.body, unread), registers=kept)
+
+
+def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
+    for stmt in walk(body):
+        yield from (each.registers for each in values_of(stmt) if isinstance(each, Element))
+        match stmt:
+            case StGlobalVec() | StSharedVec():
+                yield stmt.registers
+            case MmaSync():
+                yield from (stmt.acc, stmt.a, stmt.b)
+            case Epilogue():
+                yield stmt.acc
+
+
+def _without(body: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt, ...]:
+    found: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case SetElement() if stmt.registers in unread:
+                continue
+            case For() | Epilogue():
+                found.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
+            case If():
+                then, orelse = _without(stmt.then, unread), _without(stmt.orelse, unread)
+                found.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
+            case _:
+                found.append(stmt)
+    return tuple(found)

@@ -1,0 +1,227 @@
+"""How a region's values are computed by one thread of a GPU at a point of their domain.
+
+    v = relu(x[i, j] + b[j])   at (i, j), where j < 100
+      x_1 = x[i, j] where 0 <= j < 100
+      b_1 = b[j] where 0 <= j < 100
+      v_1 = relu(add(x_1, b_1))
+
+Operand maps are composed by substitution. A read padded with zeros is a load under a condition, any other a choice.
+Each op rounds to its dtype: fp16 and bf16 live rounded in fp32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from codegen.lower.evaluation import Evaluation as _Evaluation
+from codegen.lower.evaluation import evaluated
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.lane_values import Point, Where, axes_of, constant
+from ir.axis_expr import interval
+from ir.axis_map import AxisMap, Guard
+from ir.diagnostics import Kind, fail
+from ir.gpu import Param
+from ir.gpu_nodes import Call, Holds, Index, LoadGlobal, Pick, Value
+from ir.kernel_nodes import Const, Within, register_type
+from ir.region import Buffer, Number, Op, Operand, Region
+
+Provider = Callable[[Point, Block, Where], Value]
+"""A value at a point, in a block, needed where the conditions hold."""
+Evaluation: TypeAlias = _Evaluation[Value]
+_Read = Callable[[Point, Block, Where], Evaluation]
+
+STAGE = "gpu_value"
+_EXACT = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
+"""Functions whose results are always numbers of the operands' own dtype."""
+_INT32 = 2**31
+
+
+class Evaluator:
+    """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
+    accumulators, of tiles on chip."""
+
+    def __init__(self, region: Region, writer: Writer) -> None:
+        self.region, self.writer = region, writer
+        self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
+        self.buffers: Mapping[str, Buffer] = {each.name: each for each in region.buffers}
+        self.provided: dict[str, Provider] = {}
+
+    def dtype(self, name: str) -> str:
+        """The dtype of an SSA value or buffer."""
+        return self.ops[name].dtype if name in self.ops else self.buffers[name].memref.dtype
+
+    def value(self, name: str, point: Point, block: Block, where: Where = ()) -> Value:
+        """The SSA value or buffer `name` at the coordinates `point`: a scalar of `register_type(dtype(name))`. Memory
+        is read only where all of `where` hold; elsewhere the value is any."""
+        return evaluated(self._value(name, point, block, where))
+
+    def operand(self, operand: Operand | Number, point: Point, block: Block, where: Where = ()) -> Value:
+        """An operand of an op at the op's domain point `point`; padding included."""
+        return evaluated(self._operand(operand, point, block, where))
+
+    def mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: Provider) -> Value:
+        """`read` at view(point), or the fill of the first guard of `view` that fails."""
+        return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
+
+    def yielded(self, value: str, view: AxisMap, point: Point, block: Block, where: Where = ()) -> Value:
+        """What a yield of `value` through `view` writes at `point` of its buffer."""
+
+        def read(at: Point, inner: Block, conditions: Where) -> Evaluation:
+            return self._value(value, at, inner, conditions)
+
+        return evaluated(self._mapped(view, point, self.dtype(value), block, where, read))
+
+    # --- values ---
+
+    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
+        if name in self.provided:
+            return self.provided[name](point, block, where)
+        if name not in self.ops:
+            return self._load(name, point, block, where)
+        key = (name, point, where)
+        found = block.find(key)
+        if found is None:
+            home = block.home(axes_of(point, where))
+            found = home.let(name, (yield self._computed(name, self.ops[name], point, home, where)))
+            home.memo[key] = found
+        return found
+
+    def _operand(self, operand: Operand | Number, point: Point, block: Block, where: Where) -> Evaluation:
+        if isinstance(operand, Number):
+            return constant(operand.number, operand.dtype)
+
+        def read(at: Point, inner: Block, conditions: Where) -> Evaluation:
+            return self._value(operand.value, at, inner, conditions)
+
+        return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
+
+    def _mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: _Read) -> Evaluation:
+        at = self.writer.at(view.exprs, point)
+        guards = [(conditions_of(guard, point, self.writer), constant(guard.fill, dtype)) for guard in view.guards]
+        return (yield self._guarded(guards, at, block, where, read))
+
+    def _guarded(
+        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: _Read
+    ) -> Evaluation:
+        if not guards:
+            return (yield read(at, block, where))
+        (conditions, fill), *rest = guards
+        open_ = tuple(each for each in conditions if each not in where and not block.knows(each))
+        if any(map(self.writer.refutes, open_)):
+            return fill
+        value = yield self._guarded(rest, at, block, (*where, *open_), read)
+        if not open_ or (_is_zero(fill) and is_zero_outside(value, open_)):
+            return value
+        return Call("where", (Holds(open_), value, fill), fill.dtype)
+
+    # --- memory ---
+
+    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+        open_ = tuple(each for each in where if not block.knows(each))
+        return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), open_)
+
+    # --- ops ---
+
+    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+        match op.kind:
+            case "gather":
+                return (yield self._gather(name, op, point, block, where))
+            case "index":
+                return self._index(op, point, block, where)
+            case "contraction" | "reduce" | "stream" | "scan":
+                fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
+        args: list[Value] = []
+        for each in op.inputs:
+            args.append((yield self._operand(each, point, block, where)))
+        if op.kind in ("copy", "cast"):
+            return converted(args[0], self._dtype_of(op.inputs[0]), op.dtype)
+        raw = Call(op.fn, tuple(args), register_type(op.dtype))
+        return raw if op.fn in _EXACT else rounded(raw, op.dtype)
+
+    def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
+        assert op.index_map is not None
+
+        def read(at: Point, _block: Block, _where: Where) -> Value:
+            low, high = interval(at[0], self.writer.box)
+            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
+            return converted(Index(at[0], dtype), dtype, op.dtype)
+
+        return self.mapped(op.index_map, point, op.dtype, block, where, read)
+
+    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+        source, chosen = op.inputs
+        axis = op.axis
+        if not isinstance(source, Operand) or source.value in self.ops or axis is None:
+            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
+        size = self.buffers[source.value].memref.shape[axis]
+        index = converted((yield self._operand(chosen, point, block, where)), self._dtype_of(chosen), "i64")
+        variable = self.writer.variable("at", 0, size - 1)
+        block.add(Pick(variable, index))
+        block.variables.add(variable)
+        picked = self.writer.axis(variable)
+
+        def read(at: Point, inner: Block, conditions: Where) -> Value:
+            return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
+
+        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+
+    def _dtype_of(self, operand: Operand | Number) -> str:
+        return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+
+
+def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = MappingProxyType({})) -> tuple[Param, ...]:
+    """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
+    are one in the kernel."""
+    written = {each.name for each in region.outputs}
+
+    def shape(each: Buffer) -> tuple[int, ...]:
+        whole, last = each.memref.shape, merged.get(each.name, 1)
+        return (*whole[: len(whole) - last], math.prod(whole[len(whole) - last :])) if last > 1 else whole
+
+    return tuple(
+        Param(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written) for each in region.buffers
+    )
+
+
+def conditions_of(guard: Guard, point: Point, writer: Writer) -> Where:
+    """When a guard's map reads, at a point."""
+    exprs = writer.at((each.expr for each in guard.bounds), point)
+    return tuple(Within(expr, each.lo, each.hi) for expr, each in zip(exprs, guard.bounds, strict=True))
+
+
+def converted(value: Value, source: str, dtype: str) -> Value:
+    """CAST of a value of dtype `source` to `dtype`."""
+    if source == dtype:
+        return value
+    to = register_type(dtype)
+    if source == "fp64" and dtype == "fp16":
+        return Call("round_f16", (Call("odd_f32", (value,), "fp32"),), "fp32")
+    return rounded(value if value.dtype == to else Call("cast", (value,), to), dtype)
+
+
+def rounded(value: Value, dtype: str) -> Value:
+    """An fp32 register rounded to a 16-bit float; any other dtype is its register's own."""
+    return Call(f"round_{dtype.replace('fp', 'f')}", (value,), "fp32") if dtype in ("fp16", "bf16") else value
+
+
+def is_zero_outside(value: Value, where: Where) -> bool:
+    """Whether it is a load that gives 0 wherever one of the conditions fails."""
+    return isinstance(value, LoadGlobal) and set(where) <= set(value.where)
+
+
+def _is_zero(number: Const) -> bool:
+    """What a load gives where it is not wanted."""
+    return number.number == 0 and str(number.number) != "-0.0"
+
+
+def _at_once(read: Provider) -> _Read:
+    """A read that needs no other evaluation."""
+
+    def evaluation(point: Point, block: Block, where: Where) -> Evaluation:
+        return read(point, block, where)
+        yield  # what makes this a generator
+
+    return evaluation

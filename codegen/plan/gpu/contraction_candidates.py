@@ -1,0 +1,227 @@
+"""Candidate plans of a contraction on a GPU: tile × warp tile × stages, for tensor cores or CUDA cores.
+
+What does not fit gives way in the order of §8: stages first, then the warp's tile, then the width of vectors; each is a
+note of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from codegen.plan.contraction_blocks import epilogue_of
+from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.gpu.contraction_tile import (
+    WARP_AXES,
+    Tile,
+    caches_of,
+    columns_of,
+    edges_of,
+    is_empty,
+    made_tile,
+    steps_of,
+    stores_of,
+    tiles_of,
+    turns_of,
+)
+from codegen.plan.gpu.contraction_work import ContractionWork, most_registers, registers_of
+from codegen.plan.gpu.operand_read import on_tensor_cores
+from codegen.plan.gpu.shared_tiles import shared_bytes
+from codegen.where.tails import tail_axes
+from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+_CANDIDATES = 16
+_STAGES = (4, 3, 2)
+_RASTER = 8
+_PADDED = 4
+"""So many times the points of the leanest tiling a tiling may have."""
+_SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
+
+_MATRIX_TILES = (
+    (128, 256, 32, 64, 64),
+    (256, 128, 32, 64, 64),
+    (128, 256, 64, 64, 64),
+    (128, 128, 32, 64, 64),
+    (128, 128, 32, 64, 32),
+    (128, 128, 64, 64, 64),
+    (128, 64, 32, 64, 32),
+    (64, 128, 32, 32, 64),
+    (64, 64, 64, 32, 32),
+    (64, 64, 32, 32, 32),
+    (128, 32, 32, 32, 32),
+    (32, 128, 32, 32, 32),
+    (64, 32, 64, 32, 16),
+    (32, 64, 64, 16, 32),
+    (32, 32, 64, 16, 16),
+    (16, 128, 64, 16, 32),
+    (128, 16, 64, 32, 16),
+    (16, 64, 64, 16, 16),
+    (64, 16, 64, 16, 16),
+    (16, 32, 64, 16, 16),
+    (32, 16, 64, 16, 16),
+)
+"""BM, BN, BK and the tile of a warp."""
+_THREAD_TILES = (
+    (128, 128, 16, 32, 64, 8, 8),
+    (128, 64, 16, 32, 32, 4, 8),
+    (64, 128, 16, 32, 32, 8, 4),
+    (64, 64, 16, 32, 32, 8, 4),
+    (64, 64, 32, 16, 32, 4, 4),
+    (32, 64, 32, 16, 32, 4, 4),
+    (64, 32, 32, 32, 16, 4, 4),
+    (32, 32, 32, 16, 16, 2, 4),
+    (16, 64, 32, 8, 32, 2, 4),
+    (64, 16, 32, 32, 8, 4, 2),
+    (8, 128, 32, 8, 32, 2, 4),
+    (128, 8, 32, 32, 8, 4, 2),
+    (4, 128, 32, 4, 32, 4, 1),
+    (128, 4, 32, 32, 4, 1, 4),
+    (1, 128, 32, 1, 32, 1, 1),
+    (128, 1, 32, 32, 1, 1, 1),
+    (1, 32, 128, 1, 32, 1, 1),
+    (32, 1, 128, 32, 1, 1, 1),
+)
+"""BM, BN, BK, the tile of a warp and that of a thread."""
+
+
+def contraction_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, the best first; none if the region is no contraction that the template covers, or nothing fits.
+    `ordered`: they take the terms of floating-point sums in index order."""
+    view = contraction_of(region, core, ordered=ordered)
+    if view is None:
+        return []
+    found: list[tuple[Tile, tuple[str, ...], Work]] = []
+    met: set[tuple[object, ...]] = set()
+    work = ContractionWork(view, target)
+    for shape in _shapes(view):
+        for tile, notes in _fitted(view, shape, target):
+            sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages)
+            if sizes not in met:
+                met.add(sizes)
+                found.append((tile, notes, work.of(tile)))
+    found.sort(key=lambda each: _time(each[2], target))
+    kept = found[:1] if is_empty(view) else found[:_CANDIDATES]
+    return [(_plan(view, tile, notes, target), made) for tile, notes, made in kept]
+
+
+def _time(work: Work, target: Target) -> float:
+    """§11's estimate in ns, to keep the best candidates only."""
+    peak = target.peak_flops.get(work.compute_dtype, target.peak_flops["fp32"])
+    compute = work.flops / (peak * work.efficiency) * 1e9 + work.reread * target.cycle_ns / target.units
+    return max(compute, work.bytes / target.bandwidth * 1e9) / work.occupancy
+
+
+# --- tiles ----------------------------------------------------------------------------------------
+
+
+def _shapes(view: Contraction) -> Iterator[Tile]:
+    """Tiles that are not mostly padding, the stages left open."""
+    m, n = max(view.m, 1), max(columns_of(view), 1)
+    matrix = on_tensor_cores(view)
+    shapes = _MATRIX_TILES if matrix else _THREAD_TILES
+    padded = {shape: -(-m // shape[0]) * shape[0] * -(-n // shape[1]) * shape[1] for shape in shapes}
+    for shape in shapes:
+        if padded[shape] <= _PADDED * min(padded.values()):
+            bm, bn, bk, warp_m, warp_n, *thread = shape
+            own = None if matrix else (thread[0], thread[1])
+            yield made_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=own)
+
+
+def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Tile, tuple[str, ...]]]:
+    """The tile with as many stages as fit, and with one less; with a smaller warp tile where registers run out."""
+    notes: tuple[str, ...] = _widths(view, tile)
+    while registers_of(view, tile) > most_registers(tile, target):
+        smaller = _halved(view, tile)
+        if smaller is None or smaller.threads > MAX_THREADS:
+            return
+        notes += (f"warp_tile {tile.warp_m}x{tile.warp_n} → {smaller.warp_m}x{smaller.warp_n}: registers",)
+        tile = smaller
+    turns = turns_of(view, tile)
+    wanted = [each for each in _STAGES if each <= max(turns, 2)] if turns > 1 else [1]
+    limit = LIMITS[target.arch].shared_bytes
+    fitting = [each for each in wanted if shared_bytes(view, _staged(view, tile, each)) <= limit]
+    if fitting and fitting[0] < wanted[0]:
+        notes += (f"stages {wanted[0]} → {fitting[0]}: shared memory",)
+    for stages in fitting[:2]:
+        yield _staged(view, tile, stages), notes
+
+
+def _staged(view: Contraction, tile: Tile, stages: int) -> Tile:
+    """The tile with a ring of `stages`, and rows of tiles beside each other where there are many."""
+    _, rows, _ = tiles_of(view, tile)
+    raster = next(each for each in range(min(_RASTER, rows), 0, -1) if rows % each == 0) if rows else 1
+    return msgspec.structs.replace(tile, stages=stages, raster=raster)
+
+
+def _halved(view: Contraction, tile: Tile) -> Tile | None:
+    """The tile with more warps, of half their rows or columns."""
+    sizes, least = (tile.warp_m, tile.warp_n), 16 if tile.thread is None else 1
+    thread = tile.thread or (sizes[0] // 16, sizes[1] // 16)
+    if max(thread) <= 1:
+        return None
+    rows = thread[0] >= thread[1]
+    warp = (max(sizes[0] // 2, least), sizes[1]) if rows else (sizes[0], max(sizes[1] // 2, least))
+    own = (thread[0] // 2, thread[1]) if rows else (thread[0], thread[1] // 2)
+    return made_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own)
+
+
+def _widths(view: Contraction, tile: Tile) -> tuple[str, ...]:
+    """Notes on operands that do not move 16 bytes at once."""
+    return tuple(
+        f"{view.operand(each.side).value}: "
+        + ("by element, as it is no aligned run of memory" if each.read is None else f"vectors of {each.nbytes} bytes")
+        for each in tile.stagings
+        if each.read is None or each.nbytes < 16
+    )
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def _plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target) -> Plan:
+    hints: dict[str, str | bool | int] = {"C_store": tile.store}
+    if tile.thread is None:
+        hints |= {"lhs_swizzle": True, "rhs_swizzle": True}
+    else:
+        hints["thread_tile"] = f"{tile.thread[0]}x{tile.thread[1]}"
+    bind = _bind(view, tile)
+    if tile.raster > 1 and bind["m.o"] == bind["n.o"]:
+        hints["raster"] = tile.raster
+    return Plan(
+        arch=target.arch,
+        algo_choice={view.pattern: "mma" if tile.tensor_cores else "fma"},
+        tile=(tile.bm, tile.bn, tile.bk),
+        bind=bind,
+        vectorize=stores_of(tile),
+        stages=tile.stages,
+        warp_tile=f"{tile.warp_m}x{tile.warp_n}",
+        cache=caches_of(view, tile),
+        predicate_tail=tail_axes(steps_of(view, tile)),
+        epilogue=epilogue_of(view),
+        ordered=view.ordered,
+        layout_hints=hints,
+        local_edges=edges_of(view),
+        notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
+    )
+
+
+def _bind(view: Contraction, tile: Tile) -> dict[str, str]:
+    """Tiles to blocks: all along x where rows of tiles stand beside each other, or where an axis of the grid is too
+    short."""
+    products, rows, columns = tiles_of(view, tile)
+    places = {"batch": "block.z", "m.o": "block.y", "n.o": "block.x"}
+    if tile.raster > 1 and columns > 1:
+        places["m.o"] = "block.x"
+    if rows > MAX_GRID[1]:
+        places["m.o"] = "block.x"
+    if products > MAX_GRID[2]:
+        places["batch"] = "block.x"
+    return {**places, **WARP_AXES}

@@ -1,0 +1,182 @@
+"""Candidate plans for a GPU of a region without a contraction: points for each thread, or a team for each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from codegen.plan.gpu.nest_choices import (
+    crossing_reads,
+    points_of,
+    row_axes,
+    row_length,
+    row_values,
+    rows_of,
+    tiles_of,
+)
+from codegen.plan.gpu.nest_plans import points_plan, rows_plan, tile_plan
+from codegen.plan.gpu.nest_work import GpuNestWork
+from codegen.plan.region_loops import Axes, RegionLoops
+from ir.dtype import DTYPES
+from ir.gpu import WARP_LANES
+from ir.gpu_limits import LIMITS, MAX_THREADS
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+MOST = 16
+"""Candidates of a region, those that would run longest left out."""
+_AT_ONCE = 16
+"""Bytes that a thread moves with one instruction."""
+_KEPT = 64
+"""Elements of a row that a thread keeps in registers."""
+_REGISTERS, _OTHER_REGISTERS = 65536, 32
+"""Of a block's threads together; of each thread for all else."""
+_SHARED = 0.75
+"""The share of a block's shared memory that rows may take."""
+_BLOCK = 256
+_TEAMS = (8, 32, 128, 256, 512, 1024)
+_TEMPLATES = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"})
+
+
+def gpu_nest_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False, most: int = MOST
+) -> list[tuple[Plan, Work]]:
+    """The candidates, best first by their own estimate, at `most` so many; none where the region is not legal as one
+    kernel, or holds what no nest computes. `ordered`: they take the terms of floating-point sums and products in index
+    order."""
+    if not core.legal or any(let.op.kind not in _TEMPLATES for let in region.body):
+        return []
+    loops = RegionLoops(region, core, ordered)
+    work = GpuNestWork(loops, target)
+    found = [(plan, work.of_points(points_of(loops, plan))) for plan in _points(loops, work, target.arch)]
+    found += [(plan, work.of_tiles(tiles_of(loops, plan))) for plan in _tiles(loops, target.arch)]
+    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in _rows(loops, work, target.arch)]
+    found.sort(key=lambda each: _cycles(each[1], target))
+    return found[:most]
+
+
+def _cycles(work: Work, target: Target) -> float:
+    """To order candidates by."""
+    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
+    return (compute + work.reread + work.layout) / work.occupancy
+
+
+# --- points ---
+
+
+def _points(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
+    shape = loops.shape
+    if 0 in shape or not shape:
+        yield points_plan(loops, arch, [[axis] for axis in range(len(shape))], (WARP_LANES, 1), 1)
+        return
+    if loops.scan_axes(shape):
+        return
+    groups = loops.output_groups(shape)
+    for lane in _lanes(loops, groups):
+        order = [*(group for number, group in enumerate(groups) if number != lane), groups[lane]]
+        sizes = work.neighbours(groups[lane][-1])
+        extent = math.prod(shape[axis] for axis in groups[lane])
+        for width in _widths(loops, sizes, extent, alone=len(order) == 1):
+            yield from _in_blocks(loops, arch, order, width)
+        if len(order) > 1 and lane == len(groups) - 1 and extent % (_AT_ONCE // min(sizes, default=_AT_ONCE)):
+            flat = [[axis for group in groups for axis in group]]  # vectors that go on in the next row
+            for width in _widths(loops, sizes, math.prod(shape), alone=True)[:1]:
+                yield from _in_blocks(loops, arch, flat, width)
+
+
+def _in_blocks(loops: RegionLoops, arch: str, order: Sequence[Axes], width: int) -> Iterator[Plan]:
+    for tile in ((_BLOCK, 1), (_BLOCK // 2, 1), (_BLOCK, 2)):
+        if tile[1] == 1 or math.prod(loops.shape) >= width * tile[0] * tile[1] * 64:
+            yield points_plan(loops, arch, order, tile, width)
+
+
+def _lanes(loops: RegionLoops, groups: Sequence[Axes]) -> list[int]:
+    """The loops along which lanes may run: the best, that of the output's neighbours, the longest."""
+    extents = [math.prod(loops.shape[axis] for axis in group) for group in groups]
+    longest = max(range(len(groups)), key=lambda number: extents[number])
+    best = loops.best_lane(loops.shape, groups)
+    return list(dict.fromkeys(each for each in (best, len(groups) - 1, longest) if each is not None))
+
+
+def _widths(loops: RegionLoops, sizes: Sequence[int], extent: int, *, alone: bool) -> list[int]:
+    """How many neighbours a thread may take: what fills its widest loads, of the smallest and the largest elements.
+    They divide the loop unless it is `alone`."""
+    own = sizes or [DTYPES[loops.region.outputs[0].memref.dtype].bytes]
+    wanted = (_AT_ONCE // min(own), _AT_ONCE // max(own), 1)
+    found = [
+        next(each for each in (width, width // 2, 1) if each == 1 or extent % each == 0 or (alone and each <= extent))
+        for width in wanted
+        if width
+    ]
+    return sorted(set(found), reverse=True)
+
+
+# --- tiles ---
+
+
+def _tiles(loops: RegionLoops, arch: str) -> Iterator[Plan]:
+    shape = loops.shape
+    if 0 in shape or any(op.reduced or op.kind == "scan" for op in loops.ops.values()):
+        return
+    groups = loops.output_groups(shape)
+    for across in groups[:-1]:
+        order = [*(each for each in groups[:-1] if each is not across), across, groups[-1]]
+        if crossing_reads(loops, order):
+            for tile in ((WARP_LANES, WARP_LANES), (2 * WARP_LANES, WARP_LANES), (2 * WARP_LANES, 2 * WARP_LANES)):
+                yield tile_plan(loops, arch, order, tile)
+
+
+# --- rows ---
+
+
+def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
+    shape = loops.shape
+    scans = bool(loops.scan_axes(shape)) if 0 not in shape else False
+    if 0 in shape or not (scans or row_values(loops)):
+        return
+    axes, _ = row_axes(loops)
+    length, count = row_length(loops), math.prod(shape[axis] for axis in axes)
+    if any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan"):
+        yield rows_plan(loops, arch, (WARP_LANES, 1), near=True, keep="none", width=1)
+        return
+    if scans:
+        yield rows_plan(loops, arch, (_BLOCK // 2, 1), near=True, keep="none", width=1)
+    widths = [1] if scans else _row_widths(loops, length)
+    for width in widths:
+        for team in _TEAMS:
+            if team > WARP_LANES and team * width >= 2 * length:
+                continue
+            height = max(1, _BLOCK // 2 // team) if count > 1 else max(1, WARP_LANES // team)
+            kept = _fits(work, length, height, team, width)
+            if team == MAX_THREADS and not kept and len(widths) > 1 and width == 1:
+                continue
+            keep = "reg" if kept and not scans else "none"
+            yield rows_plan(loops, arch, (height, team), near=True, keep=keep, width=width)
+            if not kept and not scans and team >= _BLOCK:
+                plan = rows_plan(loops, arch, (1, team), near=True, keep="smem", width=width)
+                if 0 < rows_of(loops, plan).held * work.kept_bytes <= _SHARED * LIMITS[arch].shared_bytes:
+                    yield plan
+    if not scans:
+        for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # rows side by side: sectors
+            kept = _fits(work, length, height, team, 1)
+            yield rows_plan(loops, arch, (height, team), near=False, keep="reg" if kept else "none", width=1)
+
+
+def _fits(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:
+    """Whether the threads' registers hold what they have of a row."""
+    registers = -(-length // (team * width)) * width * work.kept_words
+    return registers <= min(_KEPT, _REGISTERS // (height * team) - _OTHER_REGISTERS)
+
+
+def _row_widths(loops: RegionLoops, length: int) -> list[int]:
+    """Of elements of a row, all of whose passes are as many vectors."""
+    sizes = [DTYPES[each.memref.dtype].bytes for each in loops.region.inputs]
+    _, inner = row_axes(loops)
+    lengths = {length, math.prod(loops.shape[axis] for axis in inner)} - {1}
+    lengths |= {math.prod(op.domain[len(op.shape) :]) for op in loops.ops.values() if op.reduced} - {1}
+    wanted = {_AT_ONCE // max(sizes, default=4), _AT_ONCE // min(sizes, default=4)}
+    fit = {width for width in wanted if all(each % width == 0 for each in lengths)}
+    return sorted(fit | {1}, reverse=True)[:2]

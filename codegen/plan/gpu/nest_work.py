@@ -1,0 +1,279 @@
+"""The work that a plan of a nest makes a GPU do.
+
+Arithmetic counts one issue slot per lane and addition, loads and stores as many as their pipe takes longer; what
+warps read in memory beyond what they use, and read again, comes from the second-level cache; what threads wait for one
+after another (turns of a loop, shuffles, barriers) passes once for each wave of blocks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Points, Rows, Tiles
+from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
+from codegen.plan.op_weights import weight
+from codegen.plan.region_loops import RegionLoops, Shape, View
+from ir.axis_map import support
+from ir.dtype import DTYPES
+from ir.gpu import WARP_LANES
+from ir.pricer import Work
+from ir.region_work import flops_per_point, region_bytes
+from ir.target import Target
+
+_SECTOR_BYTES = 32
+_MOVE_SLOTS = 4
+"""Issue slots of a load or store: an SM adds 128 numbers in the time in which it moves 32."""
+_POINT_SLOTS, _TURN_SLOTS, _TILE_SLOTS = 12, 4, 2
+"""Of finding out where a vector lies: from a point's number; in one more turn of a row; a fixed way further on."""
+_LOAD_CLOCKS = 500
+"""From a load to its use, out of memory."""
+_KEPT_CLOCKS = 8
+"""Of a turn over what is kept in registers."""
+_SHUFFLE_CLOCKS = 30
+_BARRIER_CLOCKS = 80
+_PART_CLOCKS = 8
+"""To read one warp's part of a reduction from shared memory."""
+_RESIDENT_THREADS = 1024
+"""Of an SM, where registers are what such kernels take of them."""
+_BASE_REGISTERS = 24
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What of a plan the work depends on: lanes run along `lane` (an outer axis, or the terms of a row), each with
+    `width` neighbours; threads wait for `waits` clocks, hold `held` registers of values, and find a vector's place in
+    `indexing` slots. `across`: reads whose neighbours lie along this axis go through shared memory."""
+
+    blocks: int
+    threads: int
+    lane: int | None
+    width: int
+    waits: float
+    held: int
+    indexing: int
+    rows: Rows | None = None
+    across: int | None = None
+    scratch: int = 0
+    idle: float = 1.0
+    """Elements that threads go through, per element that there is."""
+
+
+@dataclass(frozen=True, eq=False)
+class GpuNestWork:
+    """Works of the plans of one region."""
+
+    loops: RegionLoops
+    target: Target
+    _issued: dict[str | None, float] = field(default_factory=dict, init=False, repr=False)
+    """Per way to run: points, rows kept or not."""
+
+    def of_points(self, points: Points) -> Work:
+        """The work of a plan in which each thread has points of its own."""
+        serial = max([terms_of(self.loops, name) for name, op in self.loops.ops.items() if op.reduced], default=0)
+        waits = (1 + -(-serial // AT_A_TIME)) * _LOAD_CLOCKS
+        lane = points.axes[-1][-1] if points.axes else None
+        held = points.width * points.turns * (1 + len(self.loops.region.inputs))
+        return self._work(_Launch(points.blocks, points.threads, lane, points.width, waits, held, _POINT_SLOTS))
+
+    def of_tiles(self, tiles: Tiles) -> Work:
+        """The work of a plan in which a block has a tile."""
+        each = tiles.across * tiles.along // tiles.threads
+        waits = 2 * _LOAD_CLOCKS + _BARRIER_CLOCKS + _KEPT_CLOCKS * each
+        across, along = tiles.axes[-2][-1], tiles.axes[-1][-1]
+        return self._work(_Launch(tiles.blocks, tiles.threads, along, 1, waits, 2 * each, _TILE_SLOTS, across=across))
+
+    def of_rows(self, rows: Rows) -> Work:
+        """The work of a plan in which a team of threads has a row."""
+        passes = [terms_of(self.loops, name) for name in row_values(self.loops)]
+        passes.append(math.prod(self.loops.shape[axis] for axis in rows.inner))
+        waits = 0.0
+        for number, length in enumerate(passes):
+            loaded = number == 0 or rows.keep == "none"
+            turns = rows.turns(length)
+            rounds = 1 if rows.in_registers else -(-turns // AT_A_TIME)
+            waits += rounds * _LOAD_CLOCKS if loaded else turns * _KEPT_CLOCKS
+            waits += self._meeting(rows)
+        if self.loops.scan_axes(self.loops.shape):
+            waits += rows.turns(rows.length) * (self._meeting(rows) + _BARRIER_CLOCKS)
+        last = rows.inner if rows.near else rows.axes
+        gone = rows.blocks * rows.threads * sum(rows.turns(each) * rows.width for each in passes)
+        held = rows.turns(rows.length) * rows.width * self.kept_words if rows.in_registers else rows.width * 4
+        return self._work(
+            _Launch(
+                rows.blocks,
+                rows.threads,
+                last[-1] if last else None,
+                rows.width,
+                waits,
+                held,
+                _TURN_SLOTS,
+                rows=rows,
+                scratch=rows.height * rows.held * self.kept_bytes if rows.in_shared else 0,
+                idle=max(1.0, gone / max(1, sum(passes) * rows.count)),
+            )
+        )
+
+    def _meeting(self, rows: Rows) -> float:
+        """Clocks until a team has joined what its threads have."""
+        if rows.team == 1:
+            return 0.0
+        if not rows.near:
+            return _BARRIER_CLOCKS + _PART_CLOCKS * rows.team
+        shuffles = math.log2(min(rows.team, WARP_LANES)) * _SHUFFLE_CLOCKS
+        warps = rows.team // WARP_LANES
+        return shuffles + (_BARRIER_CLOCKS + _PART_CLOCKS * warps if warps > 1 else 0.0)
+
+    def _work(self, launch: _Launch) -> Work:
+        target, once = self.target, max(1.0, self._once)
+        slots = self._slots(launch.rows) * launch.idle
+        moved, beyond, again = self._traffic(launch)
+        registers = min(255, _BASE_REGISTERS + launch.held)
+        fit = target.registers // (registers * launch.threads)
+        if launch.scratch:
+            fit = min(fit, target.l1_bytes // launch.scratch)
+        resident = max(1, min(_RESIDENT_THREADS // launch.threads, fit))
+        waves = -(-launch.blocks // (target.units * resident))
+        cycle = target.cycle_ns / target.units
+        clock = 2 * target.units  # cycles, all units together, of one clock
+        spare = max(0.0, slots - once)
+        occupancy = min(1.0, launch.blocks / target.units)
+        return Work(
+            flops=once,
+            bytes=float(self._bytes),
+            compute_dtype="fp32",
+            occupancy=occupancy,
+            efficiency=max(1e-5, min(1.0, (once + spare) / (2 * (once + spare + moved)))),
+            recomputed=spare,
+            reread=again / target.cache_bandwidth * 1e9 / cycle,
+            layout=beyond / target.cache_bandwidth * 1e9 / cycle + launch.waits * waves * clock * occupancy,
+            block_threads=launch.threads,
+            thread_registers=registers,
+            scratch=launch.scratch,
+        )
+
+    @cached_property
+    def _bytes(self) -> int:
+        return region_bytes(self.loops.region)
+
+    @cached_property
+    def kept_words(self) -> int:
+        """Registers for each element of a row that threads keep."""
+        return max(1, sum(max(1, size // 4) for size in self._kept_sizes))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of shared memory for each element of a row that a block keeps there."""
+        return sum(self._kept_sizes)
+
+    @cached_property
+    def _kept_sizes(self) -> list[int]:
+        sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
+        return [sizes[name] for name in kept_buffers(self.loops)]
+
+    # --- arithmetic ---
+
+    @cached_property
+    def _once(self) -> float:
+        """Additions-worth, each value computed once."""
+        return sum(math.prod(op.domain) * weight(op, self.target) for op in self.loops.ops.values())
+
+    def _slots(self, rows: Rows | None) -> float:
+        """Additions-worth, each value computed wherever a thread needs it."""
+        key = None if rows is None else rows.keep
+        if key not in self._issued:
+            self._issued[key] = self._additions(rows)
+        return self._issued[key]
+
+    def _additions(self, rows: Rows | None) -> float:
+        times, met, total = self._times(rows), set[str](), 0.0
+        for site in self.loops.core.sites:
+            op = self.loops.ops[site.value]
+            kept = rows is not None and rows.in_registers and flops_per_point(op.kind, op.fn) >= DEAR_FLOPS
+            if not op.reduced and not (kept and site.value in met):
+                total += weight(op, self.target) * times.get(site.scope, 0.0)
+            met.add(site.value)
+        reduced = {name: op for name, op in self.loops.ops.items() if op.reduced}
+        return total + sum(weight(op, self.target) * times[name] for name, op in reduced.items())
+
+    def _times(self, rows: Rows | None) -> Mapping[str, float]:
+        """How many points of each scope all threads go through."""
+        found = {self.loops.scope: float(math.prod(self.loops.shape))}
+        together = row_values(self.loops) if rows is not None else ()
+        for let in reversed(self.loops.region.body):
+            if let.op.reduced:
+                sites = (site for site in self.loops.core.sites if site.value == let.name)
+                alone = sum(found.get(site.scope, 0.0) for site in sites)
+                times = float(rows.count) if rows is not None and let.name in together else alone
+                found[let.name] = times * terms_of(self.loops, let.name)
+        return found
+
+    # --- memory ---
+
+    def _traffic(self, launch: _Launch) -> tuple[float, float, float]:
+        """Issue slots of loads and stores; bytes that come along unused; bytes read again."""
+        slots, beyond, read = 0.0, 0.0, 0.0
+        if 0 in self.loops.shape:
+            return slots, beyond, read
+        for view in self._made(launch.rows):
+            size, times = self._sizes[view.shape], self._accesses(view, launch.rows)
+            axis = self._lane(view, launch)
+            step = view.strides[axis].step if axis is not None else 0
+            if step == 0:  # one number for a warp
+                slots += times / WARP_LANES * _MOVE_SLOTS / launch.width
+                read += 0 if view.stored else times / WARP_LANES * _SECTOR_BYTES / launch.width
+                continue
+            staged = axis is not None and axis == launch.across
+            wide = launch.width if step == 1 else 1
+            slots += times * (_MOVE_SLOTS * (3 if staged else 1) + launch.indexing) / wide
+            fetched = _SECTOR_BYTES if step is None or view.indirect else min(_SECTOR_BYTES, size * abs(step))
+            beyond += times * (max(size, fetched) - size)
+            read += times * size
+        return slots, beyond, max(0.0, read - self._bytes)
+
+    def _made(self, rows: Rows | None) -> Sequence[View]:
+        """The accesses that are made: of what a row's threads keep, those of one pass."""
+        views = self.loops.views(self.loops.scope, self.loops.shape)
+        if rows is None or rows.keep == "none":
+            return views
+        passes: dict[Shape, dict[Shape, list[View]]] = {}
+        for each in views:
+            if not each.stored:
+                passes.setdefault(each.shape, {}).setdefault(each.map.sizes, []).append(each)
+        kept = [max(several.values(), key=len) for several in passes.values()]
+        return [*(each for each in views if each.stored), *itertools.chain.from_iterable(kept)]
+
+    def _lane(self, view: View, launch: _Launch) -> int | None:
+        """The axis of an access along which lanes run."""
+        rank = len(self.loops.shape)
+        terms = [axis for axis in range(rank, len(view.map.sizes)) if view.map.sizes[axis] > 1]
+        if launch.rows is not None and launch.rows.near and terms:
+            return terms[-1]
+        across = launch.across
+        if across is not None and not view.stored and not view.map.guards and view.strides[across].step == 1:
+            return across
+        return launch.lane if launch.lane is not None and launch.lane in support(view.map) else None
+
+    def _accesses(self, view: View, rows: Rows | None) -> float:
+        """How often it is made."""
+        times = math.prod(view.map.sizes)
+        if rows is None or len(view.map.sizes) == len(self.loops.shape):
+            return float(times)
+        return times / math.prod(self.loops.shape[axis] for axis in rows.inner)  # once for all points of a row
+
+    @cached_property
+    def _sizes(self) -> Mapping[tuple[int, ...], int]:
+        """Bytes of an element, by a buffer's shape; the least where several have it."""
+        found: dict[tuple[int, ...], int] = {}
+        for each in self.loops.region.buffers:
+            size = DTYPES[each.memref.dtype].bytes
+            found[each.memref.shape] = min(size, found.get(each.memref.shape, size))
+        return found
+
+    def neighbours(self, axis: int) -> list[int]:
+        """Bytes of the elements that lie side by side along an outer axis."""
+        views = self.loops.views(self.loops.scope, self.loops.shape)
+        return [self._sizes[each.shape] for each in views if each.strides[axis].step == 1]

@@ -1,0 +1,175 @@
+"""How an operand of a contraction comes on chip: as what, along which of its axes, how many elements at once."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k
+from ir.axis_facts import offset
+from ir.axis_map import AxisMap
+from ir.dtype import DTYPES
+from ir.poly_core import OperandRead
+from ir.region import Op, Operand
+
+MATRIX_DTYPES = ("fp16", "bf16")
+"""What tensor cores multiply exactly, summing in fp32."""
+Shape = tuple[int, ...]
+_WARP = 32
+_COPIED_BYTES = (16, 8, 4)
+
+
+class Staging(msgspec.Struct, frozen=True):
+    """An operand's way into shared memory.
+
+    side      which input of the contraction
+    group     positions of its own digits: rows or columns
+    dtype     of its elements in shared memory
+    along_k   whether neighbours there are terms of a sum (else rows or columns), as they are in memory
+    width     elements moved at once
+    read      the buffer that is copied as it stands (cp.async); None: each element is computed and stored
+    digits    so many of the last digits in that direction are one number, and `axes` of the last of the buffer one axis
+    """
+
+    side: int
+    group: tuple[int, ...]
+    dtype: str
+    along_k: bool
+    width: int
+    read: OperandRead | None
+    digits: int = 1
+    axes: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Moved at once."""
+        return self.width * DTYPES[self.dtype].bytes
+
+    def fitted(self, extent: int, terms: int) -> Staging:
+        """The way into a tile of `extent` rows or columns and so many terms, whose lines may be shorter than that."""
+        width = math.gcd(self.width, terms if self.along_k else extent)
+        if width == self.width:
+            return self
+        copied = width * DTYPES[self.dtype].bytes in _COPIED_BYTES
+        return msgspec.structs.replace(self, width=width if copied else 1, read=self.read if copied else None)
+
+
+@lru_cache(maxsize=64)
+def on_tensor_cores(view: Contraction) -> bool:
+    """Whether products of both operands are exact there, and sums of fp32 are what the contraction asks for."""
+    narrow = {exact_dtype(view, side) for side in (0, 1)}
+    return len(narrow) == 1 and narrow < {*MATRIX_DTYPES} and view.accumulator == "fp32" and not view.ordered
+
+
+def exact_dtype(view: Contraction, side: int) -> str:
+    """The dtype that holds all values of an operand: that before casts which lose nothing."""
+    ops, value = _ops(view), view.operand(side).value
+    while (source := _uncast(ops, value, view)) is not None:
+        value = source
+    return _dtype(view, ops, value)
+
+
+@lru_cache(maxsize=64)
+def staging(view: Contraction, side: int, tensor_cores: bool) -> Staging:
+    """The best way for an operand: the direction in which most elements move at once."""
+    group = (*view.outer, *view.columns) if side == view.vector else view.rows
+    dtype = exact_dtype(view, side) if tensor_cores else view.accumulator
+    read = plain_read(view, side)
+    if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
+        read = None
+    size = DTYPES[dtype].bytes
+    across = lanes_along_k(view, side, group, _WARP) if group and view.k else bool(view.k)
+    if read is None:
+        return Staging(side, group, dtype, across, 1, None)
+    shape, once = view.buffer(read).memref.shape, _is_read_once(view, read.buffer)
+    runs = [_run(read.map, shape, each, view.sizes, size, together=once) for each in (group, view.k)]
+    along_k = runs[1].width > runs[0].width or (runs[1].width == runs[0].width and across)
+    width, digits, axes = runs[along_k]
+    if width * size not in _COPIED_BYTES:
+        return Staging(side, group, dtype, along_k, 1, None)
+    return Staging(side, group, dtype, along_k, width, read, digits, axes)
+
+
+def plain_read(view: Contraction, side: int) -> OperandRead | None:
+    """The read of a buffer that an operand is but a copy of, casts that lose nothing aside."""
+    ops, value = _ops(view), view.operand(side).value
+    while (source := _uncast(ops, value, view)) is not None:
+        value = source
+    reads = view.roles.reads[side]
+    return reads[0] if value not in ops and len(reads) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def neighbours(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int) -> int:
+    """How many elements, of `size` bytes, of a buffer stand side by side and aligned, and are padded together or not at
+    all, wherever the last digit of `group` is a multiple of that number: at most 16 bytes' worth."""
+    return _run(at, shape, group, sizes, size, together=False).width
+
+
+class _Run(NamedTuple):
+    """`width` neighbours along the last `digits` digits, taken as one number, in the last `axes` axes of a buffer."""
+
+    width: int = 1
+    digits: int = 1
+    axes: int = 1
+
+
+def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int, *, together: bool) -> _Run:
+    """The widest run along the end of a group; of several digits or axes only where these may be taken `together`."""
+    found = _Run()
+    if 0 in shape or at.is_empty:
+        return found
+    linear = offset(at, shape)
+    for digits in range(1, len(group) + 1 if together else min(len(group), 1) + 1):
+        last = group[len(group) - digits :]
+        axes = _axes_along(at, last)
+        if axes is None or (axes > 1 and not together) or fused_step(linear, last, sizes) != 1:
+            continue
+        extent = math.prod(sizes[position] for position in last)
+        apart = [extent, linear.const, *(c for term, c in linear.terms if term not in last)]
+        widths = (each for each in (16 // size, 8 // size, 4 // size) if each > found.width)
+        width = next((each for each in widths if all(c % each == 0 for c in apart)), 0)
+        found = _Run(width, digits, axes) if width else found
+    return found
+
+
+def _axes_along(at: AxisMap, digits: tuple[int, ...]) -> int | None:
+    """The number of a buffer's last axes along which alone these digits move, never padded: one for one digit; for
+    several such that nothing else moves along."""
+    if any(set(digits) & bound.expr.axes for guard in at.guards for bound in guard.bounds):
+        return None
+    moved = [axis for axis, expr in enumerate(at.exprs) if expr.axes & set(digits)]
+    if not moved:
+        return None
+    inner = at.exprs[moved[0] :]
+    alone = all(expr.is_affine and expr.axes <= set(digits) for expr in inner)
+    return len(inner) if alone or (len(digits) == 1 and len(inner) == 1) else None
+
+
+def _is_read_once(view: Contraction, buffer: str) -> bool:
+    uses = [each for let in view.region.body for each in let.op.inputs if isinstance(each, Operand)]
+    return sum(each.value == buffer for each in uses) == 1
+
+
+def _uncast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:
+    """What a copy, or a cast that loses nothing, is of."""
+    op = ops.get(value)
+    if op is None or op.kind not in ("cast", "copy") or not isinstance(op.inputs[0], Operand):
+        return None
+    source = op.inputs[0].value
+    before = _dtype(view, ops, source)
+    widens = before in MATRIX_DTYPES and op.dtype in ("fp32", "fp64")
+    return source if before == op.dtype or widens else None
+
+
+def _dtype(view: Contraction, ops: dict[str, Op], value: str) -> str:
+    if value in ops:
+        return ops[value].dtype
+    return next(each.memref.dtype for each in view.region.inputs if each.name == value)
+
+
+def _ops(view: Contraction) -> dict[str, Op]:
+    return {let.name: let.op for let in view.region.body}

@@ -1,0 +1,207 @@
+"""A GPU program on a GPU: modules loaded by CuPy, constants kept on the device, launches on the caller's stream."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen.compile.cubins import Cubins
+from codegen.run.device import device_for
+from codegen.run.slot_memory import Bytes, SlotMemory, flat_bytes
+from ir.diagnostics import Kind, fail
+from ir.launch import Launch, LaunchTable
+from ir.module import Module
+
+_STAGE = "launch"
+_STATIC_SHARED_BYTES = 48 * 1024
+"""Dynamic shared memory of a block that needs no leave."""
+
+
+class _Loaded(NamedTuple):
+    """What one device holds: a function for each launch, and the constants."""
+
+    functions: list[Any]
+    constants: dict[str, Bytes]
+
+
+class _Captured(NamedTuple):
+    """A call as a graph, the memory that it reads and writes, which the graph holds by address, and the end of the
+    latest call."""
+
+    graph: Any
+    done: Any
+    inputs: list[Bytes]
+    outputs: list[Bytes]
+    arena: Bytes
+
+
+class CudaExecutable:
+    """Runs a module. Nothing asks for a device before the first call. `graph`: a call is captured as a CUDA graph after
+    the first one, with memory of its own for inputs and outputs; those that follow copy them in and out."""
+
+    def __init__(
+        self,
+        module: Module,
+        table: LaunchTable,
+        library: Cubins,
+        constants: Mapping[str, np.ndarray],
+        graph: bool,
+    ) -> None:
+        self._memory = SlotMemory(module, table)
+        self._arena_bytes = module.arena_bytes
+        self._launches = table.launches
+        self._library = library
+        self._constants = {name: np.ascontiguousarray(constants[name]) for name in self._memory.constants}
+        self._wants_graph = graph
+        self._loaded: dict[int, _Loaded] = {}
+        self._ran: set[int] = set()
+        self._captured: dict[int, _Captured] = {}
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
+        """NumPy arrays in the module's order: copied to the device, and the results back.
+
+        Raises:
+            EqsatError: NoDevice, or KernelFault where a kernel fails.
+        """
+        self.require_device()
+        with _reported("the program"):
+            import cupy
+
+            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
+            self.run_on_device([cupy.asarray(flat_bytes(each)) for each in inputs], results)
+            for each, result in zip(outputs, results, strict=True):
+                flat_bytes(each)[...] = result.get()
+
+    def run_on_device(self, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
+        """As `run`, on the memory of the current device, in the order of the current stream; it does not wait."""
+        with _reported("the program"):
+            import cupy
+
+            device = cupy.cuda.Device().id
+            if self._wants_graph and device in self._ran:
+                self._replay(device, inputs, outputs)
+                return
+            arena = cupy.empty(self._arena_bytes, cupy.uint8)
+            self._launch_all(self._on(device), arena, inputs, outputs)
+            self._ran.add(device)
+
+    def profile(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
+    ) -> np.ndarray:
+        """ns per launch, [repeats, launches], by events around each, after one run that warms up."""
+        self.require_device()
+        with _reported("the program"):
+            import cupy
+
+            loaded = self._on(cupy.cuda.Device().id)
+            given = [cupy.asarray(flat_bytes(each)) for each in inputs]
+            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
+            arena = cupy.empty(self._arena_bytes, cupy.uint8)
+            rows = []
+            for _ in range(repeats + 1):
+                events = [cupy.cuda.Event() for _ in range(len(self._launches) + 1)]
+                self._launch_all(loaded, arena, given, results, events)
+                events[-1].synchronize()
+                pairs = itertools.pairwise(events)
+                rows.append([1e6 * cupy.cuda.get_elapsed_time(start, end) for start, end in pairs])
+        return np.array(rows[1:]).reshape(repeats, len(self._launches))
+
+    def require_device(self) -> None:
+        """Raises EqsatError, NoDevice, unless there is one that runs the cubins."""
+        device_for(self._library.arch)
+
+    def _launch_all(
+        self,
+        loaded: _Loaded,
+        arena: Bytes,
+        inputs: Sequence[Bytes],
+        outputs: Sequence[Bytes],
+        events: Sequence[Any] = (),
+    ) -> None:
+        """The launches in order; `events` are recorded before the first and after each."""
+        placed = self._memory.place(arena, loaded.constants, inputs, outputs)
+        for event in events[:1]:
+            event.record()
+        for position, (launch, function) in enumerate(zip(self._launches, loaded.functions, strict=True)):
+            _launch(launch, function, placed)
+            for event in events[position + 1 : position + 2]:
+                event.record()
+        self._memory.copy_shared(placed, outputs)
+
+    def _on(self, device: int) -> _Loaded:
+        """What the device holds, brought there at its first call."""
+        with self._lock:
+            if device not in self._loaded:
+                self._loaded[device] = self._load()
+            return self._loaded[device]
+
+    def _load(self) -> _Loaded:
+        import cupy
+
+        functions = []
+        for launch in self._launches:
+            with _reported(launch.function):
+                module = cupy.RawModule(path=str(self._library.paths[launch.function]))
+                function = module.get_function(launch.function)
+                shared = launch.geometry.shared_bytes if launch.geometry else 0
+                if shared > _STATIC_SHARED_BYTES:
+                    function.max_dynamic_shared_size_bytes = shared
+            functions.append(function)
+        constants = {name: cupy.asarray(flat_bytes(each)) for name, each in self._constants.items()}
+        cupy.cuda.get_current_stream().synchronize()  # later calls may come on other streams
+        return _Loaded(functions, constants)
+
+    def _replay(self, device: int, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
+        """One call after another, whatever their streams: all share the memory of the graph."""
+        import cupy
+
+        loaded, stream = self._on(device), cupy.cuda.get_current_stream()
+        with self._lock:
+            if device not in self._captured:
+                self._captured[device] = self._capture(loaded, inputs, outputs)
+            captured = self._captured[device]
+            stream.wait_event(captured.done)
+            for to, source in zip(captured.inputs, inputs, strict=True):
+                to[...] = source
+            captured.graph.launch(stream)
+            for to, source in zip(outputs, captured.outputs, strict=True):
+                to[...] = source
+            captured.done.record(stream)
+
+    def _capture(self, loaded: _Loaded, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> _Captured:
+        """Memory first, as nothing may be allocated while a stream is captured."""
+        import cupy
+
+        own = [cupy.empty(each.size, cupy.uint8) for each in inputs]
+        results = [cupy.empty(each.size, cupy.uint8) for each in outputs]
+        arena = cupy.empty(self._arena_bytes, cupy.uint8)
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            self._launch_all(loaded, arena, own, results)
+            graph = stream.end_capture()
+        return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, arena)
+
+
+def _launch(launch: Launch, function: Any, placed: Mapping[str, Bytes]) -> None:
+    assert launch.geometry is not None, "a GPU's launches have a geometry"
+    grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
+    with _reported(launch.function):
+        function(grid, (threads, 1, 1), tuple(placed[name] for name in launch.args), shared_mem=shared)
+
+
+@contextmanager
+def _reported(what: str) -> Iterator[None]:
+    """Errors of the driver and of CuPy, which are RuntimeErrors and MemoryErrors, as diagnostics."""
+    try:
+        yield
+    except MemoryError as error:
+        fail(Kind.RESOURCE_EXCEEDED, _STAGE, f"the memory of the device is full: {error}", at=what)
+    except RuntimeError as error:
+        fail(Kind.KERNEL_FAULT, _STAGE, f"{type(error).__name__}: {error}", at=what)

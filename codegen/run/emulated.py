@@ -1,0 +1,105 @@
+"""A GPU program without a GPU: the very text that NVRTC compiles, run by the emulator, which reports what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codegen.run.slot_memory import SlotMemory, flat_bytes
+from codegen.simt import Kernel, compile_kernels
+from ir.diagnostics import Diagnostic, Kind, fail
+from ir.gpu_limits import LIMITS
+from ir.kernel_resources import KernelResources
+from ir.launch import Geometry, Launch, LaunchTable
+from ir.module import Module
+
+_STAGE = "emulator"
+_POISON = 0xFF
+"""What the arena is filled with: NaN in every float."""
+
+
+@dataclass(frozen=True)
+class EmulatedKernels:
+    """Kernels' texts, compiled for the emulator. There is no machine code to keep: the text is enough."""
+
+    arch: str
+    kernels: Mapping[str, Kernel]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def code(self) -> bytes:
+        return b""
+
+    @property
+    def resources(self) -> dict[str, KernelResources]:
+        """What NVRTC would say, which was not asked."""
+        return {}
+
+
+def emulated_kernels(texts: Mapping[str, str], arch: str) -> EmulatedKernels:
+    """Kernels by name, as one text, which compiles faster than one for each.
+
+    Raises:
+        EqsatError: NoCompiler where nothing compiles C++, CompileFailed where the text is rejected.
+    """
+    return EmulatedKernels(arch, compile_kernels("\n".join(texts.values())) if texts else {})
+
+
+class EmulatedExecutable:
+    """Runs a module in the emulator, one launch after another."""
+
+    def __init__(
+        self, module: Module, table: LaunchTable, library: EmulatedKernels, constants: Mapping[str, np.ndarray]
+    ) -> None:
+        self._memory = SlotMemory(module, table)
+        self._arena_bytes = module.arena_bytes
+        self._launches = table.launches
+        self._library = library
+        self._constants = {name: flat_bytes(np.ascontiguousarray(constants[name])) for name in self._memory.constants}
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
+        """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes.
+
+        Raises:
+            EqsatError: KernelFault with all that is wrong with the first kernel in which the emulator finds anything.
+        """
+        arena = np.full(self._arena_bytes, _POISON, np.uint8)
+        results = [flat_bytes(each) for each in outputs]
+        placed = self._memory.place(arena, self._constants, _apart([flat_bytes(each) for each in inputs]), results)
+        for launch in self._launches:
+            self._launch(launch, placed)
+        self._memory.copy_shared(placed, results)
+
+    def profile(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
+    ) -> np.ndarray:
+        """There is nothing to measure. Raises EqsatError, NoDevice."""
+        fail(Kind.NO_DEVICE, _STAGE, "an emulated program has no times", hint="measure it on a GPU")
+
+    def _launch(self, launch: Launch, placed: Mapping[str, np.ndarray]) -> None:
+        kernel, geometry = self._library.kernels[launch.function], _geometry(launch)
+        parameters = kernel.signature.parameters
+        arguments = [placed[name].view(each.dtype) for name, each in zip(launch.args, parameters, strict=True)]
+        limit = LIMITS[self._library.arch].shared_bytes
+        shared = geometry.shared_bytes
+        kernel.launch(geometry.grid, arguments, shared_bytes=shared, shared_limit=limit).require_clean()
+
+
+def _geometry(launch: Launch) -> Geometry:
+    assert launch.geometry is not None, "a GPU's launches have a geometry"
+    return launch.geometry
+
+
+def _apart(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, copied where they lie in one another: the emulator tells buffers apart by their addresses."""
+    found: list[np.ndarray] = []
+    for each in arrays:
+        meets = any(np.may_share_memory(each, other) and not _same(each, other) for other in found)
+        found.append(each.copy() if meets else each)
+    return found
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.ctypes.data == other.ctypes.data and one.nbytes == other.nbytes

@@ -1,0 +1,52 @@
+"""Where a module's tensors lie during one call of a GPU program, as flat arrays of bytes: NumPy's, or CuPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ir.launch import LaunchTable
+from ir.module import Module
+
+Bytes = Any
+"""A one-dimensional uint8 array of NumPy or CuPy."""
+
+
+def flat_bytes(array: np.ndarray) -> np.ndarray:
+    """The memory of a C-contiguous array."""
+    return array.reshape(-1).view(np.uint8)
+
+
+class SlotMemory:
+    """The tensors of a module by slot."""
+
+    def __init__(self, module: Module, table: LaunchTable) -> None:
+        self._module = module
+        args = {name for launch in table.launches for name in launch.args}
+        used = args | {slot for _, slot in module.outputs}
+        self.constants = tuple(each.name for each in module.slots if each.role == "constant" and each.name in used)
+        written = args - set(module.inputs) - set(self.constants)
+        self._owner: dict[str, int] = {}  # slot that kernels write → the first output that it is
+        for position, (_, slot) in enumerate(module.outputs):
+            if slot in written:
+                self._owner.setdefault(slot, position)
+
+    def place(
+        self, arena: Bytes, constants: Mapping[str, Bytes], inputs: Sequence[Bytes], outputs: Sequence[Bytes]
+    ) -> dict[str, Bytes]:
+        """Every slot of one call: `inputs` and `outputs` are the caller's, in the module's order."""
+        held = {
+            each.name: arena[each.offset : each.offset + each.memref.nbytes]
+            for each in self._module.slots
+            if each.role == "arena"
+        }
+        held |= {**constants, **dict(zip(self._module.inputs, inputs, strict=True))}
+        return held | {slot: outputs[position] for slot, position in self._owner.items()}
+
+    def copy_shared(self, placed: Mapping[str, Bytes], outputs: Sequence[Bytes]) -> None:
+        """Outputs that no kernel writes for themselves: inputs, constants, and second names of another output."""
+        for position, (_, slot) in enumerate(self._module.outputs):
+            if placed[slot] is not outputs[position]:
+                outputs[position][...] = placed[slot]

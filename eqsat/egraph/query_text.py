@@ -1,0 +1,233 @@
+"""The queries of rules as egglog text: patterns, facts, and texts that are computed.
+
+The engine joins a query's tables in an order that knows their sizes and no more, and takes together whatever shares a
+variable. What is written decides whether time grows as the e-graph or as its square:
+
+- A part that is written twice, or that something is asked of, is one part with a name.
+- Texts tell little (a dtype, an identity map). A text that stands at a second place has a name of its own there, and
+  the two are compared when all else has matched.
+- Facts are joined with the part that they speak of, before that meets others: where a rule asks for several terms, or
+  asks something of several operands of one, each of these fills a table, and the rule joins the tables. Rules that ask
+  for the same share a table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ir.rule import Condition, Equal, Exists, condition_terms
+from ir.term import App, Fact, Prim, Sort, Term, Var, sort_of, substitute, subterms
+
+SEPARATOR = "\x1f"
+"""Stands between a primitive's path and its arguments, which cross to Python as one text: each text is pickled."""
+
+
+def quoted(text: str) -> str:
+    """An egglog string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+class Table(NamedTuple):
+    """The matches of a pattern for which some facts hold.
+
+    columns: what a row holds, as the rule calls it: the pattern and its parts, its variables, texts that facts have.
+    declaration, body, row: of the relation and of the rule that fills it.
+    """
+
+    name: str
+    facts: tuple[Fact, ...]
+    columns: tuple[Term, ...]
+    declaration: str
+    body: tuple[str, ...]
+    row: str
+
+
+def tables(patterns: Sequence[App], conditions: Iterable[Condition]) -> Mapping[App, Table]:
+    """The tables that a query joins, by the parts of its patterns that they stand for."""
+    asked = [each for term in condition_terms(conditions) for each in subterms(term) if isinstance(each, Fact)]
+    terms = {each.term for each in asked}
+    parts = patterns if len(patterns) > 1 else _operands(patterns[0], terms)
+    return {part: _table(part, dict.fromkeys(asked)) for part in parts}
+
+
+def _operands(pattern: App, asked: set[Term]) -> list[App]:
+    """The operands of which something is asked, where that is so of several."""
+    found = [arg for arg in pattern.args if isinstance(arg, App) and not asked.isdisjoint(subterms(arg))]
+    return _operands(found[0], asked) if len(found) == 1 else list(dict.fromkeys(found))
+
+
+def _table(pattern: App, asked: Collection[Fact]) -> Table:
+    """The table of a pattern and of what is asked of its parts; named by what it holds, whatever a rule calls that."""
+    inside = dict.fromkeys(subterms(pattern))
+    variables = [each for each in inside if isinstance(each, Var)]
+    plain = {each.name: Var(f"x{number}", each.sort) for number, each in enumerate(variables)}
+    facts = sorted((each for each in asked if each.term in inside), key=lambda each: str(substitute(each, plain)))
+    parts = [each for each in inside if isinstance(each, App)]
+    columns: tuple[Term, ...] = (*parts, *variables, *(each for each in facts if each.analysis.valued))
+    root = substitute(pattern, plain)
+    assert isinstance(root, App)
+    body = Body(root)
+    for fact in facts:
+        body.require(Fact(fact.analysis, substitute(fact.term, plain)))
+    row = " ".join(body.text(substitute(each, plain)) for each in columns)
+    name = f"P_{hashlib.sha256(' '.join((*body.facts, row)).encode()).hexdigest()[:12]}"
+    sorts = " ".join(sort_of(each).value for each in columns)
+    return Table(name, tuple(facts), columns, f"(relation {name} ({sorts}))", tuple(body.facts), f"({name} {row})")
+
+
+class Body:
+    """The body of a rule while it is written: each primitive and each fact is computed once, and bound."""
+
+    def __init__(self, pattern: App, held: Mapping[App, Table] | None = None) -> None:
+        """held: the parts of patterns that are read from tables."""
+        self._root, self._tables = pattern, held or {}
+        self._named: dict[Term, str] = {pattern: "?root"}
+        self._apart: dict[App, Mapping[str, str]] = {}
+        self._texts: dict[str, int] = {}
+        self._rows: list[str] = []
+        self._known: set[Fact] = set()
+        self._bound: dict[Term, str] = {}
+        self._conditions: list[str] = []
+        self._match(pattern)
+
+    @property
+    def facts(self) -> list[str]:
+        """The rows of tables, or the pattern and its parts that something is asked of; then the conditions."""
+        parts = [f"(= {name} {self._nested(each)})" for each, name in self._named.items() if each in self._apart]
+        return self._rows + parts + self._conditions
+
+    @property
+    def computed(self) -> tuple[Term, ...]:
+        """The primitives and facts whose texts it binds."""
+        return tuple(self._bound)
+
+    def require(self, condition: Condition) -> None:
+        match condition:
+            case Prim():
+                self.text(condition)
+            case Equal(left, right):
+                self._compare({self.text(left): self.text(right)})
+            case Exists(pattern):
+                self._match(pattern)
+                self.text(pattern)
+            case Fact() if condition.analysis.valued:
+                self.text(condition)
+            case Fact() if condition not in self._known:
+                self._conditions.append(f"({condition.analysis.name} {self.text(condition.term)})")
+
+    def part_from_the_root(self) -> None:
+        """No operand is the value itself. Where x·7 = x, since x is 0, regrouping would find 7ⁿ for ever."""
+        for arg in self._root.args:
+            if isinstance(arg, App) and arg.ctor.result is self._root.ctor.result:
+                self._conditions.append(f"(!= {self.text(arg)} ?root)")
+
+    def text(self, term: Term) -> str:
+        match term:
+            case App():
+                if term in self._apart or term in self._named:
+                    return self._name(term)
+                return f"({term.ctor.name} {' '.join(map(self.text, term.args))})"
+            case Var():
+                return f"?{term.name}"
+            case str():
+                return quoted(term)
+            case int():
+                return str(term)
+            case Prim() | Fact():
+                if term not in self._bound:
+                    self._bound[term] = self._bind(term)
+                return self._bound[term]
+
+    def _name(self, part: App) -> str:
+        return self._named.setdefault(part, f"?part{len(self._named)}")
+
+    def _match(self, pattern: App) -> None:
+        """Write a pattern, which may have parts and variables in common with those before."""
+        shared: dict[str, str] = {}
+        waiting = [pattern]
+        while waiting:
+            each = waiting.pop()
+            if each in self._tables:
+                self._read(self._tables[each], shared)
+            elif each in self._apart:
+                self._name(each)
+            else:
+                names = dict.fromkeys(arg.name for arg in each.args if isinstance(arg, Var) and arg.sort is Sort.STR)
+                self._apart[each] = {name: self._text_apart(name, shared) for name in names}
+                waiting.extend(arg for arg in reversed(each.args) if isinstance(arg, App))
+        self._compare(shared)
+
+    def _read(self, table: Table, shared: dict[str, str]) -> None:
+        """Write a row of a table in the place of its pattern, texts apart."""
+        row = []
+        for column in table.columns:
+            match column:
+                case App():
+                    row.append(self._name(column))
+                case Var(name, Sort.STR):
+                    row.append(self._text_apart(name, shared))
+                case Fact() if column not in self._bound:
+                    row.append(self._bound.setdefault(column, self._unbound))
+                case Fact():
+                    row.append(f"{self._bound[column]}{len(self._rows)}")
+                case _:
+                    row.append(self.text(column))
+        self._known.update(table.facts)
+        self._rows.append(f"({table.name} {' '.join(row)})")
+
+    def _text_apart(self, name: str, shared: dict[str, str]) -> str:
+        """What a text is called here; noted among the `shared` where it has been met before."""
+        met = self._texts[name] = self._texts.get(name, -1) + 1
+        if not met:
+            return f"?{name}"
+        shared[f"?{name}_{met}"] = f"?{name}"
+        return f"?{name}_{met}"
+
+    def _compare(self, pairs: Mapping[str, str]) -> None:
+        """Require texts to be the same, without a join on them."""
+        if pairs:
+            same = f"?same{len(self._conditions)}"
+            for texts in (pairs.values(), pairs):
+                self._conditions.append(f'(= {same} (+ {_spaced(texts)} ""))')
+
+    def _nested(self, pattern: Term) -> str:
+        """The pattern, with names for those of its parts that have one."""
+        assert isinstance(pattern, App)
+        apart = self._apart[pattern]
+        args = [
+            self._named.get(arg) or self._nested(arg)
+            if isinstance(arg, App)
+            else apart.get(arg.name) or self.text(arg)
+            if isinstance(arg, Var)
+            else self.text(arg)
+            for arg in pattern.args
+        ]
+        return f"({pattern.ctor.name} {' '.join(args)})"
+
+    @property
+    def _unbound(self) -> str:
+        return f"?text{len(self._bound)}_"
+
+    def _bind(self, term: Prim | Fact) -> str:
+        if isinstance(term, Fact):
+            value = f"({term.analysis.name} {self.text(term.term)})"
+        else:
+            arguments = [quoted(term.fn.path), *map(self._as_text, term.args)]
+            value = f"(py-to-string (py-call $call (py-from-string (+ {_spaced(arguments)}))))"
+        name = self._unbound
+        self._conditions.append(f"(= {name} {value})")
+        if isinstance(term, Prim):
+            self._conditions.append(f'(!= {name} "")')
+        return name
+
+    def _as_text(self, arg: Term) -> str:
+        text = self.text(arg)
+        return text if sort_of(arg) is Sort.STR else f"(to-string {text})"
+
+
+def _spaced(texts: Collection[str]) -> str:
+    """egglog arguments whose sum is these texts, with separators between them."""
+    return f" {quoted(SEPARATOR)} ".join(texts)

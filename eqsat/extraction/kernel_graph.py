@@ -1,0 +1,83 @@
+"""Who writes what in a cover, and what runs before what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from eqsat.extraction.cover import Kernel
+from ir.post_order import post_order
+
+REACH = 4
+"""Among the readers of a buffer, in the order in which they run, how far apart neighbours are."""
+
+
+class KernelGraph:
+    """The kernels of a cover: `roots` must be written, `given` are the buffers that are there before any runs."""
+
+    def __init__(self, kernels: Sequence[Kernel], roots: Sequence[int], given: frozenset[int]) -> None:
+        self._kernels, self._roots, self._given = kernels, roots, given
+        self._place = {buffer: place for place, kernel in enumerate(kernels) for buffer in kernel.writes}
+        self._readers: dict[int, list[int]] = {}
+        for place, kernel in enumerate(kernels):
+            for read in kernel.reads if kernel.price else ():
+                self._readers.setdefault(read, []).append(place)
+
+    def neighbours(self) -> Iterator[tuple[Kernel, Kernel]]:
+        """Kernels of which the second reads what the first writes, and kernels that read one buffer; in the order in
+        which they run."""
+        pairs: dict[tuple[int, int], None] = {}
+        for buffer, places in self._readers.items():
+            writer = self._place.get(buffer)
+            if writer is not None and self._kernels[writer].price:
+                pairs |= dict.fromkeys((writer, place) for place in places)
+            for turn, place in enumerate(places):
+                pairs |= dict.fromkeys((place, other) for other in places[turn + 1 : turn + 1 + REACH])
+        yield from ((self._kernels[first], self._kernels[second]) for first, second in pairs)
+
+    def is_before(self, kernel: Kernel, buffers: Iterable[int]) -> bool:
+        """Whether some of the buffers are computed from what the kernel writes, or are that."""
+        place = self._place[kernel.writes[0]]
+        return any(self._above[self._place[each]] >> place & 1 for each in buffers if each in self._place)
+
+    @cached_property
+    def _above(self) -> list[int]:
+        """Of every kernel those behind it and itself, as bits."""
+        found: list[int] = []
+        for place, kernel in enumerate(self._kernels):
+            behind = 1 << place
+            for read in kernel.reads:
+                if read in self._place:
+                    behind |= found[self._place[read]]
+            found.append(behind)
+        return found
+
+    def is_read_beside(self, buffer: int, reader: Kernel) -> bool:
+        """Whether a buffer is needed by others than this reader."""
+        places = self._readers.get(buffer, ())
+        return buffer in self._roots or any(self._kernels[place] is not reader for place in places)
+
+    def has(self, buffers: Iterable[int]) -> bool:
+        """Whether all of these are there, or written by some kernel."""
+        return all(each in self._place or each in self._given for each in buffers)
+
+    def with_one(self, kernel: Kernel, parts: Collection[tuple[int, ...]]) -> tuple[Kernel, ...] | None:
+        """The kernels with this one in place of those that write `parts`, without what nobody needs any more, in an
+        order in which they run. None where there is none, or one of the parts is gone."""
+        kernels = [*(each for each in self._kernels if each.writes not in parts), kernel]
+        if len(kernels) != len(self._kernels) + 1 - len(parts):
+            return None
+        writer = {buffer: place for place, each in enumerate(kernels) for buffer in each.writes}
+        if any(root not in writer for root in self._roots):
+            return None
+
+        def below(place: int) -> list[int]:
+            return [writer[read] for read in kernels[place].reads if read in writer]
+
+        order = post_order([writer[root] for root in self._roots], below)
+        there = set(self._given)
+        for place in order:
+            if not there.issuperset(kernels[place].reads):
+                return None
+            there.update(kernels[place].writes)
+        return tuple(kernels[place] for place in order)

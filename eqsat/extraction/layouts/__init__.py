@@ -1,0 +1,1 @@
+"""How the buffers between the kernels of a cover lie in memory."""

@@ -1,0 +1,53 @@
+"""Constants in other orders of axes: copies that are made once, when the program is built."""
+
+from __future__ import annotations
+
+from eqsat.extraction.cover import Cover, Kernel
+from ir.axis_map import identity
+from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
+from ir.region_order import Order, in_orders
+
+
+class Copies:
+    """The copies that a cover's kernels read, each made by a kernel that runs at compile time; under names that no
+    buffer has."""
+
+    def __init__(self, cover: Cover) -> None:
+        self._names = cover.names
+        self._taken = set(cover.names.values())
+        self._next = max(cover.names, default=0) + 1
+        self._known: dict[tuple[int, Order], int] = {}
+        self.kernels: list[Kernel] = []
+        self.names: dict[int, str] = {}
+        self.orders: dict[int, Order] = {}
+
+    def of(self, constant: int, order: Order, memref: MemRef) -> int:
+        """The buffer that holds a constant, of this type, in an order."""
+        if (constant, order) not in self._known:
+            self._known[constant, order] = self._made(constant, order, memref)
+        return self._known[constant, order]
+
+    def _made(self, constant: int, order: Order, memref: MemRef) -> int:
+        source, number = self._names[constant], self._next
+        name = f"{source}_{''.join(map(str, order))}"
+        while name in self._taken:
+            name += "_"
+        self._next += 1
+        self._taken.add(name)
+        self.names[number], self.orders[number] = name, order
+        region = in_orders(_copy(source, name, memref), {name: order})
+        self.kernels.append(Kernel((number,), (), (constant,), region, None))
+        return number
+
+
+def _copy(source: str, name: str, memref: MemRef) -> Region:
+    itself = identity(memref.shape)
+    op = Op("copy", "copy", memref.dtype, memref.shape, (Operand(source, itself),))
+    value = f"{name}_copied"
+    return Region(
+        name="copy",
+        inputs=(Buffer(source, memref, constant=True),),
+        outputs=(Buffer(name, memref),),
+        body=(Let(value, op),),
+        yields=(Yield(value, name, itself),),
+    )

@@ -1,0 +1,94 @@
+"""Kernels over buffers in chosen orders, and what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from eqsat.extraction.cover import Kernel
+from eqsat.extraction.layouts.orders import Walks, has_orders, walked
+from ir.pricer import Price, Pricer
+from ir.region import Operand, Region
+from ir.region_order import Order, in_orders, settled
+
+_MOST = 8
+"""Combinations of the orders of constants that are priced for one kernel."""
+
+
+class Form(NamedTuple):
+    """A kernel over its buffers as they lie; `constants`: which of its inputs it reads in another order."""
+
+    region: Region
+    price: Price | None
+    constants: Mapping[int, Order]
+
+    @property
+    def time_ns(self) -> float:
+        """Infinite where there is no such kernel."""
+        return self.price.time_ns if self.price else math.inf
+
+
+class Forms:
+    """The forms of kernels, each distinct one priced once."""
+
+    def __init__(self, pricer: Pricer, walks: Walks) -> None:
+        self._pricer, self._walks = pricer, walks
+        self._known: dict[tuple[object, ...], Form] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Regions priced."""
+        return self._count
+
+    def of(self, kernel: Kernel, orders: Mapping[int, Order]) -> Form:
+        """The form of a kernel over buffers of which those in `orders` are permuted, with its constants in the best
+        orders for that."""
+        if kernel.price is None:
+            return Form(kernel.region, None, {})
+        places = enumerate((*kernel.reads, *kernel.writes))
+        given = {
+            place: orders[buffer] for place, buffer in places if buffer in orders and not _is_plain(orders[buffer])
+        }
+        key = id(kernel.region), *given.items()
+        if key not in self._known:
+            tried = [self._form(kernel, given, constants) for constants in self._constants(kernel, given)]
+            self._known[key] = min(tried, key=lambda form: form.time_ns)
+        return self._known[key]
+
+    def _form(self, kernel: Kernel, given: Mapping[int, Order], constants: Mapping[int, Order]) -> Form:
+        orders = {**given, **constants}
+        if not orders:
+            return Form(kernel.region, kernel.price, {})
+        buffers = kernel.region.buffers
+        region = in_orders(kernel.region, {buffers[place].name: order for place, order in orders.items()})
+        self._count += 1
+        price = self._pricer.price(region)
+        return Form(region, price if isinstance(price, Price) else None, constants)
+
+    def _constants(self, kernel: Kernel, given: Mapping[int, Order]) -> Iterator[dict[int, Order]]:
+        """The combinations of orders of constants in which loops over the first output may walk them."""
+        region = kernel.region
+        loops = given.get(len(region.inputs), tuple(range(len(region.outputs[0].memref.shape))))
+        packed = _packed(region)
+        choices: dict[int, dict[Order, None]] = {}
+        for walk in self._walks.of(region):
+            each = region.buffers[walk.position]
+            shape = each.memref.shape
+            if each.constant and each.name not in packed and has_orders(shape):
+                orders = choices.setdefault(walk.position, {tuple(range(len(shape))): None})
+                orders |= {settled(walked(walk, loops, last), shape): None for last in (True, False)}
+        for combination in itertools.islice(itertools.product(*choices.values()), _MOST):
+            yield {place: order for place, order in zip(choices, combination, strict=True) if not _is_plain(order)}
+
+
+def _is_plain(order: Order) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _packed(region: Region) -> set[str]:
+    """The buffers that plans pack themselves, operands of contractions; and those that data walks."""
+    ops = (let.op for let in region.body)
+    read = (each for op in ops for each in op.inputs[: {"contraction": 2, "gather": 1}.get(op.kind, 0)])
+    return {each.value for each in read if isinstance(each, Operand)}

@@ -1,0 +1,178 @@
+"""A call whose arrays are on a device: they go to the kernels as they lie, and results come back as their family's.
+
+Memory is handed over as CuPy's flat arrays of bytes, by DLPack or the CUDA array interface; work is put on the stream
+that the caller's library works on, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+import numpy as np
+
+from eqsat.model import BoundModel
+from eqsat.runtime.arrays import STAGE, adopt, check_type, is_on_device, is_tensor
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.dtype import DType, TensorType, bf16, dtype
+
+ALIGNMENT = 16
+"""Bytes: kernels load so many at once from where an array starts."""
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """What runs on the memory of a device."""
+
+    def require_device(self) -> None:
+        """Raises EqsatError, NoDevice, where there is none."""
+        ...
+
+    def run_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """One call, on flat bytes, in the module's order and that of the current stream."""
+        ...
+
+
+def call_on_device(executable: OnDevice, bound: BoundModel, given: Mapping[str, Any], out: Sequence[Any] | None) -> Any:
+    """The results, in order, in the family of the arrays; `out`: the caller's, to write into.
+
+    Raises:
+        EqsatError: InputMismatch for an array of another dtype, shape or device, or an `out` that cannot take the
+            results; what a call on NumPy arrays raises.
+    """
+    executable.require_device()
+    import cupy
+
+    there = [each for each in (*given.values(), *(out or ())) if is_on_device(each)]
+    in_torch = any(map(is_tensor, there))
+    with _stream_of(there):
+        inputs = [_adopted(name, given[name], each) for name, each in bound.signature.items()]
+        if out is None:
+            outputs = [cupy.empty(_nbytes(each), cupy.uint8) for _, each in bound.outputs]
+        else:
+            outputs = [_writable(name, one, each) for one, (name, each) in zip(out, bound.outputs, strict=True)]
+            _refuse_shared(outputs)
+            inputs = [each.copy() if _meets(each, outputs) else each for each in inputs]
+        executable.run_on_device(inputs, outputs)
+        if out is not None:
+            return tuple(out)
+        give = _as_tensor if in_torch else _as_cupy
+        return tuple(give(memory, each) for memory, (_, each) in zip(outputs, bound.outputs, strict=True))
+
+
+def _stream_of(arrays: Iterable[Any]) -> AbstractContextManager[Any]:
+    """torch's current stream where one of the arrays is a tensor, else CuPy's own."""
+    tensor = next((each for each in arrays if is_tensor(each)), None)
+    if tensor is None:
+        return nullcontext()
+    import cupy
+    import torch
+
+    stream = torch.cuda.current_stream(tensor.device).cuda_stream
+    return cupy.cuda.ExternalStream(stream) if stream else cupy.cuda.Stream.null  # type: ignore[no-any-return]
+
+
+def _adopted(name: str, value: Any, wanted: TensorType) -> Any:
+    """The memory of an argument, copied only where it is the host's, has gaps, or starts at an odd place."""
+    import cupy
+
+    if not is_on_device(value):
+        host = adopt(name, value, wanted.dtype, wanted.shape)
+        return cupy.asarray(host.reshape(-1).view(np.uint8))
+    memory = _memory(name, value, wanted)
+    return memory.copy() if memory.data.ptr % ALIGNMENT else memory
+
+
+def _writable(name: str, out: Any, wanted: TensorType) -> Any:
+    """The memory of the caller's `out=`."""
+    if not is_on_device(out):
+        fail(Kind.INPUT_MISMATCH, STAGE, "out= is on the host, and arguments are on a device", at=name)
+    memory = _memory(name, out, wanted)
+    if memory.data.ptr != _address(out) or memory.data.ptr % ALIGNMENT:
+        message = f"out= must be C-contiguous, from a multiple of {ALIGNMENT} bytes on"
+        fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, got=f"{type(out).__name__}{list(out.shape)}")
+    return memory
+
+
+def _memory(name: str, value: Any, wanted: TensorType) -> Any:
+    """The elements of a device array as CuPy's flat bytes."""
+    import cupy
+
+    try:
+        if is_tensor(value):
+            plain = value.detach().resolve_conj().resolve_neg()
+            check_type(name, _tensor_dtype(plain), tuple(plain.shape), wanted.dtype, wanted.shape)
+            memory = _tensor_bytes(plain.contiguous())
+        else:
+            array = value if isinstance(value, cupy.ndarray) else _imported(value)
+            check_type(name, dtype(array.dtype), tuple(array.shape), wanted.dtype, wanted.shape)
+            memory = cupy.ascontiguousarray(array).reshape(-1).view(cupy.uint8)
+    except EqsatError:
+        raise
+    except Exception as error:  # a foreign library's conversion may fail in any way
+        fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} that makes no array: {error}", at=name)
+    if memory.device.id != cupy.cuda.Device().id:
+        _elsewhere(name, memory.device.id, cupy.cuda.Device().id)
+    return memory
+
+
+def _imported(value: Any) -> Any:
+    import cupy
+
+    return cupy.asarray(value) if hasattr(value, "__cuda_array_interface__") else cupy.from_dlpack(value)
+
+
+def _tensor_bytes(tensor: Any) -> Any:
+    """By bytes, as neither CuPy nor DLPack knows all of torch's dtypes."""
+    import cupy
+    import torch
+
+    return cupy.from_dlpack(tensor.reshape(-1).view(torch.uint8))
+
+
+def _tensor_dtype(tensor: Any) -> DType:
+    import torch
+
+    if tensor.dtype is torch.bfloat16:
+        return bf16
+    return dtype(torch.empty(0, dtype=tensor.dtype).numpy().dtype)
+
+
+def _as_cupy(memory: Any, type_: TensorType) -> Any:
+    return memory.view(type_.dtype.numpy).reshape(type_.shape)
+
+
+def _as_tensor(memory: Any, type_: TensorType) -> Any:
+    import torch
+
+    name = torch.bfloat16 if type_.dtype == bf16 else torch.from_numpy(np.empty(0, type_.dtype.numpy)).dtype
+    return torch.from_dlpack(memory).view(name).reshape(type_.shape)
+
+
+def _address(array: Any) -> int:
+    if is_tensor(array):
+        return int(array.data_ptr())
+    import cupy
+
+    return int((array if isinstance(array, cupy.ndarray) else _imported(array)).data.ptr)
+
+
+def _refuse_shared(outputs: Sequence[Any]) -> None:
+    if any(_meets(each, outputs[:place]) for place, each in enumerate(outputs)):
+        fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
+
+
+def _meets(memory: Any, others: Iterable[Any]) -> bool:
+    """Whether flat arrays of bytes overlap."""
+    start, stop = memory.data.ptr, memory.data.ptr + memory.size
+    return any(start < other.data.ptr + other.size and other.data.ptr < stop for other in others)
+
+
+def _nbytes(type_: TensorType) -> int:
+    return int(np.prod(type_.shape, dtype=np.int64)) * type_.dtype.bytes
+
+
+def _elsewhere(name: str, found: int, current: int) -> NoReturn:
+    message = f"the array is on device {found}, the program runs on the current device, {current}"
+    fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint=f"with cupy.cuda.Device({found}): …")

@@ -1,0 +1,72 @@
+"""Where constants are read that are summed once for all: index algebra of the rules that take a sum apart, on texts.
+
+Σₖ x(i,k)·y(i,k) has one element for each point of the axes of i along which x or y moves. "" means: not so.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from ir import axis_map
+from ir.axis_expr import axis, box_of
+from ir.axis_map import AxisMap, parse_map
+from ir.dtype import TensorType
+from ir.term import Primitive
+from ir.term_text import parse_sizes, type_text
+
+_CACHE = 1 << 14
+
+
+class _Total(NamedTuple):
+    """Where x and y are read over the axes that count and k, and where their sum is read over all."""
+
+    first: AxisMap
+    second: AxisMap
+    read: AxisMap
+    shape: tuple[int, ...]
+
+
+@Primitive
+def total_first(x: str, y: str, k: str) -> str:
+    """Where x is read."""
+    found = _total(x, y, k)
+    return str(found.first) if found else ""
+
+
+@Primitive
+def total_second(x: str, y: str, k: str) -> str:
+    """Where y is."""
+    found = _total(x, y, k)
+    return str(found.second) if found else ""
+
+
+@Primitive
+def total_type(element: str, x: str, y: str, k: str) -> str:
+    """The type of the sum."""
+    found = _total(x, y, k)
+    return type_text(TensorType.of(element, found.shape)) if found else ""
+
+
+@Primitive
+def total_read(x: str, y: str, k: str) -> str:
+    """Where it is read."""
+    found = _total(x, y, k)
+    return str(found.read) if found else ""
+
+
+@lru_cache(maxsize=_CACHE)
+def _total(x: str, y: str, k: str) -> _Total | None:
+    first, second = parse_map(x), parse_map(y)
+    if first.sizes != second.sizes or first.is_empty:
+        return None
+    own = len(first.sizes) - len(parse_sizes(k))
+    used = [each for each in range(own) if each in axis_map.support(first) | axis_map.support(second)]
+    kept = [*used, *range(own, len(first.sizes))]
+    one, two = axis_map.project(first, kept), axis_map.project(second, kept)
+    if one is None or two is None:
+        return None
+    outer = first.sizes[:own]
+    box = box_of(outer)
+    read = axis_map.axis_map(outer, [axis(each, box) for each in used])
+    return _Total(one, two, read, one.sizes[: len(used)])

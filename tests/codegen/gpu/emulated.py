@@ -1,0 +1,111 @@
+"""GPU kernels of regions under the emulator, against region playback: many kernels in one text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.lower.gpu.lower_contraction import lower_contraction
+from codegen.plan.gpu.contraction_candidates import contraction_candidates
+from codegen.simt import Order, Report, compile_kernels
+from codegen.text.gpu_to_cuda import cuda_text
+from codegen.where.region_facts import region_facts
+from eqsat.cost.targets import A100
+from ir.dtype import DTYPES
+from ir.gpu import Kernel
+from ir.gpu_verify import verify
+from ir.plan import Plan
+from ir.pricer import Work
+from ir.region import Region
+from ir.region_playback import play_region
+from ir.target import Target
+
+Array = np.ndarray[Any, Any]
+TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
+"""Of the greatest element."""
+
+
+def plans_of(region: Region, target: Target = A100, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
+    """The candidates, best first."""
+    return contraction_candidates(region, region_facts(region).checked, target, ordered=ordered)
+
+
+def lowered(region: Region, plan: Plan, name: str = "eq_k") -> Kernel:
+    """The kernel, verified."""
+    kernel = lower_contraction(region, region_facts(region).checked, plan, name)
+    verify(kernel)
+    return kernel
+
+
+class Emulated:
+    """Kernels compiled in one text."""
+
+    def __init__(self, cases: Sequence[tuple[Region, Plan]]) -> None:
+        self.regions = [region for region, _ in cases]
+        self.kernels = [lowered(region, plan, f"eq_k{i}") for i, (region, plan) in enumerate(cases)]
+        self.compiled = compile_kernels("\n".join(map(cuda_text, self.kernels)))
+
+    def run(self, i: int, inputs: Mapping[str, Array], order: Order = Order.FORWARD) -> tuple[Report, dict[str, Array]]:
+        """The report of kernel i, and its outputs by name."""
+        region, kernel = self.regions[i], self.kernels[i]
+        outputs = {
+            each.name: np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy) for each in region.outputs
+        }
+        arrays = [inputs[each.name] for each in region.inputs] + [outputs[each.name] for each in region.outputs]
+        launched = self.compiled[kernel.name].launch(
+            kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=5
+        )
+        return launched, outputs
+
+    def assert_plays(self, i: int, orders: Sequence[Order] = (Order.RANDOM,)) -> Report:
+        """Kernel i has no finding and computes what its region does, the same in all orders."""
+        region = self.regions[i]
+        inputs = values_of(region)
+        found: list[dict[str, Array]] = []
+        for order in orders:
+            report, outputs = self.run(i, inputs, order)
+            report.require_clean()
+            found.append(outputs)
+        for each in region.outputs:
+            kind = DTYPES[each.memref.dtype]
+            wanted = play_region(region, inputs, wide=kind.is_float)[each.name]
+            got = found[0][each.name]
+            assert all(np.array_equal(got, other[each.name], equal_nan=kind.is_float) for other in found[1:])
+            if not kind.is_float:
+                np.testing.assert_array_equal(got, wanted)
+            elif wanted.size:
+                assert_near(got.astype(np.float64), wanted, tolerance_of(region, kind.name), str(region))
+        return report
+
+
+def tolerance_of(region: Region, dtype: str) -> float:
+    """That of the coarsest dtype to which something is rounded on the way to a `dtype`."""
+    rounded = [dtype, *(let.op.dtype for let in region.body)]
+    return max(TOLERANCE.get(each, 0.0) for each in rounded)
+
+
+def assert_near(got: Array, wanted: Array, tolerance: float, what: str) -> None:
+    """All finite numbers within the tolerance of the greatest, all others the same."""
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(got[~finite], wanted[~finite], err_msg=what)
+    if finite.any():
+        error = np.abs(got[finite] - wanted[finite]).max()
+        assert error <= tolerance * max(np.abs(wanted[finite]).max(), 1e-30), f"{what}: {error}"
+
+
+def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
+    """Random inputs; integers span their dtype, so that sums wrap."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for each in region.inputs:
+        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+        if kind.is_float:
+            found[each.name] = rng.standard_normal(shape).astype(kind.numpy)
+        elif kind.is_bool:
+            found[each.name] = rng.integers(0, 2, shape).astype(np.bool_)
+        else:
+            limits = np.iinfo(kind.numpy)
+            found[each.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+    return found

@@ -1,0 +1,92 @@
+"""Programs on a real GPU: the numbers that the emulator gives elsewhere, arrays of every family, graphs, times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.run.device import find_device
+from eqsat import Program, optimize_and_compile
+from eqsat.cost.targets import device_target
+from ir.diagnostics import EqsatError, Kind
+from tests.support.gpu_programs import PROGRAMS, dense, pointwise, softmax
+
+DEVICE = find_device()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(DEVICE is None, reason="there is no CUDA device here")]
+
+
+def compiled(source: Any, **keywords: Any) -> Program:
+    assert DEVICE is not None
+    target = device_target(DEVICE.name, DEVICE.arch, DEVICE.units)
+    assert target is not None
+    return optimize_and_compile(source, target=target, **keywords)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_compute_what_playback_does(name: str) -> None:
+    source, dims = PROGRAMS[name]()
+    compiled(source, dims=dims).verify(seed=3)
+
+
+def test_large_products_use_more_shared_memory_than_48_kb() -> None:
+    program = compiled(dense(1000, 1024, 1016, "bf16"))
+    program.verify()
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_cupy_arrays_come_and_go(graph: bool) -> None:
+    import cupy
+
+    program = compiled(dense(65, 72, 40, "fp16"), graph=graph)
+    for seed in range(3):
+        given = program.random_inputs(seed)
+        there = {name: cupy.asarray(each) for name, each in given.items()}
+        found = program(there)
+        assert isinstance(found, cupy.ndarray)
+        expected = program(given)
+        assert isinstance(expected, np.ndarray)
+        np.testing.assert_array_equal(found.get(), expected)
+        out = cupy.zeros_like(found)
+        assert program(there, out=out) is out
+        np.testing.assert_array_equal(out.get(), expected)
+
+
+def test_torch_tensors_come_and_go_on_their_stream() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
+    program = compiled(dense(65, 72, 40, "bf16"))
+    a, b, bias = (torch.randn(shape, device="cuda").bfloat16() for shape in ((65, 40), (40, 72), (72,)))
+    with torch.cuda.stream(torch.cuda.Stream()):
+        found = program(a * 2, b, bias)
+        assert found.dtype is torch.bfloat16
+        expected = torch.relu((2 * a).float() @ b.float() + bias.float())
+        assert (found.float() - expected).abs().max() < 2e-2 * expected.abs().max()
+
+
+def test_several_outputs_of_every_dtype() -> None:
+    import cupy
+
+    program = compiled(pointwise())
+    given = program.random_inputs()
+    found = program({name: cupy.asarray(each) if each.dtype != "bfloat16" else each for name, each in given.items()})
+    for there, here in zip(found, program(given), strict=True):
+        np.testing.assert_array_equal(np.asarray(there.get()).view(here.dtype), here)
+
+
+def test_times_are_measured() -> None:
+    program = compiled(softmax(1024, 1024))
+    for each in program.profile(program.random_inputs(), repeats=5):
+        assert each.measured_ns is not None
+        assert 100 < each.measured_ns < 1e8
+
+
+def test_another_generation_is_refused() -> None:
+    assert DEVICE is not None
+    other = "sm_90" if DEVICE.capability.startswith("8") else "sm_80"
+    program = optimize_and_compile(softmax(4, 6), target=other)
+    with pytest.raises(EqsatError) as caught:
+        program(program.random_inputs())
+    assert caught.value.kind is Kind.NO_DEVICE
