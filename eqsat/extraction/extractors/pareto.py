@@ -9,8 +9,11 @@ from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem, resolve, to_fixpoint
 
-SETS, IN_ALL = 16, 8192
-"""How many sets of kernels are kept per buffer at least, and as far as that allows of all buffers of a part."""
+SETS, MOST_SETS = 16, 512
+"""How many sets of kernels are kept per buffer, at least and at most."""
+
+EFFORT = 1 << 16
+"""Between these, sets times the square of a part's buffers: small parts are searched widely."""
 
 SLIGHT = 1e-3
 """Of the dearest column: sets that differ only in columns no dearer than that, as constants are, are one."""
@@ -21,7 +24,7 @@ _Set = tuple[float, int]
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they rest."""
-    return apart(problem, lambda part: cheapest_sets(part, max(sets, IN_ALL // len(part.order))))
+    return apart(problem, lambda part: cheapest_sets(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))))
 
 
 @lru_cache(maxsize=1 << 12)
