@@ -6,8 +6,7 @@
         with body.guard(Within(i + writer.thread * 4, 0, 500)) as inside:
             inside.add(...)
 
-A value goes into the outermost block in which all variables that it depends on are bound, and once only: `Block.home`
-finds that block, `Block.memo` remembers what is there. A barrier block keeps its values in.
+Blocks hoist as `codegen.lower.scopes` tells.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ir.axis_expr import ZERO, AxisExpr, Box, axis, coordinates, floordiv, interval, mod, substitute
+from codegen.lower.scopes import Names, Scope
+from ir.axis_expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod, substitute
 from ir.gpu import (
     BLOCK_X,
     BLOCK_Y,
@@ -34,22 +34,19 @@ from ir.gpu import (
 from ir.gpu_nodes import Assign, For, If, Let, Stmt, Value, used_variables
 from ir.gpu_places import value_range
 from ir.index_text import bounds
-from ir.kernel_nodes import Bind, Const, Reg, Variable, Within
+from ir.kernel_nodes import Bind, Const, Reg, Within
 
 _SIMPLE = (Const, Reg)
 
 
-class Writer:
+class Writer(Names):
     """What a kernel has one of: variables, names, registers, shared memory."""
 
     def __init__(self, threads: int, grid: tuple[int, int, int]) -> None:
+        super().__init__(id_variables(threads, grid), taken=IDS)
         self.threads, self.grid = threads, grid
-        self.variables: list[Variable] = list(id_variables(threads, grid))
         self.registers: list[Registers] = []
         self.shared: list[Shared] = []
-        self._box: Box = tuple((each.low, each.high) for each in self.variables)
-        self._used = dict.fromkeys(IDS, 1)
-        self._buffers: dict[str, str] = {}
 
     # --- where a thread stands ---
 
@@ -70,39 +67,7 @@ class Writer:
         """The block's place in the grid, x first."""
         return self.axis(BLOCK_X), self.axis(BLOCK_Y), self.axis(BLOCK_Z)
 
-    # --- names ---
-
-    def fresh(self, name: str) -> str:
-        """A C name not used before, made of `name`."""
-        clean = "".join(each if each.isalnum() and each.isascii() else "_" for each in name)
-        if not clean[:1].isalpha():
-            clean = f"v{clean}"
-        count = self._used[clean] = self._used.get(clean, 0) + 1
-        return clean if count == 1 else self.fresh(f"{clean}_{count}")
-
-    def buffer(self, name: str) -> str:
-        """The name in this kernel of the region's buffer `name`."""
-        found = self._buffers.get(name)
-        if found is None:
-            found = self._buffers[name] = self.fresh(name)
-        return found
-
-    # --- variables ---
-
-    def variable(self, name: str, low: int, high: int) -> int:
-        """A new variable with values in [low, high]; its number."""
-        self.variables.append(Variable(self.fresh(name), low, high))
-        self._box = (*self._box, (low, high))
-        return len(self.variables) - 1
-
-    def axis(self, variable: int) -> AxisExpr:
-        """The variable as an expression: a constant where it has one value."""
-        return axis(variable, self._box)
-
-    @property
-    def box(self) -> Box:
-        """The range of every variable, for `ir.axis_expr`."""
-        return self._box
+    # --- expressions ---
 
     def split(self, expr: AxisExpr, size: int) -> tuple[AxisExpr, AxisExpr]:
         """(expr // size, expr % size)."""
@@ -116,15 +81,9 @@ class Writer:
         """Expressions over axes, with the axes at `point`."""
         return tuple(substitute(expr, point, self._box) for expr in exprs)
 
-    def proves(self, condition: Within) -> bool:
-        """Whether the condition holds wherever the variables are."""
-        low, high = bounds(condition.expr, self._box)
-        return condition.low <= low and high < condition.high
-
-    def refutes(self, condition: Within) -> bool:
-        """Whether the condition holds nowhere."""
-        low, high = bounds(condition.expr, self._box)
-        return high < condition.low or condition.high <= low
+    def bounds(self, expr: AxisExpr) -> tuple[int, int]:
+        """As those of `Names`, and tighter for remainders."""
+        return bounds(expr, self._box)
 
     # --- registers and shared memory ---
 
@@ -140,7 +99,7 @@ class Writer:
 
 
 @dataclass(eq=False)
-class Block:
+class Block(Scope[Value]):
     """Statements of one scope. `variables` are those bound here; `facts` are conditions that hold here and below."""
 
     writer: Writer
@@ -154,22 +113,6 @@ class Block:
     def inner(self, variables: Iterable[int] = (), *, barrier: bool = False, facts: Iterable[Within] = ()) -> Block:
         """A block inside this one."""
         return Block(self.writer, self, set(variables), barrier, self.facts | frozenset(facts))
-
-    def home(self, axes: frozenset[int]) -> Block:
-        """The outermost block where a value that depends on the variables `axes` may be computed."""
-        block = self
-        while block.parent is not None and not block.barrier and not block.variables & axes:
-            block = block.parent
-        return block
-
-    def find(self, key: Hashable) -> Value | None:
-        """What was computed under `key` in this block or around it."""
-        block: Block | None = self
-        while block is not None:
-            if key in block.memo:
-                return block.memo[key]
-            block = block.parent
-        return None
 
     def knows(self, condition: Within) -> bool:
         """Whether the condition holds here."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
@@ -71,12 +71,10 @@ def apart(problem: Problem, extractor: Extractor) -> Covering | None:
     separate = parts(problem)
     if separate is None:
         return None
-    known: dict[Problem, Covering | None] = {}
+    cover_of = cache(extractor)
     covers: list[tuple[Part, Covering]] = []
     for part in separate:
-        if part.canonical not in known:
-            known[part.canonical] = extractor(part.canonical)
-        cover = known[part.canonical]
+        cover = cover_of(part.canonical)
         if cover is None:
             return None
         covers.append((part, cover))
