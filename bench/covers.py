@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from codegen.backends.cpu import CpuBackend
 from codegen.compile.cache import writable_cache
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
-from codegen.plan.candidates import candidates
+from codegen.plan.cpu.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
@@ -170,7 +171,7 @@ class Running:
     """A program in memory: `sample` runs it, `launches` tells what is known so far."""
 
     def __init__(self, subject: Subject, module: Any, prices: Sequence[Price], threads: int) -> None:
-        lowered = lower_module(module, tuple(prices))
+        lowered = lower_module(module, tuple(prices), CpuBackend())
         table = launch_table(module, lowered)
         units = c_units(lowered.values(), table, flush=True)
         start = time.perf_counter()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from codegen.backend import CPU, Backend, Code, Lowered, backend_of
+from codegen.backends.backend import Backend, Code, Lowered
+from codegen.backends.backend_of import backend_of
 from codegen.compile.cache import writable_cache
 from codegen.compile.calibration import calibrated
 from codegen.compile.machine import machine, restricted
@@ -123,7 +124,7 @@ def pricer_for(target: Target, options: Options) -> PlanPricer:
     return PlanPricer(target, region_facts, planner, options.cost_model)
 
 
-def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend = CPU) -> dict[str, Lowered]:
+def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) -> dict[str, Lowered]:
     """The kernel of every region that runs, by the region's name."""
     lowered: dict[str, Lowered] = {}
     for call, price in zip(module.running, prices, strict=True):

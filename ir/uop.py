@@ -87,7 +87,7 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
 
 CHEAP = 1
 """Additions-worth of an arithmetic op. The dearer weights of the table are the time of this project's own vector code
-(`codegen/text/prelude`) for fp32 (IDIV, MOD: i32) over that of an addition, on a Zen 5 core with 16 lanes, rounded:
+(`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) over that of an addition, on a Zen 5 core with 16 lanes, rounded:
 what `codegen.compile.op_speeds` measures. `ir.target.Target.weights` says where a machine or a dtype differs."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})

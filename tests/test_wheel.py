@@ -43,7 +43,7 @@ def test_the_wheel_holds_all_that_is_read(wheel: Path) -> None:
     wanted = {str(path.relative_to(ROOT)) for path in tracked if "__pycache__" not in path.parts}
     assert held == wanted
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
-    assert "codegen/text/prelude/pool.h" in held
+    assert "codegen/text/prelude/c/pool.h" in held
     assert "codegen/text/prelude/cuda/base.h" in held
     assert "eqsat/programs/gemm.json" in held
 

@@ -27,7 +27,7 @@ _VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "
 
 @functools.cache
 def vector_prelude() -> str:
-    """The vector functions of `prelude/`, as text to stand at the top of a translation unit."""
+    """The vector functions of `prelude/c/`, as text to stand at the top of a translation unit."""
     return "".join(map(_header, _VECTOR_HEADERS))
 
 
@@ -47,7 +47,7 @@ def pool_source() -> str:
 
 @functools.cache
 def _header(name: str) -> str:
-    return (resources.files("codegen.text") / "prelude" / f"{name}.h").read_text(encoding="utf-8")
+    return (resources.files("codegen.text") / "prelude" / "c" / f"{name}.h").read_text(encoding="utf-8")
 
 
 class Library:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Generic, Self, TypeVar
 
-from ir.axis_expr import AxisExpr, Box, axis, interval
+from ir.axis_expr import AxisExpr, Box, axis, interval, substitute
+from ir.axis_map import Guard
 from ir.kernel_nodes import Variable, Within
 
 V = TypeVar("V")
@@ -58,6 +59,15 @@ class Names:
     def bounds(self, expr: AxisExpr) -> tuple[int, int]:
         """The least and the greatest value of an expression over the variables, or numbers beyond them."""
         return interval(expr, self._box)
+
+    def at(self, exprs: Iterable[AxisExpr], point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
+        """Expressions over axes, with the axes at `point`."""
+        return tuple(substitute(expr, point, self._box) for expr in exprs)
+
+    def conditions(self, guard: Guard, point: tuple[AxisExpr, ...]) -> tuple[Within, ...]:
+        """When a guard's map reads, at a point."""
+        exprs = self.at((each.expr for each in guard.bounds), point)
+        return tuple(Within(expr, each.lo, each.hi) for expr, each in zip(exprs, guard.bounds, strict=True))
 
     def proves(self, condition: Within) -> bool:
         """Whether the condition holds wherever the variables are."""

@@ -234,3 +234,13 @@ def fused_step(offset: AxisExpr, group: Sequence[int], sizes: Sequence[int]) -> 
         step = found if step is None else step
         weight *= sizes[position]
     return 0 if step is None else step
+
+
+def epilogue_of(view: Contraction) -> tuple[str, ...]:
+    """The functions applied to the sums, in the region's order."""
+    after, found = {view.name}, []
+    for let in view.region.body:
+        if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
+            after.add(let.name)
+            found.append(let.op.fn)
+    return tuple(found)

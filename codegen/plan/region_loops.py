@@ -6,6 +6,7 @@ x[768*i0 + i1], y[768*i0 + i1] over i0 < 64, i1 < 768   →   one loop i0i1 over
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -285,3 +286,8 @@ class RegionLoops:
 
 def _bounds(view: AxisMap) -> list[AxisExpr]:
     return [bound.expr for guard in view.guards for bound in guard.bounds]
+
+
+def loop_axes(name: str) -> list[int]:
+    """The output axes that loop "i0i1" runs over."""
+    return [int(each) for each in re.findall(r"i(\d+)", name)]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import or_
 
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
-from codegen.lower.lower import Lowered
+from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.cpu import Kernel
 from ir.launch import Launch, LaunchTable, Packing, Workspace

@@ -11,8 +11,8 @@ import numpy as np
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
-from codegen.lower.lower_contraction import ContractionKernel, lower_contraction
-from codegen.plan.contraction_candidates import contraction_candidates
+from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts

@@ -12,8 +12,8 @@ import numpy as np
 
 from codegen.compile.library import Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine, restricted
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.nest_candidates import nest_candidates
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codegen.lower.lower import lower
-from codegen.plan.candidates import candidates
-from codegen.plan.nest_choices import loop_axes, loop_names
+from codegen.lower.cpu.lower import lower
+from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.nest_choices import loop_names
+from codegen.plan.region_loops import loop_axes
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind

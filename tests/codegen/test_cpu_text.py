@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from codegen.lower.lower_nest import lower_nest
+from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.text.cpu_to_c import c_text
 from codegen.text.region_text import region_text
 from codegen.where.region_facts import region_facts

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
@@ -155,7 +156,7 @@ def test_the_same_module_gives_the_same_text() -> None:
     x = t.input("x", (5, 6))
     model = read_model([(x + 1).sum(0), x.exp()])
     found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
-    lowered = lower_module(found.module, found.prices)
+    lowered = lower_module(found.module, found.prices, CpuBackend())
     table = launch_table(found.module, lowered)
     assert table == found.table
     assert c_units(lowered.values(), table, flush=True) == found.units

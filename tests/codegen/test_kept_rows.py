@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from codegen.compile.machine import machine
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.kept_rows import kept_rows
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.kept_rows import kept_rows
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts

@@ -15,7 +15,7 @@ import pytest
 from codegen.compile.library import pool_source, vector_prelude
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
-from codegen.lower.lower_contraction import lower_contraction
+from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.contraction_view import contraction_of
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts

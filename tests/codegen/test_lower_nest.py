@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.nest_candidates import nest_candidates
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.plan.candidates import candidates
+from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError, Kind
 from ir.region import Region

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from codegen.compile.machine import machine
-from codegen.lower.lower_contraction import lower_contraction
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.contraction_candidates import contraction_candidates
-from codegen.plan.nest_candidates import nest_candidates
+from codegen.lower.cpu.lower_contraction import lower_contraction
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu_verify import verify

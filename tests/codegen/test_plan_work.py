@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from codegen.plan.candidates import candidates
+from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
 from codegen.where.region_facts import region_facts
 from eqsat.cost.roofline import Roofline

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.contraction_candidates import contraction_candidates
-from codegen.plan.nest_candidates import nest_candidates
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.region import Buffer, Let, Region, Yield, canonical, verify

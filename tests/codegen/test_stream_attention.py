@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.lower import lower
-from codegen.plan.candidates import candidates
-from codegen.plan.stream_blocks import ALGORITHM
+from codegen.lower.cpu.lower import lower
+from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.stream_blocks import ALGORITHM
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu_verify import verify

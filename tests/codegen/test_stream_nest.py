@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.lower_nest import lower_nest
-from codegen.plan.candidates import candidates
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.region import Region

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from codegen.lower.lower import lower
-from codegen.plan.candidates import candidates
+from codegen.lower.cpu.lower import lower
+from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from ir.cpu_verify import verify
 from ir.region import verify as verify_region

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codegen.plan.candidates import candidates
+from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from eqsat import optimize_and_compile
 from eqsat import tensor as t

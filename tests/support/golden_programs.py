@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from codegen.backends.cpu import CpuBackend
 from codegen.where.region_facts import region_facts
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
@@ -76,7 +77,7 @@ def stages(name: str) -> dict[str, str]:
     """Every stage of a walkthrough by file name. Nothing is compiled or run."""
     bound = read_model(MODELS[name]).bind({}, strict=False)
     made = optimize(bound, target(), Options(), Clock())
-    dumps = Stages(made, bound, lambda: lower_module(made.module, made.prices), region_facts)
+    dumps = Stages(made, bound, lambda: lower_module(made.module, made.prices, CpuBackend()), region_facts)
     found = {stage: dumps(stage) for stage in STAGES}
     found["egraph"] = _summary(found["egraph"])
     return {f"{stage}.{'c' if stage == 'c' else 'json'}": _text(data) for stage, data in found.items()}

@@ -8,9 +8,10 @@ from functools import cache
 
 import numpy as np
 
+from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
-from codegen.plan.candidates import candidates
+from codegen.plan.cpu.candidates import candidates
 from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
@@ -56,7 +57,7 @@ def covered(graph: Graph, view: EGraphView, seed: int, chosen: Pricer | None = N
 
 def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], list[np.ndarray]]:
     """The module's kernels, built and loaded: inputs → outputs in order. No constants."""
-    lowered = lower_module(module, prices)
+    lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
     library = build(c_units(lowered.values(), table, flush=True), machine())
     executable = Executable(module, table, library, folded(module, {}), 2)

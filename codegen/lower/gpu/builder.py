@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from codegen.lower.scopes import Names, Scope
-from ir.axis_expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod, substitute
+from ir.axis_expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod
 from ir.gpu import (
     BLOCK_X,
     BLOCK_Y,
@@ -76,10 +76,6 @@ class Writer(Names):
     def coordinates(self, counter: AxisExpr, sizes: Sequence[int]) -> list[AxisExpr]:
         """Of point number `counter` of a row-major box; a number beyond it goes on along the first axis."""
         return coordinates(counter, sizes, self._box)
-
-    def at(self, exprs: Iterable[AxisExpr], point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
-        """Expressions over axes, with the axes at `point`."""
-        return tuple(substitute(expr, point, self._box) for expr in exprs)
 
     def bounds(self, expr: AxisExpr) -> tuple[int, int]:
         """As those of `Names`, and tighter for remainders."""

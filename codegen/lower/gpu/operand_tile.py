@@ -20,7 +20,7 @@ from typing import Literal
 
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.contraction_frame import Frame, divided
-from codegen.lower.gpu.value import conditions_of, is_zero_outside
+from codegen.lower.gpu.value import is_zero_outside
 from codegen.lower.lane_values import Point, Where
 from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
 from codegen.plan.gpu.operand_read import Staging
@@ -120,7 +120,7 @@ class OperandTile:
 
     def _copy(self, block: Block, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer
-        padded = [each for guard in read.map.guards for each in conditions_of(guard, digits, writer)]
+        padded = [each for guard in read.map.guards for each in writer.conditions(guard, digits)]
         open_ = tuple(each for each in (*where, *padded) if not block.knows(each))
         at = self._merged(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
         block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], open_))

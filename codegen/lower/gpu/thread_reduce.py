@@ -16,10 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codegen.lower.accumulators import accumulator, joining
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.value import converted
 from codegen.lower.lane_values import Point, Where, axes_of, constant
-from codegen.lower.lower_reduce import accumulator, joining
 from codegen.plan.region_loops import Group
 from ir.axis_expr import ZERO, AxisExpr
 from ir.dtype import DTYPES

@@ -12,67 +12,35 @@ Each op rounds to its dtype: fp16 and bf16 live rounded in fp32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 from codegen.lower.evaluation import Evaluation as _Evaluation
-from codegen.lower.evaluation import evaluated
+from codegen.lower.evaluator import Provider as _Provider
+from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.gpu.builder import Block, Writer
-from codegen.lower.lane_values import Point, Where, axes_of, constant
+from codegen.lower.lane_values import Point, Where, axes_of
 from ir.axis_expr import interval
-from ir.axis_map import AxisMap, Guard
 from ir.diagnostics import Kind, fail
 from ir.gpu import Param
 from ir.gpu_nodes import Call, Holds, Index, LoadGlobal, Pick, Value
-from ir.kernel_nodes import Const, Within, register_type
-from ir.region import Buffer, Number, Op, Operand, Region
+from ir.kernel_nodes import Const, register_type
+from ir.region import Buffer, Op, Operand, Region
 
-Provider = Callable[[Point, Block, Where], Value]
-"""A value at a point, in a block, needed where the conditions hold."""
+Provider: TypeAlias = _Provider[Block, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
-_Read = Callable[[Point, Block, Where], Evaluation]
 
 STAGE = "gpu_value"
-_EXACT = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
-"""Functions whose results are always numbers of the operands' own dtype."""
 _INT32 = 2**31
 
 
-class Evaluator:
-    """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
-    accumulators, of tiles on chip."""
+class Evaluator(ValueEvaluator[Value, Block]):
+    """Evaluates the values of one region into blocks; they are scalars of one thread."""
 
     def __init__(self, region: Region, writer: Writer) -> None:
-        self.region, self.writer = region, writer
-        self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
-        self.buffers: Mapping[str, Buffer] = {each.name: each for each in region.buffers}
-        self.provided: dict[str, Provider] = {}
-
-    def dtype(self, name: str) -> str:
-        """The dtype of an SSA value or buffer."""
-        return self.ops[name].dtype if name in self.ops else self.buffers[name].memref.dtype
-
-    def value(self, name: str, point: Point, block: Block, where: Where = ()) -> Value:
-        """The SSA value or buffer `name` at the coordinates `point`: a scalar of `register_type(dtype(name))`. Memory
-        is read only where all of `where` hold; elsewhere the value is any."""
-        return evaluated(self._value(name, point, block, where))
-
-    def operand(self, operand: Operand | Number, point: Point, block: Block, where: Where = ()) -> Value:
-        """An operand of an op at the op's domain point `point`; padding included."""
-        return evaluated(self._operand(operand, point, block, where))
-
-    def mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: Provider) -> Value:
-        """`read` at view(point), or the fill of the first guard of `view` that fails."""
-        return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
-
-    def yielded(self, value: str, view: AxisMap, point: Point, block: Block, where: Where = ()) -> Value:
-        """What a yield of `value` through `view` writes at `point` of its buffer."""
-
-        def read(at: Point, inner: Block, conditions: Where) -> Evaluation:
-            return self._value(value, at, inner, conditions)
-
-        return evaluated(self._mapped(view, point, self.dtype(value), block, where, read))
+        super().__init__(region, writer)
+        self.writer = writer
 
     # --- values ---
 
@@ -89,22 +57,8 @@ class Evaluator:
             home.memo[key] = found
         return found
 
-    def _operand(self, operand: Operand | Number, point: Point, block: Block, where: Where) -> Evaluation:
-        if isinstance(operand, Number):
-            return constant(operand.number, operand.dtype)
-
-        def read(at: Point, inner: Block, conditions: Where) -> Evaluation:
-            return self._value(operand.value, at, inner, conditions)
-
-        return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
-
-    def _mapped(self, view: AxisMap, point: Point, dtype: str, block: Block, where: Where, read: _Read) -> Evaluation:
-        at = self.writer.at(view.exprs, point)
-        guards = [(conditions_of(guard, point, self.writer), constant(guard.fill, dtype)) for guard in view.guards]
-        return (yield self._guarded(guards, at, block, where, read))
-
     def _guarded(
-        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: _Read
+        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Read[Block, Value]
     ) -> Evaluation:
         if not guards:
             return (yield read(at, block, where))
@@ -133,13 +87,7 @@ class Evaluator:
                 return self._index(op, point, block, where)
             case "contraction" | "reduce" | "stream" | "scan":
                 fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
-        args: list[Value] = []
-        for each in op.inputs:
-            args.append((yield self._operand(each, point, block, where)))
-        if op.kind in ("copy", "cast"):
-            return converted(args[0], self._dtype_of(op.inputs[0]), op.dtype)
-        raw = Call(op.fn, tuple(args), register_type(op.dtype))
-        return raw if op.fn in _EXACT else rounded(raw, op.dtype)
+        return (yield self._elementwise(op, point, block, where))
 
     def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
         assert op.index_map is not None
@@ -157,7 +105,7 @@ class Evaluator:
         if not isinstance(source, Operand) or source.value in self.ops or axis is None:
             fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
         size = self.buffers[source.value].memref.shape[axis]
-        index = converted((yield self._operand(chosen, point, block, where)), self._dtype_of(chosen), "i64")
+        index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)
         block.add(Pick(variable, index))
         block.variables.add(variable)
@@ -168,8 +116,15 @@ class Evaluator:
 
         return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
 
-    def _dtype_of(self, operand: Operand | Number) -> str:
-        return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+    def _constant(self, number: Const) -> Value:
+        return number
+
+    def _called(self, fn: str, args: tuple[Value, ...], dtype: str, rounds: bool) -> Value:
+        raw = Call(fn, args, register_type(dtype))
+        return rounded(raw, dtype) if rounds else raw
+
+    def _converted(self, value: Value, source: str, dtype: str) -> Value:
+        return converted(value, source, dtype)
 
 
 def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = MappingProxyType({})) -> tuple[Param, ...]:
@@ -184,12 +139,6 @@ def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = Mappin
     return tuple(
         Param(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written) for each in region.buffers
     )
-
-
-def conditions_of(guard: Guard, point: Point, writer: Writer) -> Where:
-    """When a guard's map reads, at a point."""
-    exprs = writer.at((each.expr for each in guard.bounds), point)
-    return tuple(Within(expr, each.lo, each.hi) for expr, each in zip(exprs, guard.bounds, strict=True))
 
 
 def converted(value: Value, source: str, dtype: str) -> Value:
@@ -215,13 +164,3 @@ def is_zero_outside(value: Value, where: Where) -> bool:
 def _is_zero(number: Const) -> bool:
     """What a load gives where it is not wanted."""
     return number.number == 0 and str(number.number) != "-0.0"
-
-
-def _at_once(read: Provider) -> _Read:
-    """A read that needs no other evaluation."""
-
-    def evaluation(point: Point, block: Block, where: Where) -> Evaluation:
-        return read(point, block, where)
-        yield  # what makes this a generator
-
-    return evaluation

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from codegen.plan.contraction_blocks import epilogue_of
-from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction, contraction_of, epilogue_of
 from codegen.plan.gpu.contraction_tile import (
     WARP_AXES,
     Tile,

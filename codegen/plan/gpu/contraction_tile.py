@@ -14,8 +14,7 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_blocks import epilogue_of
-from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.contraction_view import STAGE, Contraction, epilogue_of
 from codegen.plan.gpu.operand_read import Staging, neighbours, on_tensor_cores, staging
 from codegen.plan.plan_check import Choices, check_open_fields
 from codegen.where.tails import Steps, check_tails

@@ -22,9 +22,8 @@ import math
 from collections.abc import Sequence
 
 from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
-from codegen.plan.nest_choices import loop_axes
 from codegen.plan.plan_check import Choices, check_open_fields
-from codegen.plan.region_loops import RegionLoops
+from codegen.plan.region_loops import RegionLoops, loop_axes
 from ir.axis_map import AxisMap, support
 from ir.diagnostics import Kind, fail
 from ir.gpu import WARP_LANES

@@ -1,0 +1,101 @@
+"""What differs between families of targets: how a region is planned and lowered, and how the kernels become code that
+runs. Everything else on the path is one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ir.diagnostics import Diagnostic
+from ir.kernel_resources import KernelResources
+from ir.launch import LaunchTable
+from ir.module import Module
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+Lowered = Any
+"""A region's kernel in the family's own dialect."""
+Texts = Mapping[str, str]
+
+
+class Code(Protocol):
+    """The machine code of a program, loaded or ready to be."""
+
+    @property
+    def code(self) -> bytes:
+        """What the family's `load` takes."""
+        ...
+
+    @property
+    def resources(self) -> Mapping[str, KernelResources]:
+        """What the compiler says that kernels take, by function, where it does."""
+        ...
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]: ...
+
+
+class Runs(Protocol):
+    """What runs a module on NumPy arrays."""
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None: ...
+
+    def profile(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
+    ) -> np.ndarray: ...
+
+
+class Backend(Protocol):
+    """One family of targets. `relaxed` allows what "exact" forbids: a·b + c rounded once, denormals taken for 0."""
+
+    def candidates(
+        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+    ) -> Sequence[tuple[Plan, Work]]:
+        """The plans of a region, each with its work. `ordered`: floating-point sums keep the order of their terms."""
+        ...
+
+    def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
+        """The kernel `name` of a region."""
+        ...
+
+    def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
+        """Which kernel runs when, on what. `lowered`: by region name."""
+        ...
+
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+        """The texts to compile, by name."""
+        ...
+
+    def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
+        """The texts that people read, by function."""
+        ...
+
+    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+        """The code of the units for a target's arch."""
+        ...
+
+    def load(self, code: bytes, units: Texts, arch: str) -> Code:
+        """What `Code.code` gave, loaded."""
+        ...
+
+    def executable(
+        self,
+        module: Module,
+        table: LaunchTable,
+        code: Any,
+        constants: Mapping[str, np.ndarray],
+        units: int,
+        graph: bool,
+    ) -> Runs:
+        """What runs the module on `units` cores or multiprocessors, or as a CUDA graph."""
+        ...
+
+    def features(self, arch: str) -> tuple[str, ...]:
+        """The CPU's instruction sets that code for an arch may use."""
+        ...

@@ -1,0 +1,71 @@
+"""CPUs: kernels are C, compiled for the machine that runs them. A program from the cache needs no planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.backends.backend import Lowered, Texts
+from codegen.compile import library
+from codegen.compile.library import Library
+from codegen.compile.machine import machine, restricted
+from codegen.run.executable import Executable
+from ir.launch import LaunchTable
+from ir.module import Module
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+
+class CpuBackend:
+    def candidates(
+        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+    ) -> Sequence[tuple[Plan, Work]]:
+        from codegen.plan.cpu.candidates import candidates
+
+        return candidates(region, core, target, ordered=ordered)
+
+    def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
+        from codegen.lower.cpu.lower import lower
+
+        return lower(region, core, plan, name)
+
+    def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
+        from codegen.text.program_to_c import launch_table
+
+        return launch_table(module, lowered)
+
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+        from codegen.text.program_to_c import c_units
+
+        return c_units(lowered, table, relaxed)
+
+    def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
+        from codegen.text.program_to_c import kernel_texts
+
+        return kernel_texts(lowered)
+
+    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Library:
+        return library.build(units, restricted(machine(), arch), cache=cache)
+
+    def load(self, code: bytes, units: Texts, arch: str) -> Library:
+        return library.load_library(code)
+
+    def executable(
+        self,
+        module: Module,
+        table: LaunchTable,
+        code: Any,
+        constants: Mapping[str, np.ndarray],
+        units: int,
+        graph: bool,
+    ) -> Executable:
+        return Executable(module, table, code, constants, units)
+
+    def features(self, arch: str) -> tuple[str, ...]:
+        return restricted(machine(), arch).features

@@ -1,0 +1,96 @@
+"""GPUs: kernels are CUDA C++, compiled by NVRTC; or, where there is no GPU, in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.backends.backend import Code, Lowered, Runs, Texts
+from ir.launch import LaunchTable
+from ir.module import Module
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+
+class GpuBackend:
+    def candidates(
+        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+    ) -> Sequence[tuple[Plan, Work]]:
+        from codegen.plan.gpu.candidates import candidates
+
+        return candidates(region, core, target, ordered=ordered)
+
+    def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
+        from codegen.lower.gpu.lower import lower
+
+        return lower(region, core, plan, name)
+
+    def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
+        from codegen.text.program_to_cuda import launch_table
+
+        return launch_table(module, lowered)
+
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+        return self.texts(lowered)
+
+    def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
+        from codegen.text.program_to_cuda import kernel_texts
+
+        return kernel_texts(lowered)
+
+    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+        from codegen.compile.cubins import build_cubins
+
+        return build_cubins(units, arch, contract=relaxed)
+
+    def load(self, code: bytes, units: Texts, arch: str) -> Code:
+        from codegen.compile.cubins import load_cubins
+
+        return load_cubins(code)
+
+    def executable(
+        self,
+        module: Module,
+        table: LaunchTable,
+        code: Any,
+        constants: Mapping[str, np.ndarray],
+        units: int,
+        graph: bool,
+    ) -> Runs:
+        from codegen.run.cuda_executable import CudaExecutable
+
+        return CudaExecutable(module, table, code, constants, graph)
+
+    def features(self, arch: str) -> tuple[str, ...]:
+        return ()
+
+
+class EmulatedBackend(GpuBackend):
+    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+        from codegen.run.emulated import emulated_kernels
+
+        return emulated_kernels(units, arch)
+
+    def load(self, code: bytes, units: Texts, arch: str) -> Code:
+        from codegen.run.emulated import emulated_kernels
+
+        return emulated_kernels(units, arch)
+
+    def executable(
+        self,
+        module: Module,
+        table: LaunchTable,
+        code: Any,
+        constants: Mapping[str, np.ndarray],
+        units: int,
+        graph: bool,
+    ) -> Runs:
+        from codegen.run.emulated import EmulatedExecutable
+
+        return EmulatedExecutable(module, table, code, constants)

@@ -1,0 +1,73 @@
+"""The epilogue of a contraction: what follows the sums of one register tile, vector by vector, and the store.
+
+Lanes lie along the columns, or along the rows where these are the output's neighbours. Only rows and columns that
+exist are read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.lower_value import Evaluator, Provider
+from codegen.lower.cpu.register_tile import Accumulator
+from codegen.lower.lane_values import Point, Where, converted
+from codegen.plan.contraction_view import rows_are_neighbours
+from ir.axis_expr import AxisExpr, constant
+from ir.cpu import Comment, Load, Value
+from ir.region import Yield
+
+
+def epilogue(
+    frame: Frame, block: Block, ops: Sequence[str], row: AxisExpr, column: AxisExpr, sums: Accumulator
+) -> None:
+    """Finishes the tile at `row`, `column`, whose sums are complete. `ops` are their names, for a comment."""
+    view, blocks, writer = frame.view, frame.blocks, frame.writer
+    block.add(Comment("epilogue: " + (", ".join(ops) or "store")))
+    r, c = writer.variable("r", 0, view.m - 1), writer.variable("c", 0, view.n - 1)
+    tile = {r: (row, blocks.mr, view.m), c: (column, blocks.nr, view.n)}
+    along, across = (r, c) if rows_are_neighbours(view) else (c, r)
+    outer = block.inner({across})
+    alone = not writer.axis(along).terms  # then no point tells that a value needs the sums
+    body = outer.inner({along}, barrier=alone)
+    start, width, size = tile[along]
+    left = [start.shift(width) - writer.axis(along), constant(size) - writer.axis(along)]
+    even = width % writer.lanes == 0
+    lanes_along(body, along, left[even:], whole=even and size % writer.lanes == 0)
+    offset = sums.base + (writer.axis(r) - row) * sums.stride + (writer.axis(c) - column)
+    placed = frame.placed({**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))})
+    _finish(placed, body, sums.buffer, offset)
+    outer.loop(body, along, start, start.shift(width), writer.lanes, size)
+    start, width, size = tile[across]
+    block.loop(outer, across, start, start.shift(width), 1, size)
+
+
+def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
+    """One vector: the sums at `offset` of `buffer`, the ops, the stores."""
+    view, ev = frame.view, frame.evaluator
+    total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
+    ev.provided[view.name] = lambda _at, _block, _where: total
+    place = frame.place(view.roles.out.exprs)
+    for each in view.region.yields:
+        value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _read(ev, each))
+        block.store(each.buffer, ev.offset(each.buffer, place), value)
+
+
+def _read(ev: Evaluator, what: Yield) -> Provider:
+    def read(at: Point, block: Block, where: Where) -> Value:
+        return ev.value(what.value, at, block, where)
+
+    return read
+
+
+def _sums(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> Value:
+    lane = block.lane_axis
+    assert lane is not None
+    step = offset.coeff(lane.variable)
+    if step == 0:
+        return block.let("sum", Load(buffer, offset, frame.view.accumulator, "splat"))
+    assert step is not None
+    mode: Literal["unit", "strided"] = "unit" if step == 1 else "strided"
+    return block.let("sum", Load(buffer, offset, frame.view.accumulator, mode, lane.count, step))

@@ -1,0 +1,86 @@
+"""Loops over the terms of one block of k: all of them, runs of them, or some of their digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.contraction_frame import DepthBlock, Digits, Frame
+from ir.axis_expr import ZERO, AxisExpr, constant
+
+AtTerm = Callable[[Frame, Block, AxisExpr], None]
+"""What to do at one term: (frame, block, number of the term in its block of k)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Terms [start, stop) of the `size` points that the digits `group` have."""
+
+    group: tuple[int, ...]
+    size: int
+    start: AxisExpr
+    stop: AxisExpr
+
+
+AtRun = Callable[[Frame, Block, Run], None]
+"""What to do with a run of terms: (frame, block, the run)."""
+AtDigits = Callable[[Frame, Block, Digits], None]
+"""What to do where some digits of k are bound: (frame, block, those digits)."""
+
+
+def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
+    """Calls body(frame, block, run) for the runs of terms of this block along those of the digits `run` that it has."""
+    digits = depth_digits(depth)
+    group = tuple(position for position in digits if position in run)
+    if not group:
+        body(frame, block, Run((), 1, constant(0), constant(1)))
+        return
+    outer = [position for position in digits if position not in group]
+    size = frame.view.extent(group)
+
+    def inner(f: Frame, b: Block, _: Digits) -> None:
+        if depth.axis in group:
+            start = depth.start * depth.terms
+            body(f, b, Run(group, size, start, start + depth.count))
+        else:
+            body(f, b, Run(group, size, constant(0), constant(size)))
+
+    over_digits(frame, block, depth, outer, inner)
+
+
+def depth_digits(depth: DepthBlock) -> list[int]:
+    return [] if depth.axis is None else [depth.axis, *depth.inner]
+
+
+def term_of(frame: Frame, depth: DepthBlock) -> AxisExpr:
+    """The number, in its block, of the term where the loops stand."""
+    if depth.axis is None:
+        return constant(0)
+    return (frame.at[depth.axis] - depth.start) * depth.terms + frame.index(depth.inner)
+
+
+def over_terms(frame: Frame, block: Block, depth: DepthBlock, body: AtTerm, done: Digits | None = None) -> None:
+    """Calls body(frame, block, term) inside loops over all terms but those of the digits `done`."""
+    left = [position for position in depth_digits(depth) if position not in (done or {})]
+    over_digits(frame, block, depth, left, lambda f, b, _: body(f, b, term_of(f, depth)))
+
+
+def over_digits(
+    frame: Frame, block: Block, depth: DepthBlock, digits: Sequence[int], body: AtDigits, known: Digits | None = None
+) -> None:
+    """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k."""
+    done = dict(known or {})
+    if not digits:
+        body(frame, block, done)
+        return
+    position, *rest = digits
+    size = frame.view.sizes[position]
+    k = frame.writer.variable("k", 0, size - 1)
+    at = frame.writer.axis(k)
+    inner = block.inner({k})
+    over_digits(frame.placed({position: at}), inner, depth, rest, body, {**done, position: at})
+    if position == depth.axis:
+        block.loop(inner, k, depth.start, depth.start.shift(depth.step), 1, depth.limit)
+    else:
+        block.loop(inner, k, ZERO, constant(size))

@@ -1,0 +1,39 @@
+"""Rows on chip: a value is stored where the terms of a reduction compute it, and loaded where it is read again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codegen.lower.cpu.blocks import Writer
+from codegen.plan.cpu.kept_rows import KeptRow
+from ir.axis_expr import AxisExpr
+from ir.cpu import Scratch, register_type
+from ir.region import Buffer, MemRef
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of `kept`, in the workspace's `buffer`."""
+
+    kept: KeptRow
+    buffer: Buffer
+
+    def place(self, point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
+        """Where the value at `point` lies in its row."""
+        return tuple(point[position] for position in self.kept.row)
+
+    def filler_point(self, point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
+        """The point of the reduction whose terms fill the row of the value at `point`."""
+        return tuple(AxisExpr() if position is None else point[position] for position in self.kept.own)
+
+
+def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], writer: Writer) -> dict[str, Row]:
+    """A row of a thread's workspace for each value that is kept, by the value's name."""
+    rows: dict[str, Row] = {}
+    for each in kept:
+        buffer = Buffer(f"{each.value}_row", MemRef(each.sizes, register_type(dtypes[each.value])))
+        writer.private.append(Scratch(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(each.sizes)))
+        rows[each.value] = Row(each, buffer)
+    return rows

@@ -1,0 +1,325 @@
+"""Streams whose scores are tiles, and their Plan → a CPU kernel: attention and its kin, never the matrix of scores.
+
+    for each task (batch, block of rows):                                     in parallel
+      pack the queries                                    once per task
+      for each block of terms:
+        pack keys and values                              once per block, for all rows of the task
+        for each tile of rows:
+          S = queries·keys                                register_tile, into the tile of scores
+          finish, rescale, weigh                          score_tile: S becomes the weights P
+          A = A·shrink + P·values                         register_tile, the sums in the thread's workspace
+      the epilogue on the sums, and the store
+
+The order is that of FlashAttention (T. Dao et al., 2022) with the loop over keys outside, so that keys and values are
+packed once for many rows; sums of rows wait in the second-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codegen.lower.cpu.attention_epilogue import attention_epilogue
+from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, bound, depth_block, depth_blocks
+from codegen.lower.cpu.lower_contraction import ContractionKernel
+from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.pack_constant import buffer_param, unused
+from codegen.lower.cpu.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
+from codegen.lower.cpu.score_tile import Rows, ScoreTile
+from codegen.lower.cpu.tasks import task_phase
+from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
+from codegen.plan.cpu.stream_blocks import is_packed, stream_blocks
+from codegen.plan.region_loops import RegionLoops
+from codegen.plan.stream_view import StreamView, stream_view
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
+from ir.cpu import Comment, Kernel, Phase, Scratch, Within
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+
+
+def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` of a region whose plan `codegen.plan.cpu.stream_candidates` made.
+
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no streams that the template covers; AlignmentMismatch,
+            MalformedGraph or UnsupportedOp where the plan does not fit it.
+    """
+    view = stream_view(region, core)
+    if view is None:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
+    return _Template(view, core, plan).kernel(name)
+
+
+class _Template:
+    """The template with one plan injected. Buffers of the workspace are known by their names in the kernel."""
+
+    def __init__(self, view: StreamView, core: PolyCore, plan: Plan) -> None:
+        self.view, self.core, self.plan = view, core, plan
+        self.blocks = stream_blocks(view, plan)
+        self.writer = Writer(self.blocks.lanes)
+        self.params = [
+            *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
+            *(buffer_param(self.writer, each, written=True) for each in view.region.outputs),
+        ]
+        self.queries, self.keys = self._buffer("queries"), self._buffer("keys")
+        self.values = {each.name: self._buffer(f"{each.name}_values") for each in view.products}
+        self.sums = {each.name: self._buffer(f"{each.name}_sums") for each in view.products}
+        self.tile = ScoreTile(
+            view=view,
+            blocks=self.blocks,
+            tile=self._buffer("scores"),
+            fresh=self._buffer("fresh"),
+            base=self._buffer("base"),
+            shrink=self._buffer("shrink"),
+            top=self._buffer("top"),
+            sums={each.name: self._buffer(f"{each.name}_sum") for each in view.row_sums},
+        )
+
+    def kernel(self, name: str) -> ContractionKernel:
+        region, writer = self.view.region, self.writer
+        evaluator = Evaluator(RegionLoops(region, self.core), writer)
+        blocks = self.blocks.of_product(self.view.lead)
+        phase = self._tasks(Frame(self.view.lead, blocks, writer, evaluator, {}))
+        kernel = Kernel(
+            name=name,
+            lanes=writer.lanes,
+            params=tuple(self.params),
+            variables=tuple(writer.variables),
+            phases=(phase,),
+            private=tuple(writer.private),
+            comment=self._comment(),
+        )
+        return ContractionKernel(kernel, tuple(each.name for each in region.buffers), ())
+
+    # --- the loop nest ---
+
+    def _tasks(self, frame: Frame) -> Phase:
+        self._scratch()
+        loops = {"batch": self.view.repeats, "m.o": self._row_blocks}
+        return task_phase(self.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
+
+    def _task(self, frame: Frame, block: Block, batch: AxisExpr, row_block: AxisExpr) -> None:
+        view, bm = self.view, self.blocks.bm
+        b = bound(block, "b", batch, view.repeats - 1)
+        m0 = bound(block, "m0", row_block * bm, (self._row_blocks - 1) * bm)
+        frame = frame.placed(frame.along(view.roles.batch, b))
+        self.tile.start(block)
+        queries = self._pack_queries(frame, block, m0)
+        count = depth_blocks(view.lead, frame.blocks)
+        number = self.writer.variable("kb", 0, count - 1)
+        if count == 1:
+            self._terms(frame, block, ZERO, m0, queries)
+        else:
+            body = block.inner({number})
+            self._terms(frame, body, self.writer.counter(number), m0, queries)
+            block.loop(body, number, ZERO, constant(count))
+        block.add(Comment("epilogue: " + (", ".join(self.plan.epilogue) or "store")))
+        attention_epilogue(frame, block, self.tile, self.sums, m0)
+
+    def _terms(self, frame: Frame, block: Block, number: AxisExpr, m0: AxisExpr, queries: Side | None) -> None:
+        """One block of terms, for all rows of the task."""
+        view, br = self.view, self.blocks.br
+        placed, depth = depth_block(frame, block, number)
+        self._pack_keys(placed, block, depth)
+        for each in view.products:
+            self._pack_values(placed.seen_as(each), block, depth)
+        r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
+        body = block.inner({r0})
+        rows = Rows(self.writer.axis(r0), m0)
+        self._scores(placed, body, rows, depth, queries)
+        body.add(Comment("scores, and the maximum of each row"))
+        self.tile.finish(frame, body, rows, depth)
+        self.tile.rescale(body, rows)
+        body.add(Comment("weights"))
+        self.tile.weigh(frame, body, rows, depth)
+        last = depth_blocks(view.lead, frame.blocks) - 1
+        again = Within(number, 1, last + 1) if last else None
+        for each in view.products:
+            self._product(placed.seen_as(each), body, rows, depth, again)
+        block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
+
+    # --- products ---
+
+    def _scores(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, queries: Side | None) -> None:
+        """Queries times keys, into the tile."""
+        view, blocks, stride = self.view, self.blocks, self.tile.stride
+        if view.scores is None:
+            return
+        frame = frame.seen_as(view.scores, blocks.of_scores(view.scores))
+        frame, whole = depth_block(frame, block, ZERO)
+        if blocks.dot:
+            self._dots(frame, block, rows, depth, whole)
+            return
+
+        def tile(body: Block, row: AxisExpr, column: AxisExpr) -> None:
+            into = Accumulator(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+            side = None if queries is None else self._at_row(queries, row - rows.task)
+            keys = Side(self.keys, (column - depth.first) * frame.view.depth, blocks.nr, 1)
+            outer_tile(frame, body, Tile(whole, row, column, into), side, keys if self._keys_packed else None)
+
+        block.add(Comment(f"{blocks.mr} x {blocks.nr} scores in registers"))
+        self._tiles(block, rows, depth.first, depth.first + depth.count, blocks.nr, view.terms, tile)
+
+    def _dots(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, whole: DepthBlock) -> None:
+        """As `_scores`, one dot product each: several terms side by side, then those that are left."""
+        view, stride, nr = frame.view, self.tile.stride, self.blocks.nr
+        run, _ = view.run(view.vector, view.k)
+        even = floordiv(depth.count, nr, self.writer.box) * nr
+        block.add(Comment(f"{self.blocks.mr} x {nr} dot products in registers"))
+        for start, stop, width in ((ZERO, even, nr), (even, depth.count, 1)):
+            if start == stop:
+                continue
+
+            def tile(body: Block, row: AxisExpr, column: AxisExpr, width: int = width) -> None:
+                into = Accumulator(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+                dot_tile(frame, body, Tile(whole, row, column, into), run, width)
+
+            self._tiles(block, rows, depth.first + start, depth.first + stop, width, view.n - width + 1, tile)
+
+    def _product(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, again: Within | None) -> None:
+        """Weights times values, added to the sums of the blocks before."""
+        view, blocks = frame.view, self.blocks
+        frame = frame.seen_as(view, blocks.of_product(view))
+        stride = blocks.sum_stride(view)
+
+        def tile(body: Block, row: AxisExpr, column: AxisExpr) -> None:
+            into = Accumulator(self.sums[view.name], (row - rows.task) * stride + column, stride)
+            weights = Side(self.tile.tile, (row - rows.first) * self.tile.stride, 1, self.tile.stride)
+            values = Side(self.values[view.name], column * blocks.bc, blocks.nv, 1)
+            factor = Side(self.tile.shrink, row - rows.first, 0, 1) if again else None
+            packed = self._is_packed(view, 1, "k.o")
+            outer_tile(frame, body, Tile(depth, row, column, into, again, factor), weights, values if packed else None)
+
+        block.add(Comment(f"{blocks.mr} x {blocks.nv} sums in registers"))
+        self._tiles(block, rows, ZERO, constant(view.n), blocks.nv, view.n, tile)
+
+    def _tiles(
+        self,
+        block: Block,
+        rows: Rows,
+        start: AxisExpr,
+        stop: AxisExpr,
+        step: int,
+        size: int,
+        body: Callable[[Block, AxisExpr, AxisExpr], None],
+    ) -> None:
+        """Calls body(block, row, column) in loops over the register tiles of some columns, and rows of the tile."""
+        writer, mr = self.writer, self.blocks.mr
+        n = writer.variable("n", 0, max(size - 1, 0))
+        m = writer.variable("m", 0, max(self.view.m - 1, 0) // mr * mr)
+        panel = block.inner({n})
+        inner = panel.inner({m})
+        body(inner, writer.axis(m), writer.axis(n))
+        panel.loop(inner, m, rows.first, rows.first.shift(self.blocks.br), mr, self.view.m)
+        block.loop(panel, n, start, stop, step)
+
+    # --- panels ---
+
+    @property
+    def _row_blocks(self) -> int:
+        return -(-self.view.m // self.blocks.bm)
+
+    @property
+    def _keys_packed(self) -> bool:
+        scores = self.view.scores
+        return scores is not None and self._is_packed(scores, scores.vector, "k.o")
+
+    def _is_packed(self, view: Contraction, side: int, at: str) -> bool:
+        return is_packed(self.plan, view.operand(side).value, at)
+
+    @property
+    def _query_stride(self) -> int | None:
+        """The stride between rows where queries are laid out term by term; None for panels of a tile's rows."""
+        view = self.view.scores
+        if view is None or not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.blocks.lanes):
+            return None
+        return view.depth + self.blocks.lanes
+
+    def _pack_queries(self, frame: Frame, block: Block, m0: AxisExpr) -> Side | None:
+        """The side of the task's first tile of rows; None where queries are read as they lie."""
+        view, blocks = self.view.scores, self.blocks
+        if view is None or not self._is_packed(view, 1 - view.vector, "m.o"):
+            return None
+        block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
+        frame, depth = depth_block(frame.seen_as(view, blocks.of_scores(view)), block, ZERO)
+        side, stride = 1 - view.vector, self._query_stride
+        if stride is not None:
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.queries, ZERO, 1, stride), depth)
+            return Side(self.queries, ZERO, 1, stride)
+        m = self.writer.variable("m", 0, max(view.m - 1, 0) // blocks.mr * blocks.mr)
+        body = block.inner({m})
+        row = self.writer.axis(m)
+        base = (row - m0) * view.depth
+        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.queries, base, blocks.mr, 1), depth)
+        block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+        return Side(self.queries, ZERO, blocks.mr, 1)
+
+    def _at_row(self, queries: Side, row: AxisExpr) -> Side:
+        assert self.view.scores is not None
+        each = self._query_stride or self.view.scores.depth
+        return Side(queries.buffer, row * each, queries.term, queries.element)
+
+    def _pack_keys(self, frame: Frame, block: Block, depth: DepthBlock) -> None:
+        view, nr = self.view.scores, self.blocks.nr
+        if view is None or not self._keys_packed:
+            return
+        block.add(Comment(f"pack a block of {view.operand(view.vector).value}"))
+        frame, whole = depth_block(frame.seen_as(view, self.blocks.of_scores(view)), block, ZERO)
+        n = self.writer.variable("n", 0, max(view.n - 1, 0))
+        body = block.inner({n})
+        column = self.writer.axis(n)
+        base = (column - depth.first) * view.depth
+        pack(frame, body, Panel(view.vector, view.columns, column, nr, view.n, self.keys, base, nr, 1), whole)
+        block.loop(body, n, depth.first, depth.first + depth.count, nr)
+
+    def _pack_values(self, frame: Frame, block: Block, depth: DepthBlock) -> None:
+        view, nv = frame.view, self.blocks.nv
+        if not self._is_packed(view, 1, "k.o"):
+            return
+        block.add(Comment(f"pack a block of {view.operand(1).value}"))
+        n = self.writer.variable("n", 0, max(view.n - 1, 0))
+        body = block.inner({n})
+        column, values = self.writer.axis(n), self.values[view.name]
+        base = column * self.blocks.bc
+        pack(frame, body, Panel(1, view.columns, column, nv, view.n, values, base, nv, 1), depth)
+        block.loop(body, n, ZERO, constant(view.n), nv)
+
+    # --- the kernel ---
+
+    def _buffer(self, name: str) -> str:
+        return self.writer.buffer(unused(name, self.view.region))
+
+    def _scratch(self) -> None:
+        view, blocks, kind = self.view, self.blocks, self.view.kind
+        sizes: dict[str, int] = {}
+        if view.scores is not None:
+            depth = view.scores.depth
+            if self._is_packed(view.scores, 1 - view.scores.vector, "m.o"):
+                sizes[self.queries] = blocks.bm * (self._query_stride or depth) + blocks.lanes
+            if self._keys_packed:
+                sizes[self.keys] = blocks.width * depth
+        for each in view.products:
+            if self._is_packed(each, 1, "k.o"):
+                sizes[self.values[each.name]] = blocks.sum_stride(each) * blocks.bc
+            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each)
+        self.writer.private += [Scratch(name, kind, max(1, size)) for name, size in sizes.items()]
+        self.writer.private += self.tile.scratch()
+
+    def _comment(self) -> str:
+        view, blocks = self.view, self.blocks
+        depth = f" of depth {view.scores.depth}" if view.scores else " from memory"
+        depth += ", dot products" if blocks.dot else ""
+        return "\n".join(
+            [
+                f"{view.region.name}: {view.repeats} streams of {view.m} x {view.terms} scores{depth},"
+                f" {len(view.products)} products of {view.n} columns",
+                f"tile {blocks.mr} x {blocks.nr} and {blocks.mr} x {blocks.nv}, blocks {blocks.bm} x {blocks.br} x"
+                f" {blocks.bc}, cache "
+                + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
+                f" tails {', '.join(self.plan.predicate_tail) or 'none'}",
+            ]
+        )

@@ -1,0 +1,314 @@
+"""A contraction and its Plan → a CPU kernel: the one template of matrix products and convolutions.
+
+    for each task (batch, block of rows, block of columns):                  in parallel
+      for each block of k:
+        pack the broadcast side's rows                    once per block      (packed when built, if constant)
+        for each panel of columns:
+          pack the panel                                  into the first-level cache
+          for each tile of rows:
+            MR × NR sums in registers                     register_tile
+            after the last block of k: the epilogue       on the sums, vector by vector, and the store
+
+Each output element is summed by one task in one order, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.contraction_epilogue import epilogue
+from codegen.lower.cpu.contraction_frame import (
+    DepthBlock,
+    Frame,
+    bound,
+    depth_block,
+    depth_blocks,
+)
+from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.pack_constant import (
+    PackedConstant,
+    buffer_param,
+    pack_constant,
+    packed_name,
+    product_base,
+    unused,
+)
+from codegen.lower.cpu.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
+from codegen.lower.cpu.tasks import task_phase
+from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
+from codegen.plan.cpu.contraction_blocks import Blocks, blocks_of, cached
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
+from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Operand, Region
+
+
+class ContractionKernel(msgspec.Struct, frozen=True):
+    """`args` names what each of `kernel.params` is: the region's inputs that it still reads, the packed constants,
+    then the outputs."""
+
+    kernel: Kernel
+    args: tuple[str, ...]
+    packed: tuple[PackedConstant, ...]
+
+
+def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` of a region whose plan `codegen.plan.cpu.contraction_candidates` made.
+
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
+            AlignmentMismatch, MalformedGraph or UnsupportedOp where the plan does not fit it.
+    """
+    side = 0 if plan.layout_hints.get("vector") == "lhs" else 1
+    view = contraction_of(region, core, vector=side, ordered=plan.ordered)
+    if view is None:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
+    blocks = blocks_of(view, plan)
+    constants = tuple(
+        pack_constant(view, core, blocks, side, f"{name}_pack{side}")
+        for side in (0, 1)
+        if cached(view, plan, side) == "const_pool"
+    )
+    return _Template(view, core, plan, blocks).kernel(name, constants)
+
+
+class _Template:
+    """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
+
+    def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks) -> None:
+        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, blocks, blocks.lanes
+        self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
+
+    def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
+        view, region = self.view, self.view.region
+        writer = Writer(self.lanes)
+        gone = {source for each in constants for source in each.sources} - self._still_read()
+        inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
+        packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
+        outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
+        evaluator = Evaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
+        empty = not (view.repeats and view.m and view.n)
+        phases = () if empty else (self._tasks(Frame(view, self.blocks, writer, evaluator, {})),)
+        kernel = Kernel(
+            name=name,
+            lanes=self.lanes,
+            params=(*inputs, *packed, *outputs),
+            variables=tuple(writer.variables),
+            phases=phases,
+            private=tuple(writer.private),
+            comment=self._comment(),
+        )
+        kept = [each.name for each in region.inputs if each.name not in gone]
+        args = (*kept, *(each.name for each in constants), *(each.name for each in region.outputs))
+        return ContractionKernel(kernel, args, constants)
+
+    # --- the loop nest ---
+
+    def _tasks(self, frame: Frame) -> Phase:
+        self._scratch(frame.writer)
+        loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
+        return task_phase(frame.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
+
+    def _task(self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr) -> None:
+        view, blocks, box = self.view, self.blocks, frame.writer.box
+        n0 = bound(block, "n0", column_block * blocks.bn, (self._column_blocks - 1) * blocks.bn)
+        m0 = bound(block, "m0", row_block * blocks.bm, (self._row_blocks - 1) * blocks.bm)
+        batch, outer = view.extent(view.batch), view.extent(view.outer)
+        o = bound(block, "o", mod(repeat, outer, box), outer - 1)
+        b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
+        frame = frame.placed({**frame.along(view.outer, o), **frame.along(view.batch, b)})
+        count = depth_blocks(view, blocks)
+        number = frame.writer.variable("kb", 0, count - 1)
+        if count == 1:
+            self._depth(frame, block, constant(0), m0, n0)
+            return
+        body = block.inner({number})
+        self._depth(frame, body, frame.writer.axis(number), m0, n0)
+        block.loop(body, number, ZERO, constant(count))
+
+    def _depth(self, frame: Frame, block: Block, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
+        """One block of k: rows are packed, then panel by panel the columns."""
+        view, blocks = self.view, self.blocks
+        frame, depth = depth_block(frame, block, number)
+        row_panel = self._row_panel(frame, m0, depth)
+        if self._where(1 - view.vector) == "packed":
+            block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
+            self._pack_rows(frame, block, m0, depth)
+        n = frame.writer.variable("n", 0, (-(-view.n // blocks.nr) - 1) * blocks.nr)
+        panel = block.inner({n})
+        column = frame.writer.axis(n)
+        if self._where(view.vector) == "packed":
+            panel.add(Comment(f"pack a panel of {view.operand(view.vector).value}"))
+            pack(frame, panel, self._column_panel(column), depth)
+        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
+        tile = panel.inner({m})
+        row = frame.writer.axis(m)
+        tall, wide = self._tile_block
+        into = Accumulator(
+            frame.writer.buffer(self.sums),
+            (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO,
+            blocks.nr,
+        )
+        last = depth_blocks(view, blocks) - 1
+        again = Within(number, 1, last + 1) if last else None
+        done = Within(number, last, last + 1) if last else None
+        self._tile(frame, tile, Tile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
+        panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+        block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
+
+    def _tile(self, frame: Frame, block: Block, tile: Tile, rows: Side | None, done: Within | None) -> None:
+        """One register tile, and the epilogue where its sums are complete (always, when `done` is None)."""
+        blocks = self.blocks
+        block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
+        if blocks.dot:
+            self._dot(frame, block, tile)
+        else:
+            outer_tile(frame, block, tile, rows, self._column_side(frame, tile.column, tile.depth))
+        if done is None:
+            epilogue(frame, block, self.plan.epilogue, tile.row, tile.column, tile.into)
+            return
+        finish = block.inner(barrier=True, facts=(done,))
+        epilogue(frame, finish, self.plan.epilogue, tile.row, tile.column, tile.into)
+        block.guard(finish, (done,))
+
+    def _dot(self, frame: Frame, block: Block, tile: Tile) -> None:
+        """A whole tile of columns, or one column at a time where the last tile is cut."""
+        view, nr, column = self.view, self.blocks.nr, tile.column
+        run, _ = view.run(view.vector, view.k)
+        whole = view.n // nr * nr
+        if whole == view.n:
+            dot_tile(frame, block, tile, run, nr)
+            return
+        full, cut = Within(column, 0, whole), block.inner(barrier=True)
+        if whole:
+            body = block.inner(barrier=True)
+            dot_tile(frame, body, tile, run, nr)
+            block.guard(body, (full,))
+        j = frame.writer.variable("j", whole, view.n - 1)
+        single = cut.inner({j})
+        at = frame.writer.axis(j)
+        one = Accumulator(tile.into.buffer, tile.into.base + at.shift(-whole), nr)
+        dot_tile(frame, single, Tile(tile.depth, tile.row, at, one), run, 1)
+        cut.loop(single, j, constant(whole), constant(view.n))
+        block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)
+
+    # --- panels ---
+
+    @property
+    def _row_blocks(self) -> int:
+        return -(-self.view.m // self.blocks.bm)
+
+    @property
+    def _column_blocks(self) -> int:
+        return -(-self.view.n // self.blocks.bn)
+
+    @property
+    def _tile_block(self) -> tuple[int, bool]:
+        """Rows of a task, and whether its sums outlive a block of k, so that every tile has its own place."""
+        return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
+
+    def _where(self, side: int) -> str | None:
+        return cached(self.view, self.plan, side)
+
+    @property
+    def _rows_along_k(self) -> int | None:
+        """The stride between rows where row panels are laid out term by term; None for column panels."""
+        view = self.view
+        if not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.lanes):
+            return None
+        return self.blocks.bk + self.lanes
+
+    def _scratch(self, writer: Writer) -> None:
+        view, blocks = self.view, self.blocks
+        _, many = self._tile_block
+        sizes = {self.sums: blocks.bm * blocks.bn if many else blocks.mr * blocks.nr}
+        if self._where(view.vector) == "packed":
+            sizes[self.columns] = blocks.bk * blocks.nr
+        if self._where(1 - view.vector) == "packed":
+            sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
+        writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
+
+    def _column_panel(self, column: AxisExpr) -> Panel:
+        view, nr = self.view, self.blocks.nr
+        return Panel(view.vector, view.columns, column, nr, view.n, self.columns, ZERO, nr, 1)
+
+    def _column_side(self, frame: Frame, column: AxisExpr, depth: DepthBlock) -> Side | None:
+        view, nr = self.view, self.blocks.nr
+        where = self._where(view.vector)
+        if where == "packed":
+            return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
+        if where is None:
+            return None
+        base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
+        return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
+
+    def _row_panel(self, frame: Frame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
+        """The side of the first tile of rows of the task."""
+        view, mr = self.view, self.blocks.mr
+        side = 1 - view.vector
+        where = self._where(side)
+        if where == "packed":
+            stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
+            return Side(name, ZERO, 1, stride) if stride else Side(name, ZERO, mr, 1)
+        if where is None:
+            return None
+        base = product_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
+        return Side(frame.writer.buffer(packed_name(view, side)), base, mr, 1)
+
+    def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
+        if rows is None:
+            return None
+        packed = self._where(1 - self.view.vector) == "packed"
+        each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
+        return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
+
+    def _pack_rows(self, frame: Frame, block: Block, m0: AxisExpr, depth: DepthBlock) -> None:
+        view, blocks = self.view, self.blocks
+        side = 1 - view.vector
+        stride = self._rows_along_k
+        if stride is not None:
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, ZERO, 1, stride), depth)
+            return
+        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
+        body = block.inner({m})
+        row = frame.writer.axis(m)
+        base = (row - m0) * blocks.bk
+        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
+        block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+
+    def _comment(self) -> str:
+        view, blocks = self.view, self.blocks
+        sides = [view.operand(side).value for side in (1 - view.vector, view.vector)]
+        return "\n".join(
+            [
+                f"{view.region.name}: {view.repeats} products of {view.m} x {view.depth} ({sides[0]})"
+                f" and {view.depth} x {view.n} ({sides[1]})",
+                f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
+                f" {blocks.algorithm}, cache "
+                + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
+                f" tails {', '.join(self.plan.predicate_tail) or 'none'}",
+            ]
+        )
+
+    def _still_read(self) -> set[str]:
+        """Buffers that are read other than through a packed operand."""
+        view = self.view
+        packed = {view.operand(side).value for side in (0, 1) if self._where(side) == "const_pool"}
+        open_ = [each.value for each in view.region.yields]
+        bodies = {let.name: let.op for let in view.region.body}
+        seen: set[str] = set()
+        while open_:
+            name = open_.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in bodies:
+                inputs = [each.value for each in bodies[name].inputs if isinstance(each, Operand)]
+                open_ += [each for each in inputs if name != view.name or each not in packed]
+        return seen

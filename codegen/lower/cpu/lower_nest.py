@@ -1,0 +1,293 @@
+"""Region + Poly Core + Plan → CPU kernel, for every region without a contraction.
+
+The outputs are a nest of loops; what they need is evaluated at its innermost point, and hoisted from there:
+
+    plan   nest "i0 i1", tile (8, 512), bind {i0.o: thread}, lanes along i1
+    kernel phase t in 0 .. 64: for i0 in 8*t .. 8*t + 8: for i1 in 0 .. 512 step lanes: y = …
+
+Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops
+bound to "thread" are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
+`predicate_tail` names the axis; ranges without padding are loops of their own, without checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codegen.lower.cpu import lower_reduce, lower_stream
+from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
+from codegen.lower.cpu.keep_rows import workspace_rows
+from codegen.lower.cpu.lower_split import partial_phase
+from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.lane_values import axes_of, converted
+from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of
+from codegen.plan.region_loops import RegionLoops
+from codegen.text.region_text import region_text
+from codegen.where.streams import score_read
+from ir.axis_expr import AxisExpr, coordinates, substitute
+from ir.axis_map import support
+from ir.cpu import Bind, Fence, Kernel, Param, Phase
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.poly_core import PolyCore, Site
+from ir.region import Operand, Region, Yield
+from ir.target import LANES
+
+STAGE = "lower_nest"
+
+
+def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+    """The kernel `name` that runs `region` as `plan` says.
+
+    Raises:
+        EqsatError: AlignmentMismatch where an axis without a predicated tail is not divided by its tile;
+            UnsupportedOp where the region holds a contraction or reads a scan out of its order, or the plan asks for
+            what a nest cannot do; MalformedGraph where the plan contradicts the region.
+    """
+    check_nest_plan(plan)
+    if not core.legal:
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
+    writer = Writer(LANES[plan.arch])
+    params = tuple(
+        Param(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
+        for each in (*region.inputs, *region.outputs)
+    )
+    ev = Evaluator(RegionLoops(region, core, plan.ordered), writer)
+    ev.keep(workspace_rows(chosen_rows(ev.loops, plan), {name: op.dtype for name, op in ev.ops.items()}, writer))
+    phases: list[Phase] = []
+    if is_split(plan):
+        phases.append(partial_phase(ev, plan))
+    if 0 not in ev.loops.shape:
+        phases.append(_Outputs(ev, plan).phase())
+    return Kernel(
+        name=name,
+        lanes=writer.lanes,
+        params=params,
+        variables=tuple(writer.variables),
+        phases=tuple(phases),
+        shared=tuple(writer.shared),
+        private=tuple(writer.private),
+        comment=_comment(region, plan),
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point under construction: where each loop is."""
+
+    loop: Loop
+    at: AxisExpr
+
+
+Several = Sequence[Sequence[_Place]]
+"""Points under construction that share the loops around them."""
+
+
+def _placed(several: Several, loop: Loop, at: AxisExpr) -> Several:
+    return [[*places, _Place(loop, at)] for places in several]
+
+
+class _Outputs:
+    """The phase that writes the outputs."""
+
+    def __init__(self, ev: Evaluator, plan: Plan) -> None:
+        self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
+        self.writer = ev.writer
+        self.nest = nest_of(ev.loops, plan)
+        self.scope = ev.region.outputs[0].name
+        self.streams = bool(plan.layout_hints.get("stream"))
+
+    def phase(self) -> Phase:
+        bound = [loop for loop in self.nest if loop.bound]
+        counts = [loop.blocks for loop in bound]
+        tasks = math.prod(counts)
+        task = self.writer.variable("t", 0, tasks - 1)
+        root = Block(self.writer, None, {task})
+        origins: dict[Loop, AxisExpr] = {}
+        for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
+            origins[loop] = self._origin(loop, number, root)
+        self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
+        if self.streams:
+            root.add(Fence())
+        return Phase(task, tasks, tuple(root.statements))
+
+    def _origin(self, loop: Loop, number: AxisExpr, block: Block) -> AxisExpr:
+        """The first step of block `number` of a loop, as a variable."""
+        if not number.terms:
+            return number * loop.tile
+        variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
+        block.add(Bind(variable, number * loop.tile))
+        block.variables.add(variable)
+        return self.writer.axis(variable)
+
+    def _blocks(self, blocked: Sequence[Loop], origins: dict[Loop, AxisExpr], block: Block) -> None:
+        """Loops over the blocks that no thread is bound to, then the loops inside a block."""
+        if not blocked:
+            self._loops(list(self.nest), [[]], origins, block)
+            return
+        loop, *rest = blocked
+        variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
+        body = block.inner({variable})
+        self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
+        block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
+
+    def _loops(self, loops: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block) -> None:
+        """The loops left, innermost the points of `several` places: the registers of one step of a vector loop."""
+        if not loops:
+            self._points(several, block)
+            return
+        loop, *rest = loops
+        if loop.vector:
+            self._vectors(loop, rest, several, origins, block)
+            return
+        if loop.extent == 1:
+            self._loops(rest, _placed(several, loop, AxisExpr()), origins, block)
+            return
+        variable = self.writer.variable(loop.name, 0, loop.extent - 1)
+        origin = origins.get(loop, AxisExpr())
+        body = block.inner({variable}, sequential=loop.blocks == 1)
+        self._loops(rest, _placed(several, loop, self.writer.axis(variable)), origins, body)
+        limit = None if loop.extent % loop.tile == 0 else loop.extent
+        block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
+
+    # --- vectors ---
+
+    def _vectors(
+        self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
+    ) -> None:
+        """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
+        points where padding begins or ends. `used` lanes of each register are."""
+        width, lanes = loop.width, self.writer.lanes
+        used = min(width, lanes)
+        for low, high in self._ranges(loop):
+            steps = high - (high - low) % width
+            whole = high - (high - low) % used
+            for start, stop, step, count in (
+                (low, steps, width, used),
+                (steps, whole, used, used),
+                (whole, high, used, high - whole),
+            ):
+                if start >= stop:
+                    continue
+                last = stop - 1 if count < used else stop - step + used - 1
+                variable = self.writer.variable(loop.name, start, last)
+                axis = LaneAxis(variable, None if count == lanes else count)
+                body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
+                at = self.writer.counter(variable)
+                units = [_placed(several, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
+                self._loops(rest, [places for unit in units for places in unit], origins, body)
+                if loop in origins and loop.blocks > 1:
+                    begin = origins[loop] if start == low else AxisExpr(start)
+                    block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
+                else:
+                    block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
+
+    def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
+        cuts: list[int] = []
+        if loop.blocks == 1 and len(loop.group.axes) == 1:
+            cuts = self.ev.loops.interiors(self.shape, loop.group.axes[0])
+        edges = [0, *cuts, loop.extent]
+        return list(itertools.pairwise(edges))
+
+    # --- points ---
+
+    def _points(self, several: Several, block: Block) -> None:
+        """All outputs at the given points; reductions that they share loops for are computed together."""
+        points = [self._coordinates(places) for places in several]
+        self._streams(points, block)
+        self._reductions(points, block)
+        for point in points:
+            for each in self.ev.region.yields:
+                self._write(each, point, block)
+
+    def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: Block) -> None:
+        """One element or register of an output; outside of the loops that do not move it, and there once."""
+        ev = self.ev
+        if each.at is not None:
+            point = tuple(substitute(expr, point, self.writer.box) for expr in each.at.exprs)
+            home = block.home(axes_of(point))
+            if home.find(("written", each.buffer, point)) is not None:
+                return
+            block = home
+        value = ev.operand(Operand(each.value, each.map), point, block)
+        value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
+        offset = ev.offset(each.buffer, point)
+        block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
+        if each.at is not None:
+            block.memo["written", each.buffer, point] = value
+
+    def _coordinates(self, places: Sequence[_Place]) -> tuple[AxisExpr, ...]:
+        found: dict[int, AxisExpr] = {}
+        for place in places:
+            group = place.loop.group
+            found.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
+        return tuple(found[axis] for axis in range(len(self.shape)))
+
+    def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+        """Requests for the streams at these points, those over like axes together, and with them the maxima of their
+        scores."""
+        pending: dict[tuple[int, ...], list[lower_stream.Request]] = {}
+        for site in self.ev.core.sites:
+            op = self.ev.ops[site.value]
+            score = score_read(op, site) if self._is_requested(site) else None
+            if score is None:
+                continue
+            for point in points:
+                at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
+                shared = tuple(point[axis] for axis in sorted(support(score[1])) if axis < len(point))
+                request = lower_stream.Request(site.value, at, (score, shared))
+                pending.setdefault(op.domain[len(op.shape) :], []).append(request)
+        for requests in pending.values():
+            lower_stream.streams(self.ev, requests, block)
+
+    def _is_requested(self, site: Site) -> bool:
+        """Whether an accumulator is needed at the outputs' own points, and not given."""
+        own = site.scope == self.scope and site.map.sizes == self.shape
+        return own and not site.map.guards and site.value not in self.ev.provided
+
+    def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+        """Requests for the reductions at these points, those of like loops together, in the body's order."""
+        position = {let.name: number for number, let in enumerate(self.ev.region.body)}
+        pending: list[lower_reduce.Request] = []
+        for site in sorted(self.ev.core.sites, key=lambda each: position[each.value]):
+            op = self.ev.ops[site.value]
+            if op.kind != "reduce" or not self._is_requested(site):
+                continue
+            if pending and not self._joins(pending[-1].name, site.value):
+                lower_reduce.reductions(self.ev, pending, block)
+                pending = []
+            for point in points:
+                at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
+                pending.append(lower_reduce.Request(site.value, at))
+        if len(pending) > 1:
+            lower_reduce.reductions(self.ev, pending, block)
+
+    def _joins(self, first: str, second: str) -> bool:
+        """Whether two reductions run over like axes and the second does not need the first."""
+        a, b = self.ev.ops[first], self.ev.ops[second]
+        alike = a.domain[len(a.domain) - a.reduced :] == b.domain[len(b.domain) - b.reduced :]
+        return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
+
+    def _aligned(self, offset: AxisExpr, block: Block) -> bool:
+        """Whether a store at `offset` starts at a whole register in memory."""
+        lane = block.lane_axis
+        if lane is None or not offset.is_affine:
+            return False
+        lanes = self.writer.lanes
+        begins = self.writer.variables[lane.variable].low % lanes == 0
+        others = [c for term, c in offset.terms if term != lane.variable]
+        return begins and all(c % lanes == 0 for c in (offset.const, *others))
+
+
+def _comment(region: Region, plan: Plan) -> str:
+    """What the C text says above the kernel: the region, then the plan."""
+    lines = [region_text(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
+    lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
+    if plan.vectorize:
+        lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"
+    if plan.predicate_tail:
+        lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
+    return "\n".join([*lines, *plan.notes])

@@ -1,0 +1,89 @@
+"""Scans at a point: the running value is carried through the loop along the scan, and from lane to lane.
+
+Y[i] = x[0] + … + x[i], lanes along i
+  run = -0
+  for i in 0 .. n step lanes
+    own = prefix sums of x[i : unit]              by doubling; in index order where the plan asks for it
+    Y[i : unit] = add(run, own)
+    run = add(run, last(own))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codegen.lower.accumulators import accumulator, joining
+from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.lower_reduce import source_dtype
+from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
+from ir.axis_expr import AxisExpr
+from ir.cpu import Call, Const, Inside, Reg, Value
+from ir.diagnostics import Kind, fail
+from ir.dtype import DTYPES
+from ir.region import Op
+
+if TYPE_CHECKING:
+    from codegen.lower.cpu.lower_value import Evaluator
+
+STAGE = "lower_scan"
+_DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
+"""The dtypes whose running results along lanes are made by doubling, where their grouping is free."""
+
+
+def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+    """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
+    `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
+    to the next as well. Points must be evaluated in the scan's order."""
+    assert op.axis is not None
+    source = source_dtype(ev, op)
+    kind = accumulator(source, op.dtype)
+    term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
+    if op.domain[op.axis] == 1:
+        return converted(term, kind, op.dtype)
+    others = (*point[: op.axis], *point[op.axis + 1 :])
+    running = _carried(ev, name, op, point[op.axis], others, block, where)
+    fn = joining(op.fn, kind)
+    if not block.moves_in_lanes(point[op.axis].axes):
+        block.accumulate(running, fn, term)
+        return converted(running, kind, op.dtype)
+    lane = block.lane_axis
+    if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
+        exists = Inside((), lane.variable, lane.count)
+        term = Call("where", (exists, term, _neutral(op.fn, kind)), kind)
+    if ev.loops.in_order(name) or kind not in _DOUBLED:
+        along = block.let(name, Call(f"run{fn}", (running, term), kind))
+        block.assign(running, Call("last", (along,), kind))
+        return converted(along, kind, op.dtype)
+    own = block.let(f"{name}_own", Call(f"prefix{fn}", (term,), kind))
+    along = block.let(name, Call(fn, (running, own), kind))
+    block.accumulate(running, fn, Call("last", (own,), kind))  # from what does not wait for the vector before
+    return converted(along, kind, op.dtype)
+
+
+def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
+    """The register that a scan carries through the loop over `along`; it stands before the loop."""
+    runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
+    in_order = block.sequential and runs  # a constant is the place of one register among several of a step
+    if not in_order or block.parent is None or along.axes & axes_of(others, where):
+        fail(
+            Kind.UNSUPPORTED_OP,
+            STAGE,
+            "a scan is read elsewhere than at the step that its loop has reached",
+            at=name,
+            op=f"scan {op.fn}",
+            hint="the reader needs a kernel of its own",
+        )
+    key = ("carried", name, others, where)
+    found = block.find(key)
+    if found is None:
+        kind = accumulator(source_dtype(ev, op), op.dtype)
+        start = _neutral(op.fn, kind)
+        found = block.parent.memo[key] = block.parent.let(f"{name}_run", start, mutable=True)
+    assert isinstance(found, Reg)
+    return found
+
+
+def _neutral(fn: str, kind: str) -> Const:
+    """What changes no number: -0 for sums, since 0 + -0 is 0."""
+    number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[fn]
+    return constant(number, kind)

@@ -1,0 +1,136 @@
+"""Long reductions with few results, cut into parts that run side by side.
+
+    phase t in 0 .. 16: R_parts[t, …] = sum over the t-th sixteenth of the reduced axis
+    later:              R[…] = R_parts[0, …] + R_parts[1, …] + …
+
+The parts are those of the plan, whatever the number of threads, and are joined in order: the same bits always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from codegen.lower.accumulators import accumulator
+from codegen.lower.cpu import lower_reduce
+from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.plan.cpu.nest_choices import TERMS, split_parts
+from codegen.plan.plan_check import runs_parallel
+from ir.axis_expr import AxisExpr
+from ir.cpu import Bind, If, Phase, Scratch, Value, Within
+from ir.diagnostics import Kind, fail
+from ir.plan import Plan
+from ir.region import Buffer, MemRef
+
+
+def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
+    """The phase that reduces each part into shared memory; afterwards `ev` gives the reductions' values as the
+    combinations of their parts.
+
+    Raises:
+        EqsatError: UnsupportedOp, where the region's reductions are not all over like terms in any order, or one needs
+            another.
+    """
+    names = ev.loops.parted
+    if not names or 0 in ev.ops[names[0]].domain:
+        fail(Kind.UNSUPPORTED_OP, "lower_split", "its reductions have no parts to run side by side", at=ev.region.name)
+    op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
+    kept = op.domain[: len(op.domain) - op.reduced]
+    long = max(groups, key=lambda each: each.extent)
+    size, whole = split_parts(plan, long.extent)
+    left = long.extent - size * whole
+    tasks = whole + (left > 0)
+    parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
+    task = writer.variable("t", 0, tasks - 1)
+    root = Block(writer, None, {task})
+    lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
+    results = _Results(ev, parts, writer.axis(task), lanes_in_results)
+
+    def part(body: Block, extent: int) -> None:
+        """One part of `extent` terms."""
+        origin = writer.variable("part", 0, long.extent - extent)
+        body.add(Bind(origin, writer.axis(task) * size))
+        body.variables.add(origin)
+        piece = replace(long, origin=writer.axis(origin), extent=extent)
+        ev.parts |= dict.fromkeys(names, tuple(piece if each is long else each for each in groups))
+        results.each((), kept, body)
+
+    if left:
+        full, short = root.inner(barrier=True), root.inner(barrier=True)
+        part(full, size)
+        part(short, left)
+        root.add(If((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
+    else:
+        part(root, size)
+    for name, buffer in parts.items():
+        del ev.parts[name]
+        ev.provided[name] = partial(_combined, ev, name, buffer)
+    if runs_parallel(plan, "r.o"):
+        return Phase(task, tasks, tuple(root.statements))
+    only = writer.variable("all", 0, 0)
+    in_turn = Block(writer, None, {only})
+    in_turn.loop(root, task, AxisExpr(), AxisExpr(tasks))
+    return Phase(only, 1, tuple(in_turn.statements))
+
+
+def _shared(ev: Evaluator, name: str, shape: tuple[int, ...]) -> Buffer:
+    """Memory for the parts of a reduction."""
+    kind = accumulator(lower_reduce.source_dtype(ev, ev.ops[name]), ev.ops[name].dtype)
+    parts = Buffer(f"{name}_parts", MemRef(shape, kind))
+    ev.buffers[parts.name] = parts
+    ev.writer.shared.append(Scratch(ev.writer.buffer(parts.name), kind, math.prod(shape)))
+    return parts
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The results of reductions that task `task` lays into their `parts`; lanes along the last of their axes, or along
+    the terms."""
+
+    ev: Evaluator
+    parts: Mapping[str, Buffer]
+    task: AxisExpr
+    lanes_in_results: bool
+
+    def each(self, point: Point, sizes: Sequence[int], block: Block) -> None:
+        """Loops over the axes of `sizes`, inside those where `point` is."""
+        writer = self.ev.writer
+        if not sizes:
+            totals = lower_reduce.unconverted(self.ev, list(self.parts), point, block)
+            for parts, total in zip(self.parts.values(), totals, strict=True):
+                block.store(parts.name, self.ev.offset(parts.name, (self.task, *point)), total)
+            return
+        size, *rest = sizes
+        lanes = writer.lanes if self.lanes_in_results and not rest else 1
+        whole = size - size % lanes
+        for start, stop in ((0, whole), (whole, size)):
+            if start >= stop:
+                continue
+            variable = writer.variable(f"i{len(point)}", start, stop - 1)
+            count = min(lanes, stop - start)
+            axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
+            body = block.inner({variable}, lane_axis=axis)
+            self.each((*point, writer.counter(variable)), rest, body)
+            block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
+
+
+def _combined(ev: Evaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:
+    """The parts at `point`, joined in order."""
+    key = ("combined", name, point, where)
+    found = block.find(key)
+    if found is not None:
+        return found
+    home = block.home(axes_of(point, where))
+    total = lower_reduce.start(ev, name, home)
+    tasks = parts.memref.shape[0]
+    variable = ev.writer.variable("p", 0, tasks - 1)
+    body = home.inner({variable})
+    part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
+    body.accumulate(total, lower_reduce.function(ev, name), part)
+    home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
+    home.memo[key] = found = home.let(name, lower_reduce.finished(ev, name, total))
+    return found

@@ -1,0 +1,310 @@
+"""Packing: an operand's elements, computed once each, in the order in which the register tile reads them.
+
+    column panel   panel[k][width]     width neighbouring rows or columns per term: what a rank-1 update reads
+    row panel      panel[row][k]       terms next to each other: for the broadcast side of row-major matrices
+
+Lanes lie along the rows or columns where the operand has runs there, else along k. A padded image is cut into
+the rows of pixels that a panel covers; their borders are zeroed and their interiors copied by vectors, so that
+no element is tested by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.contraction_frame import DepthBlock, Digits, Frame, greatest, lanes_along, least, tail_lanes
+from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
+from codegen.lower.lane_values import converted
+from codegen.plan.contraction_view import lanes_along_k
+from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
+from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
+from ir.poly_core import OperandRead
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`width` elements of `side` from `start` on (of `size` in all along `group`), to `buffer` from `base` on.
+    Term k of element x goes to base + k·term + (x - start)·element."""
+
+    side: int
+    group: tuple[int, ...]
+    start: AxisExpr
+    width: int
+    size: int
+    buffer: str
+    base: AxisExpr
+    term: int
+    element: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Elements [first, last) of a row of pixels, which is a `run` of digits and starts at element `origin`."""
+
+    run: tuple[int, ...]
+    origin: AxisExpr
+    first: AxisExpr
+    last: AxisExpr
+
+
+def operand_value(frame: Frame, side: int, block: Block) -> Value:
+    """The operand where the loops stand, in the accumulator's dtype."""
+    view, ev = frame.view, frame.evaluator
+    operand = view.operand(side)
+    return converted(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
+
+
+def pack(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+    """Adds the packing of one panel, for one block of k, to `block`."""
+    view = frame.view
+    if not view.depth:
+        return
+    run, _ = view.run(panel.side, panel.group)
+    along_k, _ = view.run(panel.side, view.k)
+    if not panel.group or lanes_along_k(view, panel.side, panel.group, frame.lanes):
+        _along_k(frame, block, panel, depth, along_k)
+    elif run == panel.group:
+        _along_group(frame, block, panel, depth)
+    else:
+        _by_rows(frame, block, panel, depth, run)
+
+
+# --- lanes along rows or columns ------------------------------------------------------------------
+
+
+def _along_group(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+    writer, lanes = frame.writer, frame.lanes
+    x = writer.variable("x", 0, panel.size - 1)
+    body = block.inner({x})
+    at = writer.axis(x)
+    even = panel.width % lanes == 0
+    left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
+    lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.blocks.aligned)
+    placed = frame.placed(frame.along(panel.group, at))
+    over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, operand_value(f, panel.side, b)))
+    block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
+
+
+def _put(frame: Frame, block: Block, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
+    """Stores one vector of a panel: whole where the panel's width is, as what is beyond the operand is 0."""
+    offset = panel.base + term * panel.term + (x - panel.start) * panel.element
+    block.store(panel.buffer, offset, value)
+
+
+def _by_rows(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+    """Each row of pixels that the panel meets is a segment with lanes along it."""
+    view, writer = frame.view, frame.writer
+    length = view.extent(run)
+    rows = panel.size // length
+    outer = tuple(position for position in panel.group if position not in run)
+    direct = _padded_read(frame, panel.side)
+    if direct is not None:
+        _zero(frame, block, panel, depth)
+    row = writer.variable("row", 0, rows - 1)
+    body = block.inner({row})
+    at = writer.axis(row)
+    start, box = panel.start, writer.box
+    first = greatest(body, "first", [start - at * length], length)
+    last = least(body, "last", [start.shift(panel.width) - at * length], length)
+    placed = frame.placed(frame.along(outer, at))
+    segment = Segment(tuple(run), at * length, first, last)
+    if direct is None:
+        _segment(placed, body, panel, depth, segment)
+    else:
+        _padded_segment(placed, body, panel, depth, segment, direct)
+    stop = floordiv(start.shift(panel.width - 1), length, box).shift(1)
+    block.loop(body, row, floordiv(start, length, box), stop, 1, rows)
+
+
+def _segment(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment) -> None:
+    writer = frame.writer
+    x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
+    body = block.inner({x})
+    at = writer.axis(x)
+    lanes_along(body, x, [segment.last - at], whole=False)
+    placed = frame.placed(frame.along(segment.run, at))
+    over_terms(
+        placed,
+        body,
+        depth,
+        lambda f, b, term: _put(f, b, panel, term, segment.origin + at, operand_value(f, panel.side, b)),
+    )
+    block.loop(body, x, segment.first, segment.last, frame.lanes)
+
+
+# --- padding --------------------------------------------------------------------------------------
+
+
+def _padded_read(frame: Frame, side: int) -> OperandRead | None:
+    """The operand's one read, if it is a buffer padded with zeros; a computed value may be anything out there."""
+    view = frame.view
+    read = view.roles.reads[side][0]
+    direct = view.operand(side).value == read.buffer
+    guards = read.map.guards
+    return read if direct and guards and all(guard.fill == 0 for guard in guards) else None
+
+
+def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+    """Zeroes the panel: what the interiors do not overwrite is padding."""
+    writer, lanes = frame.writer, frame.lanes
+    total = depth.most * panel.width
+    x = writer.variable("z", 0, -(-total // lanes) * lanes)
+    body = block.inner({x})
+    count = (
+        None
+        if panel.width % lanes == 0
+        else tail_lanes(body, [depth.count * panel.width - writer.axis(x)], whole=False)
+    )
+    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(0, frame.view.accumulator), count))
+    block.loop(body, x, ZERO, depth.count * panel.width, lanes)
+
+
+def _padded_segment(
+    frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment, read: OperandRead
+) -> None:
+    """As `_segment`, but for each place of the window only the pixels that it finds inside the image."""
+    writer, position = frame.writer, segment.run[-1]
+    window = {axis for guard in read.map.guards for b in guard.bounds for axis in b.expr.axes}
+
+    def interior(f: Frame, inner: Block, tested: Digits) -> None:
+        x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
+        at = writer.axis(x)
+        placed = f.placed({position: at})
+        conditions, low, high = _clip(placed, read, x)
+        guarded = inner.inner(barrier=True, facts=conditions) if conditions else inner
+        start = greatest(guarded, "from", [segment.first, *low], frame.view.sizes[position]) if low else segment.first
+        stop = least(guarded, "to", [segment.last, *high], frame.view.sizes[position]) if high else segment.last
+        body = guarded.inner({x})
+        lanes_along(body, x, [stop - at], whole=False)
+        over_terms(
+            placed,
+            body,
+            depth,
+            lambda g, b, term: _put(g, b, panel, term, segment.origin + at, _raw(g, b, read, x)),
+            done=tested,
+        )
+        guarded.loop(body, x, start, stop, frame.lanes)
+        if conditions:
+            inner.guard(guarded, conditions)
+
+    over_digits(frame, block, depth, [p for p in depth_digits(depth) if p in window], interior)
+
+
+def _clip(frame: Frame, read: OperandRead, x: int) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
+    """The conditions of a read that its lanes share, and the bounds [max low, min high) they set for `x`."""
+    box = frame.writer.box
+    shared, low, high = [], [], []
+    for guard in read.map.guards:
+        for each in guard.bounds:
+            expr = frame.place((each.expr,))[0]
+            parts = expr.split(x)
+            assert parts is not None
+            c, rest = parts
+            if c == 0:
+                shared.append(Within(expr, each.lo, each.hi))
+            elif c > 0:  # lo ≤ c·x + rest < hi
+                low.append(_ceildiv(constant(each.lo) - rest, c, box))
+                high.append(_ceildiv(constant(each.hi) - rest, c, box))
+            else:  # -hi < -c·x - rest ≤ -lo
+                low.append(_ceildiv(rest - constant(each.hi - 1), -c, box))
+                high.append(_ceildiv(rest - constant(each.lo - 1), -c, box))
+    writer = frame.writer
+    return tuple(each for each in shared if not writer.proves(each)), low, high
+
+
+def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisExpr:
+    return floordiv(expr.shift(by - 1), by, box)
+
+
+def _raw(frame: Frame, block: Block, read: OperandRead, x: int) -> Value:
+    """The buffer's own elements, inside the image."""
+    view = frame.view
+    offset = frame.place((view.offset(read),))[0]
+    dtype, name = view.buffer(read).memref.dtype, frame.writer.buffer(read.buffer)
+    step = offset.coeff(x)
+    lane = block.lane_axis
+    assert step is not None
+    assert lane is not None
+    register = register_type(dtype)
+    if step == 0:
+        load = Load(name, offset, register, "splat")
+    else:
+        load = Load(name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
+    return converted(block.let(read.buffer, load), dtype, view.accumulator)
+
+
+# --- lanes along k --------------------------------------------------------------------------------
+
+
+def _along_k(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+    """Element by element, lanes along the innermost terms."""
+    writer = frame.writer
+    if not panel.group:
+        _terms_in_lanes(frame, block, panel, depth, run, panel.start)
+        return
+    if panel.element == 1 and panel.width % frame.lanes == 0:
+        _in_squares(frame, block, panel, depth, run)
+        return
+    x = writer.variable("x", 0, panel.size - 1)
+    body = block.inner({x})
+    at = writer.axis(x)
+    _terms_in_lanes(frame.placed(frame.along(panel.group, at)), body, panel, depth, run, at)
+    block.loop(body, x, panel.start, panel.start.shift(panel.width), 1, panel.size)
+
+
+def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+    """A column panel of an operand with neighbours along k: lanes × lanes elements are evaluated along k, then turned;
+    the terms that fill no square go one vector at a time."""
+    writer, lanes = frame.writer, frame.lanes
+    square = writer.fresh("square")
+    writer.private.append(Scratch(square, frame.view.accumulator, lanes * lanes))
+    corner = writer.variable("x", 0, max(panel.size - 1, 1))
+    columns = block.inner({corner})
+    first = writer.axis(corner)
+
+    def each_column(inner: Block, do: Callable[[Block, AxisExpr], None]) -> None:
+        x = writer.variable("x", 0, panel.size - 1)
+        body = inner.inner({x})
+        do(body, writer.axis(x))
+        inner.loop(body, x, first, first.shift(lanes), 1, panel.size)
+
+    def squares(f: Frame, inner: Block, along: Run) -> None:
+        k = writer.variable("k", 0, along.size - 1)
+        body = inner.inner({k}, lane_axis=LaneAxis(k))
+        placed = f.placed(f.along(along.group, writer.axis(k)))
+
+        def row(b: Block, x: AxisExpr) -> None:
+            value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
+            b.add(Store(square, (x - first) * lanes, value))
+
+        each_column(body, row)
+        to = panel.base + term_of(placed, depth) * panel.term + (first - panel.start)
+        body.add(Transpose(writer.buffer(panel.buffer), to, panel.term, square, ZERO, lanes))
+        inner.loop(body, k, along.start, along.stop.shift(1 - lanes), lanes)
+        whole = floordiv(along.stop - along.start, lanes, writer.box) * lanes
+        rest = replace(along, start=along.start + whole)
+        if rest.start != rest.stop:
+            each_column(inner, lambda b, x: _run_in_lanes(f.placed(f.along(panel.group, x)), b, panel, depth, x, rest))
+
+    over_runs(frame, columns, depth, run, squares)
+    block.loop(columns, corner, panel.start, panel.start.shift(panel.width), lanes, panel.size)
+
+
+def _terms_in_lanes(
+    frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int], x: AxisExpr
+) -> None:
+    over_runs(frame, block, depth, run, lambda f, b, along: _run_in_lanes(f, b, panel, depth, x, along))
+
+
+def _run_in_lanes(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, x: AxisExpr, run: Run) -> None:
+    """The terms of a run, for element x of the panel."""
+    k = frame.writer.variable("k", 0, run.size - 1)
+    at = frame.writer.axis(k)
+    body = block.inner({k})
+    length = run.stop - run.start
+    lanes_along(body, k, [run.stop - at], whole=not length.terms and length.const % frame.lanes == 0)
+    placed = frame.placed(frame.along(run.group, at))
+    _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
+    block.loop(body, k, run.start, run.stop, frame.lanes)

@@ -1,0 +1,94 @@
+"""Constant operands, packed once: the panels of every product, whole, in the order in which the kernel reads them."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.contraction_frame import Frame, bound, depth_block
+from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.pack import Panel, pack
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.contraction_blocks import Blocks
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import AxisExpr, constant, floordiv, mod
+from ir.cpu import Kernel, Param, Phase
+from ir.poly_core import PolyCore
+from ir.region import Buffer, Region
+
+
+class PackedConstant(msgspec.Struct, frozen=True):
+    """A constant operand in the order in which the kernel reads it: a buffer `name` of so many `elements`, filled by
+    `kernel` from the constants `sources` (its params are these, then `name`) once, when the program is built."""
+
+    name: str
+    dtype: str
+    elements: int
+    sources: tuple[str, ...]
+    kernel: Kernel
+
+
+def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str) -> PackedConstant:
+    """Operand `side` as [product][panel][k][width], by a kernel `name`; of the batch, only what moves it."""
+    columns = side == view.vector
+    width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
+    group = view.columns if columns else view.rows
+    repeats = (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    panels = -(-size // width)
+    result = packed_name(view, side)
+    elements = view.extent(repeats) * panels * width * view.depth
+    writer = Writer(blocks.lanes)
+    read = dict.fromkeys(view.buffer(each) for each in view.roles.reads[side])
+    params = (
+        *(buffer_param(writer, each, written=False) for each in read),
+        Param(writer.buffer(result), view.accumulator, elements, True),
+    )
+    whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
+    frame = Frame(view, whole, writer, Evaluator(RegionLoops(view.region, core), writer), {})
+    tasks = view.extent(repeats) * panels if elements else 0
+    task = writer.variable("task", 0, max(tasks - 1, 0))
+    body = Block(writer, variables={task})
+    if tasks:
+        at = writer.axis(task)
+        start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
+        frame = frame.placed(frame.along(repeats, floordiv(at, panels, writer.box)))
+        frame, depth = depth_block(frame, body, constant(0))
+        base = product_base(frame, side, width, size) + start * view.depth
+        pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
+    kernel = Kernel(
+        name=name,
+        lanes=blocks.lanes,
+        params=params,
+        variables=tuple(writer.variables),
+        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks else (),
+        private=tuple(writer.private),
+        comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
+    )
+    return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)
+
+
+def product_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
+    """Where, in the packed operand, the panels of the product start where the loops stand."""
+    view = frame.view
+    group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    return frame.index(group) * (-(-size // width) * width * view.depth)
+
+
+def packed_name(view: Contraction, side: int) -> str:
+    """The name of the packed operand as a buffer."""
+    return unused(f"{view.operand(side).value}_packed{side}", view.region)
+
+
+def unused(name: str, region: Region) -> str:
+    """`name`, made unlike the names of all buffers of the region."""
+    taken = {each.name for each in (*region.inputs, *region.outputs)}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def buffer_param(writer: Writer, buffer: Buffer, *, written: bool) -> Param:
+    """A buffer of the region as the kernel takes it."""
+    return Param(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)

@@ -1,0 +1,224 @@
+"""The register tile: MR × NR sums held in registers over one block of k, then laid into the accumulator.
+
+    outer   c[i][j] += row[i] · column[j]     per term: columns are vectors, each row a number in all lanes
+    dot     c[i][j] += row[i] · column[j]     per vector of terms, folded into one number at the end
+
+Rows and columns come from packed panels, or straight from where the operands lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along, least, tail_lanes
+from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
+from codegen.lower.cpu.pack import operand_value
+from ir.axis_expr import ZERO, AxisExpr, constant
+from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
+
+Fetch = Callable[[Frame, Block, AxisExpr], Value]
+"""A row's or column's value for one term: (frame, block, number of the term in its block) → value."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Where the sums of one register tile lie: row i, column j at base + i·stride + j of the kernel's `buffer`."""
+
+    buffer: str
+    base: AxisExpr
+    stride: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """A packed operand as the tile reads it: element x of term k at base + k·term + x·element of the kernel's
+    `buffer`."""
+
+    buffer: str
+    base: AxisExpr
+    term: int
+    element: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One register tile: the block of k that it sums, its first row and column, the accumulator, and when it adds to
+    what is there (never when None), times a `factor` of each row where there is one."""
+
+    depth: DepthBlock
+    row: AxisExpr
+    column: AxisExpr
+    into: Accumulator
+    again: Within | None = None
+    factor: Side | None = None
+
+
+def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, columns: Side | None) -> None:
+    """Sums MR × NR and lays them into the accumulator. An operand without a panel is evaluated in place."""
+    blocks, lanes = frame.blocks, frame.lanes
+    vectors = blocks.nr // lanes
+    names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
+    sums = _sums(frame, block, names)
+    _resume(frame, block, sums, tile)
+    fetch_rows = [_row(frame, block, rows, tile.row, i) for i in range(blocks.mr)]
+    fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
+
+    def term(f: Frame, body: Block, k: AxisExpr) -> None:
+        vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
+        for i, fetch in enumerate(fetch_rows):
+            number = body.let("a", fetch(f, body, k))
+            for j in range(vectors):
+                _add(body, sums[i, j], number, vector[j])
+
+    if frame.view.depth:
+        if rows is not None and columns is not None:
+            _over_panel(frame, block, tile.depth, term)
+        else:
+            over_terms(frame, block, tile.depth, term)
+    into = tile.into
+    for (i, j), register in sums.items():
+        block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
+
+
+def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: int) -> None:
+    """The sums of MR rows and `width` columns with lanes along the terms of `run`."""
+    blocks = frame.blocks
+    rows = tuple(_existing_row(frame, block, tile.row, i) for i in range(blocks.mr))
+    columns = tuple(tile.column.shift(j) for j in range(width))
+    dots = _Dots(rows, columns, _sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
+    if frame.view.depth:
+        over_runs(frame, block, tile.depth, run, dots.over)
+    for (i, j), register in dots.sums.items():
+        total = block.let("total", Call("hsum", (register,), register.dtype))
+        block.add(Store(tile.into.buffer, tile.into.base.shift(i * tile.into.stride + j), total, 1))
+
+
+Sums = dict[tuple[int, int], Reg]
+"""The registers of a tile by row and column, or vector of columns."""
+
+
+@dataclass(frozen=True)
+class _Dots:
+    """The dot products of some rows and columns."""
+
+    rows: Sequence[AxisExpr]
+    columns: Sequence[AxisExpr]
+    sums: Sums
+
+    def over(self, frame: Frame, block: Block, run: Run) -> None:
+        """Adds the terms of a run: whole vectors of them, then a tail."""
+        k = frame.writer.variable("k", 0, run.size - 1)
+        whole = run.size // frame.lanes * frame.lanes
+        if whole:
+            body = block.inner({k})
+            lanes_along(body, k, (), whole=True)
+            self._add(frame.placed(frame.along(run.group, frame.writer.axis(k))), body, None)
+            block.loop(body, k, run.start, run.start.shift(whole), frame.lanes)
+        if whole < run.size:
+            self._tail(frame, block, run, whole)
+
+    def _tail(self, frame: Frame, block: Block, run: Run, first: int) -> None:
+        """The last terms, fewer than lanes: what a lane without a term computes is put away."""
+        k = frame.writer.variable("k", 0, run.size - 1)
+        body = block.inner({k})
+        body.lane_axis = LaneAxis(k, run.size - first)
+        at = frame.writer.axis(k)
+        self._add(frame.placed(frame.along(run.group, at)), body, Inside((Within(at, 0, run.size),), k))
+        block.loop(body, k, constant(first), constant(run.size), frame.lanes)
+
+    def _add(self, frame: Frame, block: Block, exists: Value | None) -> None:
+        """One vector of terms, in the lanes that exist."""
+        view = frame.view
+        columns = [
+            operand_value(frame.placed(frame.along(view.columns, column)), view.vector, block)
+            for column in self.columns
+        ]
+        for i, row in enumerate(self.rows):
+            value = operand_value(frame.placed(frame.along(view.rows, row)), 1 - view.vector, block)
+            for j, column in enumerate(columns):
+                if exists is None:
+                    _add(block, self.sums[i, j], value, column)
+                else:
+                    product = Call("mul", (value, column), view.accumulator)
+                    kept = Call("where", (exists, product, Const(0, view.accumulator)), view.accumulator)
+                    block.accumulate(self.sums[i, j], "add", kept)
+
+
+def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> Sums:
+    zero = Const(0, frame.view.accumulator)
+    found = {}
+    for i, j in names:
+        register = block.let(f"c{i}_{j}", zero, mutable=True)
+        assert isinstance(register, Reg)
+        found[i, j] = register
+    return found
+
+
+def _resume(frame: Frame, block: Block, sums: Sums, tile: Tile) -> None:
+    """The sums of the blocks of k before this one."""
+    if tile.again is None:
+        return
+    into, factor = tile.into, tile.factor
+
+    def before(i: int, j: int, dtype: str) -> Value:
+        sums = Load(into.buffer, into.base.shift(i * into.stride + j * frame.lanes), dtype)
+        if factor is None:
+            return sums
+        return Call("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
+
+    loads = tuple(Assign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
+    block.add(If((tile.again,), loads))
+
+
+def _add(block: Block, total: Reg, row: Value, column: Value) -> None:
+    block.assign(total, Call("fma", (row, column, total), total.dtype))
+
+
+def _over_panel(frame: Frame, block: Block, depth: DepthBlock, term: Callable[[Frame, Block, AxisExpr], None]) -> None:
+    """One loop over a block's terms, in the order of the panels."""
+    k = frame.writer.variable("k", 0, depth.most - 1)
+    body = block.inner({k})
+    term(frame, body, frame.writer.axis(k))
+    block.loop(body, k, ZERO, depth.count)
+
+
+def _row(frame: Frame, block: Block, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
+    view = frame.view
+    if panel is not None:
+        base = panel.base.shift(i * panel.element)
+        return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator, "splat")
+    digits = frame.along(view.rows, _existing_row(frame, block, row, i))
+    return lambda f, b, _k: operand_value(f.placed(digits), 1 - view.vector, b)
+
+
+def _existing_row(frame: Frame, block: Block, row: AxisExpr, i: int) -> AxisExpr:
+    """Row i of the tile at `row`; the last row once more where the tile is cut before it."""
+    m, left = frame.view.m, frame.view.m % frame.blocks.mr
+    return least(block, "row", [row.shift(i)], m - 1) if left and i >= left else row.shift(i)
+
+
+def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j: int) -> Fetch:
+    """A vector of columns. In place, lanes beyond the last column read nothing."""
+    view, lanes = frame.view, frame.lanes
+    if panel is not None:
+        base = panel.base.shift(j * lanes)
+        return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator)
+    first = j * lanes
+    variable = frame.writer.variable("column", 0, max(1, view.n - 1))
+    block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
+    block.variables.add(variable)
+    at = frame.writer.axis(variable)
+    whole = view.n % frame.blocks.nr == 0 and frame.blocks.aligned
+    count = tail_lanes(block, [constant(view.n - first) - column], whole=whole)
+    lanes_here = LaneAxis(variable, count)
+    digits = frame.along(view.columns, at)
+
+    def fetch(f: Frame, body: Block, _k: AxisExpr) -> Value:
+        inside = body.inner({variable}, lane_axis=lanes_here)
+        value = operand_value(f.placed(digits), view.vector, inside)
+        body.statements += inside.statements
+        return value
+
+    return fetch

@@ -1,0 +1,239 @@
+"""A tile of scores and what becomes of it: maxima, weights, sums of rows. All of it is in a thread's workspace.
+
+    finish    S = score(S), fresh[r] = max over the row                          lanes along the terms
+    rescale   top = max(top, fresh), shrink = fn(top before - top), L = L·shrink lanes along the rows
+    weigh     S = fn(S - top[r]), L[r] += sum over the row                       lanes along the terms
+
+A maximum of -inf counts as 0, so that terms of weight 0 come before the first finite score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along
+from codegen.lower.cpu.lower_stream import defined, finite_or_zero, tree, weight
+from codegen.lower.lane_values import Point, Where, constant, converted
+from codegen.plan.cpu.stream_blocks import StreamBlocks
+from codegen.plan.stream_view import StreamView
+from ir.axis_expr import ZERO, AxisExpr, floordiv
+from ir.axis_expr import constant as index
+from ir.cpu import Call, Inside, Load, Reg, Scratch, Store, Value
+from ir.region import Operand
+
+_REGISTERS = 4
+"""Registers of a row at a time: their chains hide latency."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a tile: `first` is the first of them, `task` that of the task."""
+
+    first: AxisExpr
+    task: AxisExpr
+
+
+AtRegister = Callable[[Frame, Block, AxisExpr, Value | None, int], None]
+"""What to do with one register of a row: (frame, block, its offset in the tile, the lanes that exist, its number)."""
+
+
+@dataclass(frozen=True)
+class ScoreTile:
+    """The buffers of a task by their names in the kernel: the tile; of each row of the tile the maximum in it, what
+    scores are compared with, and the factor of earlier sums; of each row of the task its maximum and `sums`."""
+
+    view: StreamView
+    blocks: StreamBlocks
+    tile: str
+    fresh: str
+    base: str
+    shrink: str
+    top: str
+    sums: Mapping[str, str]
+
+    @property
+    def stride(self) -> int:
+        return self.blocks.score_stride
+
+    def scratch(self) -> list[Scratch]:
+        """The buffers, in whole registers."""
+        blocks, kind = self.blocks, self.view.kind
+        rows, task = ((-(-size // blocks.lanes) + 1) * blocks.lanes for size in (blocks.br, blocks.bm))
+        sizes = {self.tile: blocks.br * self.stride, **dict.fromkeys((self.fresh, self.base, self.shrink), rows)}
+        sizes |= dict.fromkeys((self.top, *self.sums.values()), task)
+        return [Scratch(name, kind, size) for name, size in sizes.items()]
+
+    # --- rows of a task ---
+
+    def start(self, block: Block) -> None:
+        """No terms yet."""
+        writer = block.writer
+        x = writer.variable("x", 0, self.blocks.bm)
+        body = block.inner({x})
+        body.add(Store(self.top, writer.axis(x), constant("-inf", self.view.kind)))
+        for name in self.sums.values():
+            body.add(Store(name, writer.axis(x), constant(0, self.view.kind)))
+        block.loop(body, x, ZERO, index(self.blocks.bm), writer.lanes)
+
+    def top_of(self, block: Block, row: AxisExpr) -> Value:
+        """The maximum of a row of the task, all terms seen; of several where the lanes of `block` are rows."""
+        return block.let("top", self._of_row(self.top, block, row))
+
+    def totals(self, block: Block, row: AxisExpr) -> dict[str, Value]:
+        """The maxima and the sums of a row of the task, as `top_of`."""
+        top = self.top_of(block, row)
+        found: dict[str, Value] = dict.fromkeys(self.view.maxima, top)
+        for name, buffer in self.sums.items():
+            found[name] = block.let(name, defined(self._of_row(buffer, block, row), top))
+        return found
+
+    def _of_row(self, buffer: str, block: Block, row: AxisExpr) -> Load:
+        if block.lane_axis is None:
+            return Load(buffer, row, self.view.kind, "splat")
+        return Load(buffer, row, self.view.kind, count=block.lane_axis.count)
+
+    # --- a tile ---
+
+    def finish(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock) -> None:
+        """Scores in place of the contraction's sums, and the maximum of each row."""
+        view, ev = self.view, frame.evaluator
+
+        def one_row(f: Frame, body: Block, start: AxisExpr, row: AxisExpr) -> None:
+            tops = self._registers(body, "-inf", "top")
+
+            def score(g: Frame, inner: Block, offset: AxisExpr, exists: Value | None, number: int) -> None:
+                if view.roles.contraction is not None and view.scores is not None:
+                    sums = inner.let("sum", Load(self.tile, offset, view.kind))
+                    given = converted(sums, view.kind, view.scores.op.dtype)
+                    ev.provided[view.roles.contraction] = lambda _at, _block, _where: given
+                value = self._score(g, inner)
+                if exists is not None:
+                    value = Call("where", (exists, value, constant("-inf", view.kind)), view.kind)
+                value = inner.let("score", value)
+                inner.add(Store(self.tile, offset, value))
+                inner.accumulate(tops[number], "max", value)
+
+            self._along_terms(f, body, depth, start, score)
+            body.add(Store(self.fresh, row, Call("hmax", (tree("max", tops),), view.kind), 1))
+
+        self._each_row(frame, block, rows, one_row)
+
+    def rescale(self, block: Block, rows: Rows) -> None:
+        """The maxima with this tile, and the sums so far relative to them."""
+        writer, kind, br = block.writer, self.view.kind, self.blocks.br
+        whole = br // writer.lanes * writer.lanes
+        for start, stop in ((0, whole), (whole, br)):
+            if start == stop:
+                continue
+            count = min(writer.lanes, stop - start)
+            x = writer.variable("x", start, stop - 1)
+            body = block.inner({x}, lane_axis=LaneAxis(x, None if count == writer.lanes else count))
+            at, here = writer.axis(x), rows.first - rows.task + writer.axis(x)
+            used = body.lane_axis.count if body.lane_axis else None
+            before = body.let("before", Load(self.top, here, kind, count=used))
+            top = body.let("top", Call("max", (before, Load(self.fresh, at, kind, count=used)), kind))
+            base = body.let("base", finite_or_zero(top))
+            shrink = body.let("shrink", weight(self.view.fn, before, base))
+            for name, offset, value in ((self.top, here, top), (self.base, at, base), (self.shrink, at, shrink)):
+                body.add(Store(name, offset, value, used))
+            for name in self.sums.values():
+                scaled = Call("mul", (Load(name, here, kind, count=used), shrink), kind)
+                body.add(Store(name, here, scaled, used))
+            block.loop(body, x, index(start), index(stop), writer.lanes)
+
+    def weigh(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock) -> None:
+        """Weights in place of the scores, and the sums of rows with them."""
+        view = self.view
+
+        def one_row(f: Frame, body: Block, start: AxisExpr, row: AxisExpr) -> None:
+            base = body.let("base", Load(self.base, row, view.kind, "splat"))
+            sums = {name: self._registers(body, 0, name) for name in self.sums}
+
+            def weigh(g: Frame, inner: Block, offset: AxisExpr, exists: Value | None, number: int) -> None:
+                p = inner.let("p", weight(view.fn, Load(self.tile, offset, view.kind), base))
+                inner.add(Store(self.tile, offset, p))
+                for each in view.row_sums:
+                    term = self._term(g.seen_as(each), inner, p, exists)
+                    inner.accumulate(sums[each.name][number], "add", term)
+
+            self._along_terms(f, body, depth, start, weigh)
+            for name, registers in sums.items():
+                here = rows.first - rows.task + row
+                added = Call("hsum", (tree("add", registers),), view.kind)
+                total = Call("add", (Load(self.sums[name], here, view.kind, "splat"), added), view.kind)
+                body.add(Store(self.sums[name], here, total, 1))
+
+        self._each_row(frame, block, rows, one_row)
+
+    # --- loops ---
+
+    def _each_row(
+        self, frame: Frame, block: Block, rows: Rows, body: Callable[[Frame, Block, AxisExpr, AxisExpr], None]
+    ) -> None:
+        """Calls body(frame, block, offset of the row in the tile, number of the row in it) in a loop over the rows that
+        exist."""
+        view, writer = self.view, frame.writer
+        r = writer.variable("r", 0, view.m - 1)
+        at = writer.axis(r)
+        inner = block.inner({r}, barrier=not at.terms)
+        row = at - rows.first
+        body(frame.placed(frame.along(view.roles.rows, at)), inner, row * self.stride, row)
+        block.loop(inner, r, rows.first, rows.first.shift(self.blocks.br), 1, view.m)
+
+    def _along_terms(self, frame: Frame, block: Block, depth: DepthBlock, start: AxisExpr, body: AtRegister) -> None:
+        """Calls body at several registers of a row at once, then at one: the last may be cut."""
+        writer, lanes = frame.writer, frame.lanes
+        step = lanes * _REGISTERS
+        whole = floordiv(depth.count, step, writer.box) * step
+        spans = ((depth.first, depth.first + whole, _REGISTERS), (depth.first + whole, depth.first + depth.count, 1))
+        for low, high, registers in spans:
+            if low == high:
+                continue
+            c = writer.variable("c", 0, max(0, self.view.terms - 1 - (registers - 1) * lanes))
+            inner = block.inner({c}, barrier=self.view.terms == 1)
+            at = writer.counter(c) if self.view.terms > 1 else writer.axis(c)
+            exists = None
+            lanes_along(inner, c, [high - at], whole=registers > 1 or _is_whole(high - low, lanes))
+            if inner.lane_axis is not None and inner.lane_axis.count is not None:
+                exists = inner.let("exists", Inside((), c, inner.lane_axis.count))
+            for number in range(registers):
+                place = frame.placed(frame.along(self.view.roles.terms, at.shift(number * lanes)))
+                body(place, inner, start + (at - depth.first).shift(number * lanes), exists, number)
+            block.loop(inner, c, low, high, lanes * registers)
+
+    def _registers(self, block: Block, number: float | str, name: str) -> list[Reg]:
+        found = []
+        for _ in range(_REGISTERS):
+            register = block.let(name, constant(number, self.view.kind), mutable=True)
+            assert isinstance(register, Reg)
+            found.append(register)
+        return found
+
+    # --- values ---
+
+    def _score(self, frame: Frame, block: Block) -> Value:
+        roles, ev = self.view.roles, frame.evaluator
+        dtype = ev.dtype(roles.score)
+
+        def read(at: Point, inner: Block, where: Where) -> Value:
+            return ev.value(roles.score, at, inner, where)
+
+        value = ev.mapped(roles.read, frame.digits()[: len(roles.sizes)], dtype, block, (), read)
+        return converted(value, dtype, self.view.kind)
+
+    def _term(self, frame: Frame, block: Block, p: Value, exists: Value | None) -> Value:
+        """Weight times the value of the sum that the frame sees, in the lanes that exist."""
+        value, ev, kind = frame.view.op.inputs[1], frame.evaluator, self.view.kind
+        term: Value = p
+        if isinstance(value, Operand):
+            found = ev.operand(value, frame.point(), block)
+            term = Call("mul", (p, converted(found, ev.dtype(value.value), kind)), kind)
+        elif value.number != 1:
+            term = Call("mul", (p, converted(constant(value.number, value.dtype), value.dtype, kind)), kind)
+        return term if exists is None else Call("where", (exists, term, constant(0, kind)), kind)
+
+
+def _is_whole(count: AxisExpr, lanes: int) -> bool:
+    return not count.terms and count.const % lanes == 0

@@ -1,0 +1,38 @@
+"""The loops around a block of rows and columns: tasks where the plan binds them to threads, else loops in a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from codegen.lower.cpu.blocks import Block, Writer
+from codegen.plan.plan_check import runs_parallel
+from ir.axis_expr import ZERO, AxisExpr, constant, coordinates
+from ir.cpu import Phase
+from ir.plan import Plan
+
+
+def task_phase(writer: Writer, plan: Plan, loops: Mapping[str, int], body: Callable[..., None]) -> Phase:
+    """One phase: a task per point of the loops (axis piece → count, outer first) that threads are bound to, in which
+    the others run. Calls body(block, number, …) with the number of each loop, in their order."""
+    bound = {piece: count for piece, count in loops.items() if runs_parallel(plan, piece)}
+    tasks = math.prod(bound.values())
+    task = writer.variable("task", 0, tasks - 1)
+    block = Block(writer, variables={task})
+    numbers = dict(zip(bound, coordinates(writer.axis(task), list(bound.values()), writer.box), strict=True))
+
+    def serial(around: Block, left: list[str], at: dict[str, AxisExpr]) -> None:
+        if not left:
+            body(around, *(at[piece] for piece in loops))
+            return
+        piece, *rest = left
+        if loops[piece] == 1:
+            serial(around, rest, {**at, piece: ZERO})
+            return
+        variable = writer.variable(piece[0], 0, loops[piece] - 1)
+        inner = around.inner({variable})
+        serial(inner, rest, {**at, piece: writer.axis(variable)})
+        around.loop(inner, variable, ZERO, constant(loops[piece]))
+
+    serial(block, [piece for piece in loops if piece not in bound], numbers)
+    return Phase(task, tasks, tuple(block.statements))

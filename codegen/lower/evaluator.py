@@ -1,0 +1,115 @@
+"""How an SSA value of a region is evaluated at a point of its domain: what is the same for all dialects.
+
+Operand maps are composed by substitution, so that every place is one expression over the kernel's variables. Each op
+rounds to its dtype. What a value is where a map is guarded, and what a load is, the dialects say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from codegen.lower.evaluation import Evaluation, evaluated
+from codegen.lower.lane_values import Point, Where, constant
+from codegen.lower.scopes import Names, Scope
+from ir.axis_map import AxisMap
+from ir.kernel_nodes import Const
+from ir.region import Buffer, Number, Op, Operand, Region
+
+V = TypeVar("V")
+B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]
+Provider: TypeAlias = Callable[[Point, B, Where], V]
+"""A value at a point, in a block, needed where the conditions hold."""
+Read: TypeAlias = Callable[[Point, B, Where], Evaluation[V]]
+
+ROUNDS_ALREADY = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
+"""Functions whose results are always numbers of the operands' own dtype."""
+
+
+class ValueEvaluator(ABC, Generic[V, B]):
+    """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
+    accumulators, of tiles on chip."""
+
+    def __init__(self, region: Region, names: Names) -> None:
+        self.region, self._names = region, names
+        self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
+        self.buffers: dict[str, Buffer] = {each.name: each for each in region.buffers}
+        self.provided: dict[str, Provider[B, V]] = {}
+
+    def dtype(self, name: str) -> str:
+        """The dtype of an SSA value or buffer."""
+        return self.ops[name].dtype if name in self.ops else self.buffers[name].memref.dtype
+
+    def operand_dtype(self, operand: Operand | Number) -> str:
+        """The dtype of an operand of an op."""
+        return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+
+    def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:
+        """The SSA value or buffer `name` at the coordinates `point`, in registers of `register_type(dtype(name))`.
+        Memory is read only where all of `where` hold; elsewhere the value is any."""
+        return evaluated(self._value(name, point, block, where))
+
+    def operand(self, operand: Operand | Number, point: Point, block: B, where: Where = ()) -> V:
+        """An operand of an op at the op's domain point `point`; padding included."""
+        return evaluated(self._operand(operand, point, block, where))
+
+    def mapped(self, view: AxisMap, point: Point, dtype: str, block: B, where: Where, read: Provider[B, V]) -> V:
+        """`read` at view(point), or the fill of the first guard of `view` that fails."""
+        return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
+
+    def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where = ()) -> V:
+        """What a yield of `value` through `view` writes at `point` of its buffer."""
+        return evaluated(self._mapped(view, point, self.dtype(value), block, where, partial(self._value, value)))
+
+    def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
+        if isinstance(operand, Number):
+            return self._constant(constant(operand.number, operand.dtype))
+        read = partial(self._value, operand.value)
+        return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
+
+    def _mapped(
+        self, view: AxisMap, point: Point, dtype: str, block: B, where: Where, read: Read[B, V]
+    ) -> Evaluation[V]:
+        at = self._names.at(view.exprs, point)
+        guards = [(self._names.conditions(guard, point), constant(guard.fill, dtype)) for guard in view.guards]
+        return (yield self._guarded(guards, at, block, where, read))
+
+    def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
+        args: list[V] = []
+        for each in op.inputs:
+            args.append((yield self._operand(each, point, block, where)))
+        if op.kind in ("copy", "cast"):
+            return self._converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
+        return self._called(op.fn, tuple(args), op.dtype, rounds=op.fn not in ROUNDS_ALREADY)
+
+    @abstractmethod
+    def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
+
+    @abstractmethod
+    def _guarded(
+        self, guards: Sequence[tuple[Where, Const]], at: Point, block: B, where: Where, read: Read[B, V]
+    ) -> Evaluation[V]:
+        """`read` at a point where all guards hold, the fill of the first that does not."""
+
+    @abstractmethod
+    def _constant(self, number: Const) -> V: ...
+
+    @abstractmethod
+    def _called(self, fn: str, args: tuple[V, ...], dtype: str, rounds: bool) -> V:
+        """The elementwise function `fn`, rounded to `dtype` where it `rounds`."""
+
+    @abstractmethod
+    def _converted(self, value: V, source: str, dtype: str) -> V:
+        """CAST of a value of dtype `source` to `dtype`."""
+
+
+def _at_once(read: Provider[B, V]) -> Read[B, V]:
+    """A read that needs no other evaluation."""
+
+    def evaluation(point: Point, block: B, where: Where) -> Evaluation[V]:
+        return read(point, block, where)
+        yield  # what makes this a generator
+
+    return evaluation

@@ -1,0 +1,25 @@
+"""The candidate plans of a region, each with the work that it makes."""
+
+from __future__ import annotations
+
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.cpu.stream_candidates import stream_candidates
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+
+def candidates(region: Region, core: PolyCore, target: Target, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
+    """Plans from the templates of contractions and of streams in tiles, or of a loop nest; none where the region fits
+    none of them. `ordered`: they take the terms of floating-point sums and products in index order."""
+    if ordered and any(let.op.kind == "stream" for let in region.body):
+        return []  # a stream rescales sums of several terms
+    if core.streams is not None:
+        in_tiles = stream_candidates(region, core, target)
+        return in_tiles if core.streams.contraction else [*in_tiles, *nest_candidates(region, core, target)]
+    if core.contraction is not None:
+        return contraction_candidates(region, core, target, ordered=ordered)
+    return nest_candidates(region, core, target, ordered=ordered)

@@ -1,0 +1,193 @@
+"""Candidate plans of a contraction.
+
+Two algorithms, one template:
+
+    outer   lanes along the columns: a register tile of MR rows × NR columns takes one rank-1 update per k
+    dot     lanes along k: MR × NR sums side by side, folded at the end; for few columns, both operands along k
+
+A plan says which side has the columns (`layout_hints["vector"]`), the register tile, the blocks [BM, BN, BK] that
+one task works on, which operands are packed into panels (`cache`), and what runs in parallel (`bind`).
+`codegen.plan.cpu.contraction_work` says what work each makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codegen.plan.contraction_view import Contraction, contraction_of, epilogue_of
+from codegen.plan.cpu.contraction_blocks import Blocks, block_axis, cache_step, steps_of
+from codegen.plan.cpu.contraction_work import (
+    SMALL_FLOPS,
+    ContractionWork,
+    flops_of,
+    is_packed,
+    is_parallel,
+    registers_per_vector,
+)
+from codegen.where.tails import tail_axes
+from ir.dtype import DTYPES
+from ir.plan import Cached, Plan, Vectorize
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+BLOCK_K = 1024
+_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most, of a thread's workspace: what its second-level cache holds
+_STREAMED = 1 << 18
+_REGISTERS = {"avx512": 32}
+_CANDIDATES = 20
+
+
+def contraction_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, none if the region is no contraction that the template covers. `ordered`: they take the terms of
+    floating-point sums in index order."""
+    default = contraction_of(region, core, ordered=ordered)
+    if default is None:
+        return []
+    found: list[tuple[Contraction, Blocks, Work]] = []
+    for side in (default.vector, 1 - default.vector):
+        view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
+        if view is not None and (side == default.vector or _worth_turning(default)):
+            cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
+            work = ContractionWork(view, target)
+            found += [(view, blocks, work.of(blocks)) for blocks in cuts]
+    found.sort(key=lambda each: (_time(each[2], target), -each[2].efficiency))
+    return [(_plan(view, blocks, target), work) for view, blocks, work in found[:_CANDIDATES]]
+
+
+def _time(work: Work, target: Target) -> float:
+    """§11's estimate in cycles of the machine, to keep the best candidates only."""
+    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency) + work.reread + work.layout
+    memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns
+    return max(compute / target.units, memory) / work.occupancy
+
+
+def _worth_turning(view: Contraction) -> bool:
+    """The output is stored across its memory order when the other side has the columns: for few columns only."""
+    return view.n < 128 and view.m > view.n
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    wide = registers_per_vector(view)
+    budget = _REGISTERS.get(target.arch, 16)
+    lanes = target.lanes
+    for vectors in (1, 2, 3, 4, 8):
+        most = (budget // wide - 1 - vectors) // vectors
+        if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
+            continue
+        if vectors > 4 and view.m > most:  # a panel that is read again should stay in the first-level cache
+            continue
+        for rows in _even_rows(view.m, min(most, 16)):
+            yield from _grids(view, rows, vectors * lanes, target)
+
+
+def _even_rows(m: int, most: int) -> Iterator[int]:
+    """Heights of the register tile that split `m` evenly: the tallest, and the one that wastes least."""
+    tallest = _even(max(m, 1), most)
+    yield tallest
+    leanest = min(range(most, 0, -1), key=lambda rows: -(-m // rows) * (rows + 1))
+    if leanest != tallest:
+        yield leanest
+
+
+def _even(size: int, most: int) -> int:
+    """The length of the pieces when `size` is cut into the fewest equal pieces of at most `most`."""
+    return -(-size // -(-size // most)) if size else 1
+
+
+def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Blocks]:
+    """Blocks of a task: all rows and few columns, or all columns and few rows, so that every core has work."""
+    item = DTYPES[view.accumulator].bytes
+    tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
+    seen = set()
+    for bk in _depths(view, tiles_m):
+        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
+        rows = min(tall, tiles_m) * mr
+        wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
+        for cuts_m, cuts_n in _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats):
+            bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
+            bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
+            if (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def _depths(view: Contraction, tiles_m: int) -> list[int]:
+    """Lengths of a block of k: few long ones, as each block lays the sums down; short ones where the columns are used
+    once, so that they stream from memory in wide rows."""
+    if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
+        return [block_k(view, 8)]
+    return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
+
+
+def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
+    """Into how many pieces rows and columns are cut."""
+    if units == 1 or repeats >= 4 * units:
+        return [(1, 1)]
+    return [(1, 1), (units, 1), (1, units), (2 * units, 1), (1, 2 * units), (units, 2), (2, 2 * units)]
+
+
+def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Few rows or columns, and both operands neighbours along k: nothing is reused, so nothing is packed."""
+    few = min(view.m, view.n)
+    if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not dot_possible(view):
+        return
+    budget = _REGISTERS.get(target.arch, 16) // registers_per_vector(view) - 4
+    for mr in sorted({1, _even(max(view.m, 1), 4)}):
+        nr = min(target.lanes, max(1, budget // mr), view.n)
+        units = target.units if flops_of(view) >= SMALL_FLOPS else 1
+        tiles = -(-view.n // nr)
+        for cuts in sorted({1, units, 4 * units}):
+            bm, bn = -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr
+            yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, dot=True)
+
+
+def dot_possible(view: Contraction) -> bool:
+    """Whether the terms of both operands are neighbours in memory, the same of them."""
+    runs = [view.run(side, view.k) for side in (0, 1)]
+    return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
+
+
+def block_k(view: Contraction, most: int) -> int:
+    """Terms per block, about `most`: a whole number of steps of one reduced digit, all digits inside it whole."""
+    if view.depth <= most:
+        return max(view.depth, 1)
+    position, inner = block_axis(view, most)
+    return _even(view.sizes[position], max(1, most // inner)) * inner
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
+    return Plan(
+        arch=target.arch,
+        algo_choice={view.pattern: blocks.algorithm},
+        tile=(blocks.bm, blocks.bn, blocks.bk),
+        bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if is_parallel(view, blocks, target) else {},
+        vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
+        warp_tile=f"{blocks.mr}x{blocks.nr}",
+        cache=_caches(view, blocks),
+        predicate_tail=tail_axes(steps_of(view, blocks)),
+        epilogue=epilogue_of(view),
+        ordered=view.ordered,
+        layout_hints={"vector": "rhs" if view.vector else "lhs"},
+    )
+
+
+def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
+    """What is packed, and where."""
+    found = []
+    for side in (0, 1):
+        name = view.operand(side).value
+        if is_packed(view, blocks, side):
+            found.append(Cached(name, "packed", cache_step(view, side)))
+        elif view.is_constant(side) and not blocks.dot:
+            found.append(Cached(name, "const_pool", "build"))
+    return tuple(found)

@@ -1,0 +1,274 @@
+"""Candidate plans of a region without a contraction.
+
+A candidate says which loop lanes run along (an output axis, or the reduced axes), how the outputs are blocked, and
+what runs in parallel. `codegen.plan.cpu.nest_work` says what work each makes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
+from codegen.plan.cpu.nest_choices import TERMS, loop_names, may_keep
+from codegen.plan.cpu.nest_work import PARTS, NestWork
+from codegen.plan.region_loops import Axes, RegionLoops, Shape, loop_axes
+from codegen.where.tails import Steps, tail_axes
+from ir.plan import Plan, Vectorize
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.region_work import region_bytes, region_flops
+from ir.target import Target
+
+SMALL_FLOPS = 200_000
+SMALL_BYTES = 64 << 10
+"""Below both a fork and join cost more than a second core saves."""
+
+_REGISTERS = 4
+"""Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
+_FEW_VECTORS = 64
+"""With so few vectors of outputs a long reduction is cut into parts."""
+
+
+def nest_candidates(
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, best first by their own estimate; none where the region is not legal as one kernel or holds
+    a contraction. `ordered`: they take the terms of floating-point sums and products in index order."""
+    if not core.legal or core.contraction is not None:
+        return []
+    space = _Space.of(RegionLoops(region, core, ordered), target)
+    several = list(_plans(space))
+    once = [plan for plan in several if not space.loops.repeats([loop_axes(name) for name in loop_names(plan)])]
+    work = NestWork(space.loops, target, space.rows)
+    found = [(plan, work.of(plan)) for plan in once or several]
+    found.sort(key=lambda each: _cycles(each[1], target))
+    return found
+
+
+def _cycles(work: Work, target: Target) -> float:
+    """Of the unit that works longest, to order candidates by."""
+    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
+    return (compute + work.reread + work.layout + work.fanout) / work.occupancy
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """What all candidates of a region share: its loops over outputs are the `groups` of axes, `best` is the one along
+    which lanes run best. `threads`: there is work for more than one."""
+
+    loops: RegionLoops
+    target: Target
+    groups: Sequence[Axes]
+    best: int | None
+    threads: bool
+
+    @staticmethod
+    def of(loops: RegionLoops, target: Target) -> _Space:
+        groups = loops.output_groups(loops.shape)
+        return _Space(loops, target, groups, loops.best_lane(loops.shape, groups), not _is_small(loops.region))
+
+    @property
+    def shape(self) -> Shape:
+        return self.loops.shape
+
+    @property
+    def lanes(self) -> int:
+        return self.target.lanes
+
+    def extent(self, number: int) -> int:
+        """Points of loop `number`."""
+        return math.prod(self.shape[axis] for axis in self.groups[number])
+
+    @cached_property
+    def scans(self) -> frozenset[int]:
+        """The loops along which a scan carries its value."""
+        axes = self.loops.scan_axes(self.shape)
+        return frozenset(number for number, group in enumerate(self.groups) if group[0] in axes)
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """All loops, outermost first: in memory order, but accumulators are finished before other loops begin, and
+        scans run innermost."""
+        order = self.loops.finishing_order(self.groups, range(len(self.groups)))
+        return sorted(order, key=lambda number: number in self.scans)
+
+    @cached_property
+    def rows(self) -> tuple[KeptRow, ...]:
+        """The values of which a row is kept, where the second-level cache holds it beside what else is used."""
+        return tuple(row for row in kept_rows(self.loops) if row.nbytes <= self.target.l2_bytes // 4)
+
+    @cached_property
+    def reductions(self) -> tuple[str, ...]:
+        return tuple(
+            let.name
+            for let in self.loops.region.body
+            if let.op.kind in ("reduce", "stream") and let.name in self.loops.core.scopes
+        )
+
+    def splits(self, lanes: int) -> bool:
+        """Whether the terms of the region's reductions may be regrouped, and there are too few outputs to feed several
+        threads."""
+        few = math.prod(self.shape) <= _FEW_VECTORS * lanes
+        return self.threads and few and bool(self.loops.parted)
+
+
+def _plans(space: _Space) -> Iterator[Plan]:
+    for lane in dict.fromkeys([space.best, *_others(space)]):
+        if lane is not None:
+            yield _along_outputs(space, lane, space.threads)
+            if len(space.groups) > 1 and not space.scans:
+                yield _around_outputs(space, lane, 1)
+                if space.reductions and space.extent(lane) >= _REGISTERS * space.lanes:
+                    yield _around_outputs(space, lane, _REGISTERS)
+            if space.splits(space.lanes):
+                yield _split(space, _along_outputs(space, lane, False))
+    if len(space.scans) == 1:
+        (scan,) = space.scans
+        yield _along_scan(space, scan)
+    if space.reductions or space.best is None:
+        yield _along_terms(space, space.threads)
+        if space.splits(1):
+            yield _split(space, _along_terms(space, False))
+
+
+def _others(space: _Space) -> list[int]:
+    """Loops worth a try besides the best one."""
+    usable = [number for number in range(len(space.groups)) if number not in space.scans and space.extent(number) > 1]
+    return [number for number in sorted(usable, key=lambda number: -space.extent(number)) if number != space.best][:2]
+
+
+def _along_outputs(space: _Space, lane: int, threads: bool) -> Plan:
+    """Lanes along loop `lane`, which is the innermost but for scans."""
+    lanes = space.lanes
+    order = [number for number in space.order if number != lane]
+    position = sum(number not in space.scans for number in order)
+    order.insert(position, lane)
+    several = (space.reductions or space.scans) and space.extent(lane) >= _REGISTERS * lanes
+    wide = lanes * (_REGISTERS if several else 1)
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide))
+    strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extent(lane) > wide
+    strip = strip and space.loops.is_apart(space.groups[lane])  # else what a block finishes, the next finishes again
+    if strip:  # the lines that one vector's lanes lie in are used up before the next vector
+        nest.tiles[position] = wide
+    if threads:
+        first = [position] if strip else []
+        nest.spread([*first, *(each for each in range(len(order)) if each not in first)])
+    return nest.plan(space)
+
+
+def _crosses_memory(space: _Space, lane: int) -> bool:
+    """Whether the neighbours along loop `lane` are far apart in some buffer."""
+    views = space.loops.views(space.loops.scope, space.shape)
+    return any(each.strides[space.groups[lane][-1]].step not in (0, 1) for each in views)
+
+
+def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
+    """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
+    order = [lane, *(number for number in space.order if number != lane)]
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), registers * space.lanes))
+    if space.threads:
+        nest.spread([*range(1, len(order)), 0])
+    return nest.plan(space)
+
+
+def _along_scan(space: _Space, scan: int) -> Plan:
+    """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
+    nest = _Nest.of(space, range(len(space.groups)), Vectorize(_name(space.groups[scan]), space.lanes))
+    if space.threads:
+        nest.spread(range(len(space.groups)))
+    return nest.plan(space)
+
+
+def _along_terms(space: _Space, threads: bool) -> Plan:
+    """Lanes along the reduced axes: outputs are written one by one."""
+    nest = _Nest.of(space, space.order, Vectorize(TERMS, space.lanes))
+    if threads:
+        nest.spread(range(len(space.groups)))
+    return nest.plan(space)
+
+
+@dataclass
+class _Nest:
+    """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
+    none of the `shared` can be: loops at whose points one accumulator is read."""
+
+    names: Sequence[str]
+    extents: Sequence[int]
+    scans: frozenset[int]
+    shared: frozenset[int]
+    vectorize: Vectorize
+    tiles: list[int]
+    bound: list[int] = field(default_factory=list)
+
+    @staticmethod
+    def of(space: _Space, order: Sequence[int], vectorize: Vectorize) -> _Nest:
+        """The loops `order` of a space, each of one block."""
+        names = [_name(space.groups[number]) for number in order]
+        extents = [space.extent(number) for number in order]
+        scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
+        apart = [space.loops.is_apart(space.groups[number]) for number in order]
+        shared = frozenset(position for position, each in enumerate(apart) if not each)
+        return _Nest(names, extents, scans, shared, vectorize, list(extents))
+
+    def width(self, position: int) -> int:
+        """Elements per step of a loop."""
+        return self.vectorize.width if self.names[position] == self.vectorize.axis else 1
+
+    def spread(self, order: Iterable[int]) -> None:
+        """Binds loops to threads, in `order`, until there are tasks enough."""
+        tasks = 1
+        for position in order:
+            extent, width = self.extents[position], self.width(position)
+            if position in self.scans | self.shared or tasks >= PARTS or extent == 1:
+                continue
+            tile = max(1, extent // -(-PARTS // tasks))
+            tile = min(max(width, tile // width * width), self.tiles[position])
+            if tile < extent:
+                self.tiles[position] = tile
+                self.bound.append(position)
+                tasks *= -(-extent // tile)
+
+    def plan(self, space: _Space) -> Plan:
+        steps = [
+            Steps(name, extent, tile if tile < extent else self.width(position))
+            for position, (name, extent, tile) in enumerate(zip(self.names, self.extents, self.tiles, strict=True))
+        ]
+        plan = Plan(
+            arch=space.target.arch,
+            algo_choice={"nest": " ".join(self.names)},
+            tile=tuple(max(1, tile) for tile in self.tiles),
+            bind={f"{self.names[position]}.o": "thread" for position in self.bound},
+            vectorize=self.vectorize,
+            predicate_tail=tail_axes(steps),
+            ordered=space.loops.ordered,
+        )
+        edges = tuple(row.edge(space.loops.scope) for row in space.rows if may_keep(row, plan))
+        return msgspec.structs.replace(plan, local_edges=edges)
+
+
+def _split(space: _Space, plan: Plan) -> Plan:
+    """The same plan with its reductions in parts."""
+    longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
+    part = max(1, -(-longest // PARTS))
+    part = -(-part // space.lanes) * space.lanes
+    return msgspec.structs.replace(
+        plan,
+        algo_choice={**plan.algo_choice, "reduce": "split"},
+        tile=(*plan.tile, min(part, longest)),
+        bind={**plan.bind, "r.o": "thread"},
+        local_edges=(),
+    )
+
+
+def _name(axes: Axes) -> str:
+    return "".join(f"i{axis}" for axis in axes)
+
+
+def _is_small(region: Region) -> bool:
+    return region_flops(region) < SMALL_FLOPS and region_bytes(region) < SMALL_BYTES
