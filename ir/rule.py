@@ -19,7 +19,7 @@ class Exactness(enum.IntEnum):
     EXACT       the same numbers, NaN where it was NaN
     REASSOCIATE another order or grouping of the same sums and products
     ROUNDING    a CAST moved or dropped, or a wider intermediate
-    RANGE       may overflow or cancel where its source did not
+    RANGE       may overflow or cancel where its source did not, and takes inputs for finite
     """
 
     EXACT = 0
@@ -160,8 +160,10 @@ def _spoken_of(condition: Condition) -> tuple[Term, ...]:
             return left, right
         case Exists(pattern):
             return (pattern,)
-        case _:
+        case Prim() | Fact():
             return (condition,)
+        case _:
+            raise TypeError(f"{condition!r} is no condition: a primitive, a fact, Equal or Exists is one")
 
 
 def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
@@ -197,6 +199,17 @@ def check_bound(owner: str, patterns: Sequence[App], others: Iterable[Term]) -> 
 
 
 def pattern_variables(spec: str) -> tuple[Var, ...]:
-    """Variables written `name:letter`, as in "p:P m:S axis:I"; the letter is the sort (B P A E S I)."""
+    """Variables written `name:letter`, as in "p:P m:S axis:I"; the letter is the sort (B P A E S I).
+
+    Raises:
+        EqsatError: UnsoundRule for what is written otherwise.
+    """
     sorts = {"B": Sort.BUF, "P": Sort.PRO, "A": Sort.ACC, "E": Sort.EPI, "S": Sort.STR, "I": Sort.I64}
-    return tuple(Var(name, sorts[letter]) for name, letter in (each.split(":") for each in spec.split()))
+    found = []
+    for each in spec.split():
+        name, _, letter = each.partition(":")
+        if not name.isidentifier() or letter not in sorts:
+            hint = f"name:letter, as in p:P; a letter is one of {' '.join(sorts)}"
+            fail(Kind.UNSOUND_RULE, "rules", f"{each!r} is no pattern variable", hint=hint)
+        found.append(Var(name, sorts[letter]))
+    return tuple(found)

@@ -15,6 +15,7 @@ from rules import (
     contraction,
     distribution,
     elementary,
+    enlarging,
     epilogues,
     fusion,
     indices,
@@ -33,7 +34,8 @@ FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     module.FAMILY: module.RULES
     for module in (
         *(movement, casts, broadcast, algebra, elementary, logic, indices),
-        *(contraction, reductions, products, distribution, scaling, centring, merging, stacking),
+        *(contraction, reductions, products, distribution, scaling, centring),
+        *(enlarging, merging, stacking),
         *(fusion, epilogues, rows, streams),
     )
 }
@@ -45,7 +47,7 @@ PHASES: tuple[tuple[str, ...], ...] = (
     ("movement", "casts", "broadcast"),
     ("algebra", "elementary", "logic", "indices"),
     ("contraction", "reductions", "products", "distribution", "scaling", "centring"),
-    ("merging", "stacking"),
+    ("enlarging", "merging", "stacking"),
     ("fusion", "epilogues", "rows", "streams"),
 )
 """The families that join at each phase; those of the phases before stay, but for `PASSING`; others join the last."""
@@ -53,7 +55,8 @@ PHASES: tuple[tuple[str, ...], ...] = (
 PASSING = frozenset(
     {
         *("algebra", "elementary", "logic", "indices"),
-        *("reductions", "products", "distribution", "centring", "merging", "stacking"),
+        *("reductions", "products", "distribution", "centring"),
+        *("enlarging", "merging", "stacking"),
     }
 )
 """Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
@@ -70,17 +73,13 @@ def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.
     """
     listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
     left_out = {each[1:] for each in listed if each.startswith("-")}
-    references = [each for each in listed if "@" in each]
+    own = _admitted([each for each in listed if "@" in each])
     families = [each for each in listed if not each.startswith("-") and "@" not in each]
-    _check_names(families, left_out)
+    _check_names(families, left_out - {name for rule in own for name in (rule.name, rule.family)})
     if listed and not families:
         families = list(FAMILIES)
-    chosen = [rule for name in families if name not in left_out for rule in FAMILIES[name]]
-    if references:
-        from rules.users import admitted
-
-        chosen += map(admitted, references)
-    return tuple(rule for rule in chosen if rule.name not in left_out and rule.exactness <= exactness)
+    chosen = (*(rule for name in families for rule in FAMILIES[name]), *own)
+    return tuple(rule for rule in chosen if not {rule.name, rule.family} & left_out and rule.exactness <= exactness)
 
 
 def rule_named(name: str) -> Rule:
@@ -91,6 +90,20 @@ def rule_named(name: str) -> Rule:
         hint = ", ".join(near) or "`eqsat rules` lists them"
         fail(Kind.INVALID_OPTION, "rules", f"there is no rule {name!r}", hint=hint)
     return found
+
+
+def _admitted(references: Sequence[str]) -> tuple[Rule, ...]:
+    """A caller's rules. Raises EqsatError, InvalidOption, where two have one name."""
+    if not references:
+        return ()
+    from rules.users import admitted
+
+    own = tuple(map(admitted, references))
+    names = [rule.name for rule in own]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        fail(Kind.INVALID_OPTION, "rules", f"two rules are named {twice[0]}", hint="give one another name")
+    return own
 
 
 def _check_names(families: Sequence[str], left_out: Collection[str]) -> None:

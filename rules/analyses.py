@@ -49,6 +49,9 @@ Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
 Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that no view of another gives (given)")
 Inlined = Analysis("Inlined", Sort.BUF, False, "it may be computed again where it is read through a map (given)")
 Constant = Analysis("Constant", Sort.BUF, False, "it is known when the program is built (given for inputs)")
+Weight = Analysis("Weight", Sort.BUF, False, "the same, and no product that a rule made (given for what is loaded)")
+Runs = Analysis("Runs", Sort.BUF, False, "it is not known before the program runs (given for what is loaded)")
+Finite = Analysis("Finite", Sort.BUF, False, "its values are numbers if the inputs' are (given)", steers=False)
 Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
 Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of that")
 OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "the same for values at the output index")
@@ -62,10 +65,10 @@ Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
-    *(Output, Computed, Inlined, Constant, Wanted, Own, OwnEpi, Statistic, Held),
+    *(Output, Computed, Inlined, Constant, Weight, Runs, Finite, Wanted, Own, OwnEpi, Statistic, Held),
     *(Reduced, LowRank, Parted, Merged, Place),
 )
-GIVEN = (Output, Computed, Inlined, Constant)
+GIVEN = (Output, Computed, Inlined, Constant, Weight, Runs, Finite)
 """Decided on the whole program before any rule runs."""
 STORED, PASSING = (Computed,), (Parted,)
 """They hold for the buffers that rules introduce: for those to stay, and for those on the way to others."""
@@ -132,7 +135,9 @@ CLAUSES = (
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(p)),
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(q)),
     _holds(CanFin, PTern(o, d, p, q, r), CanFin(r)),
-    _holds(Parted, Store(Fin(a), t), Computed(Store(Fin(a), t))),
+    _holds(Runs, Store(Fin(Contract(d, k, Load(b, m), q)), t), Runs(b)),
+    _holds(Runs, Store(Fin(Contract(d, k, p, Load(c, n))), t), Runs(c)),
+    _holds(Parted, Store(Fin(a), t), Computed(Store(Fin(a), t)), Runs(Store(Fin(a), t))),
     _holds(Parted, Store(Pure(PBin("add", d, Load(b, m), Load(c, n))), t), Merged(b), Constant(c), Computed(c)),
     _holds(Merged, Store(Fin(Contract(d, k, p, Load(c, n))), t), is_whole(Place(c))),
     _holds(Merged, Store(Fin(Contract(d, k, Load(c, n), p)), t), is_whole(Place(c))),
@@ -148,6 +153,10 @@ CLAUSES = (
     _holds(Constant, Store(Pure(PBin(o, d, Load(b, m), Imm(d, n, k))), t), Constant(b)),
     _holds(Constant, Store(Fin(Contract(d, k, Load(b, m), Load(c, n))), t), Constant(b), Constant(c)),
     _holds(Constant, Store(Fin(Reduce(o, d, k, Load(b, m))), t), Constant(b)),
+    _holds(Weight, Store(Pure(Load(b, m)), t), Weight(b)),
+    _holds(Weight, Store(Pure(PUn(o, d, Load(b, m))), t), Weight(b)),
+    _holds(Weight, Store(Pure(PBin(o, d, Load(b, m), Load(c, n))), t), Weight(b), Weight(c)),
+    _holds(Weight, Store(Pure(PBin(o, d, Load(b, m), Imm(d, n, k))), t), Weight(b)),
     Clause(Wanted(e), (Computed(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), (Output(Store(e, t)),), pattern=Store(e, t)),
     Clause(Wanted(e), pattern=Gather(Store(e, t), m, axis, p)),

@@ -15,8 +15,8 @@ from itertools import product
 from ir.rule import Exactness, Rule, pattern_variables
 from ir.term import App, Contract, EBin, Fin, Load, PBin, Pure, Reduce, Store, Term
 from rules.analyses import Computed, Constant
-from rules.primitives import accumulates_exactly, invariant, one_of
-from rules.totals import total_first, total_read, total_second, total_type
+from rules.primitives import accumulates_exactly, invariant, one_of, typed
+from rules.totals import total
 
 FAMILY = "centring"
 
@@ -32,8 +32,8 @@ def _product(side: str, operand: Term) -> App:
 
 
 def _free_mean(side: str) -> Rule:
-    total = Store(Fin(Reduce("sum", d, k, Load(c, total_first(n, n, k)))), total_type(d, n, n, k))
-    mean = PBin("mul", d, Load(b, invariant(m, k)), Load(total, total_read(n, n, k)))
+    summed = Store(Fin(Reduce("sum", d, k, Load(c, total("first", n, n, k)))), typed(d, total("sizes", n, n, k)))
+    mean = PBin("mul", d, Load(b, invariant(m, k)), Load(summed, total("read", n, n, k)))
     lhs = Fin(_product(side, PBin(o, d, p, Load(b, m))))
     rhs = EBin(o, d, Fin(_product(side, p)), Pure(mean))
     equation = "Σₖ (p ± T[m(i)])·W ≈ (Σₖ p·W) ± T[m(i)]·ΣₖW"
@@ -44,9 +44,10 @@ def _free_shift(side: str, place: str) -> Rule:
     """The constant shift b stands in the sum on the side `place`."""
     sums = (Load(b, m), p) if place == "left" else (p, Load(b, m))
     bias = Store(
-        Fin(Contract(d, k, Load(b, total_first(m, n, k)), Load(c, total_second(m, n, k)))), total_type(d, m, n, k)
+        Fin(Contract(d, k, Load(b, total("first", m, n, k)), Load(c, total("second", m, n, k)))),
+        typed(d, total("sizes", m, n, k)),
     )
-    added = Pure(Load(bias, total_read(m, n, k)))
+    added = Pure(Load(bias, total("read", m, n, k)))
     rest = Fin(_product(side, p))
     lhs = Fin(_product(side, PBin(o, d, *sums)))
     rhs = EBin(o, d, *((added, rest) if place == "left" else (rest, added)))

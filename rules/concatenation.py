@@ -14,66 +14,30 @@ from ir import axis_map
 from ir.axis_expr import interval
 from ir.axis_map import AxisMap, parse_map
 from ir.axis_moves import pad, shrink
-from ir.dtype import TensorType
 from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
+from ir.term_text import parse_sizes, parse_type, sizes_text
+from rules.primitives import YES, part_of
 
-YES = "yes"
 _CACHE = 1 << 14
 
 
 class _Merged(NamedTuple):
-    """Over the joint domain: where x, c and f are read, 0 outside the parts; the shape of the results, and where each
+    """Over the joint domain: where x, c and f are read, 0 outside the parts; the sizes of the results, and where each
     product is read in them."""
 
     shared: AxisMap
     first: AxisMap
     second: AxisMap
-    shape: tuple[int, ...]
+    sizes: str
     of_first: AxisMap
     of_second: AxisMap
 
 
 @Primitive
-def merged_shared(m: str, n: str, u: str, w: str, k: str) -> str:
-    """Where x is read."""
-    found = _merged(m, n, u, w, k)
-    return str(found.shared) if found else ""
-
-
-@Primitive
-def merged_first(m: str, n: str, u: str, w: str, k: str) -> str:
-    """Where c is read."""
-    found = _merged(m, n, u, w, k)
-    return str(found.first) if found else ""
-
-
-@Primitive
-def merged_second(m: str, n: str, u: str, w: str, k: str) -> str:
-    """Where f is read."""
-    found = _merged(m, n, u, w, k)
-    return str(found.second) if found else ""
-
-
-@Primitive
-def merged_type(element: str, m: str, n: str, u: str, w: str, k: str) -> str:
-    """The type of the one product."""
-    found = _merged(m, n, u, w, k)
-    return type_text(TensorType.of(element, found.shape)) if found else ""
-
-
-@Primitive
-def part_first(m: str, n: str, u: str, w: str, k: str) -> str:
-    """Where x·c stands in it."""
-    found = _merged(m, n, u, w, k)
-    return str(found.of_first) if found else ""
-
-
-@Primitive
-def part_second(m: str, n: str, u: str, w: str, k: str) -> str:
-    """Where x·f stands in it."""
-    found = _merged(m, n, u, w, k)
-    return str(found.of_second) if found else ""
+def merged(part: str, m: str, n: str, u: str, w: str, k: str) -> str:
+    """Of both products as one: where x, c and f are read (`shared`, `first`, `second`), its `sizes`, and where either
+    stands in it (`of_first`, `of_second`)."""
+    return part_of(_merged(m, n, u, w, k), part)
 
 
 class Place(NamedTuple):
@@ -109,6 +73,12 @@ def is_partial(place: str) -> str:
     return "" if is_whole.fn(place) else YES
 
 
+@Primitive
+def in_one_group(place: str, other: str) -> str:
+    """Whether both are of inputs that multiply one operand alike."""
+    return YES if _place(place).group == _place(other).group else ""
+
+
 def _place(text: str) -> Place:
     return Place(*map(int, text.split(":")))
 
@@ -142,7 +112,7 @@ def _merged(m: str, n: str, u: str, w: str, k: str) -> _Merged | None:
     start = [low if each == along else 0 for each in range(rank)]
     stop = [low if each == along else size for each, size in enumerate(shape)]
     of_first, of_second = shrink(shape, [0] * rank, stop), shrink(shape, start, shape)
-    return _Merged(axis_map.insert_axes(x, [along], [low + high]), c, f, shape, of_first, of_second)
+    return _Merged(axis_map.insert_axes(x, [along], [low + high]), c, f, sizes_text(shape), of_first, of_second)
 
 
 def _axis(shared: AxisMap, first: AxisMap, other: AxisMap, second: AxisMap, rank: int) -> int | None:
@@ -160,57 +130,22 @@ def _axis(shared: AxisMap, first: AxisMap, other: AxisMap, second: AxisMap, rank
 
 class _Adjacent(NamedTuple):
     """Two slices of a buffer, the second where the first ends, as one: where the buffer is read, where the values
-    beside the slices are, the shape of all, where either stands in it, and whether it is the whole buffer."""
+    beside the slices are, the sizes of all, where either stands in it, and whether it is the whole buffer."""
 
     read: AxisMap
     first: AxisMap
     second: AxisMap
-    shape: tuple[int, ...]
+    sizes: str
     of_first: AxisMap
     of_second: AxisMap
     is_whole: bool
 
 
 @Primitive
-def slices_read(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Where a buffer of type z is read for both of its slices m and u."""
-    found = _adjacent(z, m, n, u, w)
-    return str(found.read) if found else ""
-
-
-@Primitive
-def beside_first(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Where the values beside the first are read, by n."""
-    found = _adjacent(z, m, n, u, w)
-    return str(found.first) if found else ""
-
-
-@Primitive
-def beside_second(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Where those beside the second are read, by w."""
-    found = _adjacent(z, m, n, u, w)
-    return str(found.second) if found else ""
-
-
-@Primitive
-def slices_type(element: str, z: str, m: str, n: str, u: str, w: str) -> str:
-    """The type of a value for both slices."""
-    found = _adjacent(z, m, n, u, w)
-    return type_text(TensorType.of(element, found.shape)) if found else ""
-
-
-@Primitive
-def slice_first(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Where the first stands in it."""
-    found = _adjacent(z, m, n, u, w)
-    return str(found.of_first) if found else ""
-
-
-@Primitive
-def slice_second(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Where the second does."""
-    found = _adjacent(z, m, n, u, w)
-    return str(found.of_second) if found else ""
+def adjacent(part: str, z: str, m: str, n: str, u: str, w: str) -> str:
+    """Of the slices m and u of a buffer of type z as one: where it is read (`read`), where what stands beside them is,
+    by n and w (`first`, `second`), the `sizes`, and where either slice stands (`of_first`, `of_second`)."""
+    return part_of(_adjacent(z, m, n, u, w), part)
 
 
 @Primitive
@@ -250,7 +185,7 @@ def _adjacent(z: str, m: str, n: str, u: str, w: str) -> _Adjacent | None:
         shrink(whole, start, shape),
         axis_map.compose(first, pad(one.sizes, [(0, b - a) for a, b in zip(one.sizes, shape, strict=True)])),
         axis_map.compose(second, pad(two.sizes, [(offset, 0) for offset in low])),
-        shape,
+        sizes_text(shape),
         shrink(shape, start, one.sizes),
         shrink(shape, low, shape),
         shape == whole,

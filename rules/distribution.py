@@ -13,18 +13,12 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Condition, Exactness, Rule, pattern_variables
+from ir.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Load, PBin, PUn, Pure, Store, Term
 from rules.analyses import BufDtype, Computed, LowRank, ProDtype, Reduced
 from rules.blocks import in_place
-from rules.primitives import accumulates_exactly, one_of, unguarded
-from rules.regrouping import (
-    joint_first,
-    joint_read,
-    joint_second,
-    joint_type,
-    same,
-)
+from rules.primitives import accumulates_exactly, one_of, typed, unguarded
+from rules.regrouping import joint
 
 FAMILY = "distribution"
 
@@ -46,13 +40,13 @@ def _product(side: str, factor: Term, other: Term) -> App:
 
 _factor = Load(a, m)
 _x, _y = Load(c, n), Load(f, w)
-_exact_sums = (accumulates_exactly(d), same(BufDtype(c), d), same(BufDtype(f), d))
+_exact_sums = (accumulates_exactly(d), Equal(BufDtype(c), d), Equal(BufDtype(f), d))
 _read = (Computed(a), Computed(c), Computed(f))
 
 
 def _collect(side: str) -> Rule:
-    total = PBin(o, d, Load(c, joint_first(n, w)), Load(f, joint_second(n, w)))
-    summed = Load(Store(Pure(total), joint_type(d, n, w)), joint_read(n, w))
+    total = PBin(o, d, Load(c, joint("first", n, w)), Load(f, joint("second", n, w)))
+    summed = Load(Store(Pure(total), typed(d, joint("sizes", n, w))), joint("read", n, w))
     equation = "A·X ± A·Y = A·(X ± Y)" if side == "left" else "X·A ± Y·A = (X ± Y)·A"
     lhs = PBin(o, d, _product(side, _factor, _x), _product(side, _factor, _y))
     when: tuple[Condition, ...] = (one_of(o, "add sub"), unguarded(s), *_exact_sums, *_read)
@@ -82,7 +76,7 @@ def _expand(side: str, place: str) -> Rule:
 
 def _add_before_rounding() -> Rule:
     one, two = (PUn("cast", d, each) for each in (p, r))
-    wide = (same(ProDtype(each), "fp32") for each in (p, r))
+    wide = (Equal(ProDtype(each), "fp32") for each in (p, r))
     rhs = PUn("cast", d, PBin(o, "fp32", p, r))
     equation = "round(p) ± round(r) ≈ round(p ± r)"
     when: tuple[Condition, ...] = (Reduced(p), Reduced(r), one_of(d, "fp16 bf16"), *wide, one_of(o, "add sub"))

@@ -11,9 +11,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ir import axis_moves as moves
 from ir.axis_expr import interval
-from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
+from ir.axis_map import AxisMap, axis_map, identity, parse_map
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType
 from ir.rule import Exactness
@@ -44,9 +43,9 @@ from ir.term import (
 from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop import UOPS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
+from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, part, pick, random_map, widened
 
 T = TypeVar("T")
-Shape = tuple[int, ...]
 Array = NDArray[Any]
 
 SIZES = (0, 1, 1, 2, 3, 3, 5)
@@ -70,12 +69,6 @@ overflow, so that infinities tell nothing."""
 
 LARGE = (1000.0, -1000.0)
 """Their exponentials overflow fp64, their products do not: rules below RANGE keep finite what is."""
-
-_MAX_ELEMENTS = 512
-
-
-class Unfit(Exception):  # noqa: N818 - a signal, not an error
-    """This attempt led to shapes or dtypes that do not fit; try another."""
 
 
 class Instance:
@@ -105,7 +98,8 @@ class Instance:
         self._rng = rng
         self._specials, self._fine = specials, fine
         self._choices, self._alike_buffers = choices, alike
-        self._cut: tuple[int, int, int] | None = None
+        self._cut: Cut | None = None
+        self._window: Shape = ()
         self._paired = bool(others)
         type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
         self._wraps = bool(specials) and not type_.dtype.is_float
@@ -137,13 +131,11 @@ class Instance:
         return self._specials is LARGE
 
     def _pick(self, options: Sequence[T]) -> T:
-        if not options:
-            raise Unfit
-        return options[int(self._rng.integers(len(options)))]
+        return pick(self._rng, options)
 
     def _shape(self) -> Shape:
         shape = tuple(self._pick(SIZES) for _ in range(self._pick((0, 1, 2, 2, 3))))
-        return shape if math.prod(shape) <= _MAX_ELEMENTS else ()
+        return shape if math.prod(shape) <= MAX_ELEMENTS else ()
 
     def _field(self, field: Term, options: Sequence[T]) -> T:
         """A text or integer of the pattern: what stands there, what its variable is bound to, or one of `options`."""
@@ -194,6 +186,8 @@ class Instance:
         if self._wraps if element.is_int else self._specials:
             options = (element.lowest, element.highest) if element.is_int else self._specials
             odd = np.asarray([_held(each, element) for each in options], element.numpy)
+            if element.is_float:
+                values = np.where(values == 0, -values, values)  # too few −0 would meet another one
             places = self._rng.random(type_.shape) < (0.5 if self.is_large else 0.2)
             values = np.where(places, self._rng.choice(odd, type_.shape), values)
         return np.asarray(values, element.numpy)
@@ -289,19 +283,19 @@ class Instance:
         reads = [parse_map(str(self.binding[each])) for each, source in self._sources.items() if source == shape]
         alike = [each for each in reads if len(each.sizes) == type_.rank and not each.is_empty]
         if alike and field.name not in self.binding:
-            found = self._pick(alike)
-            same = axis_map(type_.shape, found.exprs, found.guards)
-            self._field(field, [str(same if self._rng.integers(2) else self._beside(same, shape))])
+            self._field(field, [str(self._near(self._pick(alike), type_, shape))])
             self._sources[field.name] = shape
 
-    def _beside(self, view: AxisMap, shape: Shape) -> AxisMap:
-        """What stands beside the part of a buffer that is read elsewhere, if this is as much."""
-        at, start, size = self._cut or (0, 0, 0)
-        if not at < len(shape) == len(view.sizes) or not 0 < size == view.sizes[at] <= shape[at] - start:
-            return view
-        low = [start if axis == at else 0 for axis in range(len(shape))]
-        high = [first + size for first, size in zip(low, view.sizes, strict=True)]
-        return moves.shrink(shape, low, high) if all(a <= b for a, b in zip(high, shape, strict=True)) else view
+    def _near(self, found: AxisMap, type_: TensorType, shape: Shape) -> AxisMap:
+        """A map of another domain that reads a buffer of this shape where `found` does, around that, or beside it."""
+        own = type_.rank - len(self._window)
+        if found.sizes[own:] != type_.shape[own:] and 0 not in type_.shape:
+            fills = (0, 1, math.inf) if type_.dtype.is_float else (0, 1)
+            return widened(self._rng, found, type_.shape, len(self._window), shape, self._pick(fills))
+        same = axis_map(type_.shape, found.exprs, found.guards)
+        if self._rng.integers(2):
+            return same
+        return beside(same, shape, self._cut or Cut(0, 0, 0))
 
     def _fills(self, type_: TensorType) -> Sequence[float]:
         return FILLS if type_.dtype.is_float else (0, 0, 1)
@@ -363,6 +357,7 @@ class Instance:
             raise Unfit
         element = self._field(pattern.args[0], [type_.dtype.name])
         sizes = self._sizes(pattern.args[1])
+        self._window = parse_sizes(sizes)
         shape = type_.shape + parse_sizes(sizes)
         operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.args[2:]]
         return Contract(element, sizes, *operands)
@@ -407,67 +402,18 @@ class Instance:
         known = self.binding.get(field.name) if isinstance(field, Var) else field
         if known is not None:
             return str(known)
-        sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
+        if self._paired and self._window and self._rng.integers(4):
+            sizes = tuple(size + self._pick((0, 1, 2)) for size in self._window)
+        else:
+            sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
         return self._field(field, [sizes_text(sizes)])
 
     def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
-        """A random map from `domain`, and the shape of what it reads: identities, and one or two movements."""
-        view, shape = identity(domain), domain
+        """A random map from `domain`, and the shape of what it reads; of one of several terms it is often a part."""
         if self._paired and domain and self._cut is None and self._rng.integers(2):
-            return self._part(domain)
-        for _ in range(self._pick((0, 1, 1, 2))):
-            step, source = self._movement(shape, fills)
-            if math.prod(source) <= _MAX_ELEMENTS:
-                view, shape = compose(step, view), source
-        return view, shape
-
-    def _part(self, shape: Shape) -> tuple[AxisMap, Shape]:
-        """A map to a source that is longer along one axis: to its first part, or to its second."""
-        at, other, rest = int(self._rng.integers(len(shape))), self._pick((1, 2, 3)), self._pick((0, 0, 2))
-        source = (*shape[:at], shape[at] + other + rest, *shape[at + 1 :])
-        low = [other if axis == at and self._rng.integers(2) else 0 for axis in range(len(shape))]
-        self._cut = at, 0 if low[at] else shape[at], other
-        return moves.shrink(source, low, [a + b for a, b in zip(low, shape, strict=True)]), source
-
-    def _movement(self, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
-        """A map from `shape` to a source of one movement."""
-        integers, rank = self._rng.integers, len(shape)
-        match self._pick(("permute", "pad", "pad", "shrink", "expand", "flip", "merge", "split", "window")):
-            case "permute":
-                perm = [int(k) for k in self._rng.permutation(rank)]
-                source = tuple(shape[k] for k in np.argsort(perm).tolist())
-                return moves.permute(source, perm), source
-            case "pad":
-                pads = [self._pad(size) for size in shape]
-                source = tuple(size - low - high for size, (low, high) in zip(shape, pads, strict=True))
-                return moves.pad(source, pads, self._pick(fills)), source
-            case "shrink":
-                low, step = integers(0, 3, rank).tolist(), integers(1, 3, rank).tolist()
-                high = [a + max(0, (n - 1) * s + 1) for n, a, s in zip(shape, low, step, strict=True)]
-                source = tuple(h + int(integers(2)) for h in high)
-                return moves.shrink(source, low, high, step), source
-            case "expand":
-                source = tuple(1 if integers(2) else size for size in shape)
-                return moves.expand(source, shape), source
-            case "flip":
-                return moves.flip(shape, [k for k in range(rank) if integers(2)]), shape
-            case "merge" if rank > 1:
-                k = int(integers(rank - 1))
-                source = (*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :])
-                return moves.reshape(source, shape), source
-            case "split" if rank:
-                k = int(integers(rank))
-                factor = self._pick([f for f in (1, 2, 3, 5) if shape[k] % f == 0])
-                source = (*shape[:k], shape[k] // factor, factor, *shape[k + 1 :])
-                return moves.reshape(source, shape), source
-            case "window" if rank > 1 and 0 not in shape:
-                source = (*shape[:-2], shape[-2] + shape[-1] - 1)
-                return moves.pool(source, (shape[-1],)), source
-        return identity(shape), shape
-
-    def _pad(self, size: int) -> tuple[int, int]:
-        low = int(self._rng.integers(0, min(size, 2) + 1))
-        return low, int(self._rng.integers(0, min(size - low, 2) + 1))
+            view, shape, self._cut = part(self._rng, domain)
+            return view, shape
+        return random_map(self._rng, domain, fills)
 
 
 _OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)

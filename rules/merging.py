@@ -13,29 +13,12 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Condition, Exactness, Exists, Rule, pattern_variables
+from ir.rule import Condition, Equal, Exactness, Exists, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Load, PBin, Pure, Store, Term
 from rules.analyses import BufDtype, Computed, Constant, Merged, Parted, Place
-from rules.concatenation import (
-    are_partial,
-    are_whole,
-    beside_first,
-    beside_second,
-    is_partial,
-    is_whole,
-    merged_first,
-    merged_second,
-    merged_shared,
-    merged_type,
-    part_first,
-    part_second,
-    placed_together,
-    slice_first,
-    slice_second,
-    slices_read,
-    slices_type,
-)
-from rules.regrouping import joint_first, joint_read, joint_second, joint_type, same
+from rules.concatenation import adjacent, are_partial, are_whole, is_partial, is_whole, merged, placed_together
+from rules.primitives import typed
+from rules.regrouping import joint
 
 FAMILY = "merging"
 
@@ -54,25 +37,26 @@ def _merge(side: str, part: str, last: bool) -> Rule:
     """The product of f joins that of c, which are all the inputs before it; `part`: whose product is read there;
     `last`: whether f is the last."""
     first, second = _product(side, m, Load(c, n)), _product(side, u, Load(f, w))
-    at_c, at_f = merged_first(*_maps), merged_second(*_maps)
+    at_c, at_f = merged("first", *_maps), merged("second", *_maps)
     both = Store(
-        Pure(PBin("add", BufDtype(c), Load(c, joint_first(at_c, at_f)), Load(f, joint_second(at_c, at_f)))),
-        joint_type(BufDtype(c), at_c, at_f),
+        Pure(PBin("add", BufDtype(c), Load(c, joint("first", at_c, at_f)), Load(f, joint("second", at_c, at_f)))),
+        typed(BufDtype(c), joint("sizes", at_c, at_f)),
     )
     whole = Store(
-        Fin(_product(side, merged_shared(*_maps), Load(both, joint_read(at_c, at_f)))), merged_type(d, *_maps)
+        Fin(_product(side, merged("shared", *_maps), Load(both, joint("read", at_c, at_f)))),
+        typed(d, merged("sizes", *_maps)),
     )
-    mine, others, place = (first, second, part_first) if part == "first" else (second, first, part_second)
+    mine, others = (first, second) if part == "first" else (second, first)
     one, two = Store(Fin(mine), t), Store(Fin(others), v)
     when: tuple[Condition, ...] = (
         Exists(two),
         *map(Parted, (one, two)),
-        same(BufDtype(f), BufDtype(c)),
+        Equal(BufDtype(f), BufDtype(c)),
         (is_whole if last else is_partial)(placed_together(Place(c), Place(f))),
         Computed(x),
     )
     name, equation = f"{part}_part_{'of_all_' * last}by_{side}_weights", "{x·A, x·B} = split(x·[A|B])"
-    rhs = Store(Pure(Load(whole, place(*_maps))), t)
+    rhs = Store(Pure(Load(whole, merged(f"of_{part}", *_maps))), t)
     return Rule(name, FAMILY, equation, one, rhs, when, Exactness.REASSOCIATE, passing=not last)
 
 
@@ -81,20 +65,20 @@ def _combine(part: str, last: bool) -> Rule:
     parts = (v, m, n, u, w)
     values = [PBin("add", d, Load(Store(e, v), at), Load(each, read)) for at, each, read in ((m, b, n), (u, c, w))]
     one, two = (Store(Pure(value), type_) for value, type_ in zip(values, (t, s), strict=True))
-    at_b, at_c = beside_first(*parts), beside_second(*parts)
+    at_b, at_c = adjacent("first", *parts), adjacent("second", *parts)
     both = Store(
-        Pure(PBin("add", d, Load(b, joint_first(at_b, at_c)), Load(c, joint_second(at_b, at_c)))),
-        joint_type(d, at_b, at_c),
+        Pure(PBin("add", d, Load(b, joint("first", at_b, at_c)), Load(c, joint("second", at_b, at_c)))),
+        typed(d, joint("sizes", at_b, at_c)),
     )
     whole = Store(
-        Pure(PBin("add", d, Load(Store(e, v), slices_read(*parts)), Load(both, joint_read(at_b, at_c)))),
-        slices_type(d, *parts),
+        Pure(PBin("add", d, Load(Store(e, v), adjacent("read", *parts)), Load(both, joint("read", at_b, at_c)))),
+        typed(d, adjacent("sizes", *parts)),
     )
-    mine, other, place = (one, two, slice_first) if part == "first" else (two, one, slice_second)
+    mine, other = (one, two) if part == "first" else (two, one)
     worth = (Merged(Store(e, v)), *map(Constant, (b, c)), *map(Computed, (b, c)))
     when: tuple[Condition, ...] = (Exists(other), *worth, (are_whole if last else are_partial)(*parts))
     name, equation = f"{part}_part_{'of_all_' * last}beside_constants", "{T[s₁] + b, T[s₂] + c} = split(T + [b|c])"
-    rhs = Store(Pure(Load(whole, place(*parts))), mine.args[1])
+    rhs = Store(Pure(Load(whole, adjacent(f"of_{part}", *parts))), mine.args[1])
     return Rule(name, FAMILY, equation, mine, rhs, when, Exactness.REASSOCIATE, passing=not last)
 
 

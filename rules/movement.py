@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ir.rule import Rule, pattern_variables
 from ir.term import (
+    At,
     EBin,
     ETern,
     EUn,
@@ -70,6 +71,8 @@ RULES = (
          Store(Pure(Load(Input(name, t), m)), t), Input(name, t), (reads_all(m, t),)),
     Rule("compose_load", FAMILY, "(i ↦ T[m(i)])(n(i)) = T[m(n(i))]", PView(Load(b, m), n), Load(b, compose(m, n)),
          (Computed(b),)),
+    Rule("compose_on_chip", FAMILY, "(i ↦ e at m(i))(n(i)) = e at m(n(i))",
+         PView(At(e, t, m), n), At(e, t, compose(m, n))),
     Rule("view_of_imm", FAMILY, "v(n(i)) = v", PView(Imm(d, v, k), n), Imm(d, v, domain(n)), (filled_with(n, d, v),)),
     Rule("compose_index", FAMILY, "(i ↦ m(i))(n(i)) = m(n(i))",
          PView(Index(d, m), n), Index(d, compose(m, n)), (unguarded(n),)),

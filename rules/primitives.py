@@ -25,6 +25,11 @@ def _yes(holds: bool) -> str:
     return YES if holds else ""
 
 
+def part_of(found: tuple[object, ...] | None, name: str) -> str:
+    """One field of what was found, as a text; "" where nothing was."""
+    return "" if found is None else str(getattr(found, name))
+
+
 @Primitive
 def compose(read: str, view: str) -> str:
     """i ↦ read(view(i)), unless that has too many pieces to be worth reading by."""
@@ -95,6 +100,12 @@ def picks(view: str, type_: str, sizes: str) -> str:
     picked = picked_axes(map_, parse_type(type_).shape)
     reduced = range(len(map_.sizes) - len(parse_sizes(sizes)), len(map_.sizes))
     return _yes(picked is not None and all(axis in picked for axis in reduced if map_.sizes[axis] > 1))
+
+
+@Primitive
+def typed(element: str, sizes: str) -> str:
+    """The type of a value of these sizes."""
+    return f"{element}{sizes}"
 
 
 @Primitive

@@ -2,7 +2,8 @@
 
 A product whose other factor stands outside is stored first: the rules make buffers that the program does not have.
 They fire only where that leaves fewer terms to sum, or where the two that are multiplied first are constants, so that
-they come to an end.
+they come to an end. Of many constants in a row only the left-most come first: a product of all of them costs nothing
+when the program runs, whichever way it is grouped.
 
 The level is `rounding`: T = B·C is rounded where A·B was. Both orders stay within the bound γₙ·|A|·|B|·|C| that holds
 for either of them element by element (Higham, "Accuracy and Stability of Numerical Algorithms", §3.5), so neither
@@ -14,16 +15,9 @@ from __future__ import annotations
 
 from ir.rule import Condition, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Load, Store, Term
-from rules.analyses import Computed, Constant
-from rules.primitives import accumulates_exactly, one_of
-from rules.regrouping import (
-    computes_less,
-    first_inside,
-    outside,
-    regrouped_read,
-    regrouped_type,
-    second_inside,
-)
+from rules.analyses import Computed, Constant, Weight
+from rules.primitives import accumulates_exactly, one_of, typed
+from rules.regrouping import computes_less, regrouped
 
 FAMILY = "products"
 
@@ -38,17 +32,17 @@ def _product(side: str, sizes: Term, first: Term, second: Term, element: Term = 
 
 def _regroup(outer: str, waiting: str, narrow: bool, folded: bool) -> Rule:
     """The inner product stands on the side `outer`; its factor on the side `waiting` is multiplied last."""
-    maps = (m, s, n, w, k, j)
+    maps = (outer, m, s, n, w, k, j)
     inner = _product(waiting, j, Load(c, n), Load(f, w))
     lhs = _product(outer, k, Load(Store(Fin(inner), t), s), Load(b, m))
     element: Term = "fp32" if narrow else d
     grouped = Store(
-        Fin(_product(waiting, k, Load(b, second_inside(*maps)), Load(f, first_inside(*maps)), element)),
-        regrouped_type(element, *maps),
+        Fin(_product(outer, k, Load(f, regrouped("first", *maps)), Load(b, regrouped("second", *maps)), element)),
+        typed(element, regrouped("sizes", *maps)),
     )
-    rhs = _product(waiting, j, Load(c, outside(*maps)), Load(grouped, regrouped_read(*maps)))
+    rhs = _product(waiting, j, Load(c, regrouped("outside", *maps)), Load(grouped, regrouped("read", *maps)))
     dtypes: Condition = one_of(d, "fp16 bf16") if narrow else accumulates_exactly(d)
-    worth = (Constant(b), Constant(f)) if folded else (computes_less(*maps),)
+    worth = (Weight(b), Constant(f)) if folded else (computes_less(*maps),)
     name = f"regroup_{outer}_product_by_{waiting}{'_narrow' * narrow}{'_of_constants' * folded}"
     equation = {
         ("left", "left"): "(A·B)·C = A·(B·C)",

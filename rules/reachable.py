@@ -9,10 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ir.rule import Equal, Rule
 from ir.term import CTORS, App, Fact, Prim, Term, subterms
+from rules.constants import mirrored, opposite
 from rules.primitives import element_of, one_of
 
 ANY = "any"
 """Stands for the ops and dtypes that a primitive may name."""
+
+_NAMED = dict.fromkeys((mirrored.path, opposite.path), ("cmpeq", "cmpne", "cmplt", "cmple", "cmpgt", "cmpge"))
+"""Primitives that name no others than these."""
 
 
 def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
@@ -54,8 +58,10 @@ def _features(term: Term) -> Iterator[str]:
         if isinstance(each, App):
             yield each.ctor.name
             for name in _names(each):
-                if isinstance(name, str | Prim):
-                    yield name if isinstance(name, str) else ANY
+                if isinstance(name, str):
+                    yield name
+                elif isinstance(name, Prim):
+                    yield from _NAMED.get(name.fn.path, (ANY,))
 
 
 def _names(term: Term) -> Iterator[Term]:

@@ -2,7 +2,8 @@
 
 A product of products, Σₖ x(i,k)·y(s(i,k)) with y(o) = Σⱼ c(o,j)·f(o,j), runs over the axes (i, k, j). Where c does
 not depend on k it can wait: Σⱼ c(i,j)·t(u,j) with t(u,j) = Σₖ f·x, stored over those axes u of i (and of j) that f and
-x depend on. "" means here, too: not so.
+x depend on: first those of the factor on the left, so that products of one chain are one buffer however they came
+about. `side` says where f stands. "" means here, too: not so.
 """
 
 from __future__ import annotations
@@ -15,72 +16,44 @@ from ir import axis_map
 from ir.axis_expr import ZERO, axis, box_of
 from ir.axis_facts import picked_axes
 from ir.axis_map import AxisMap, parse_map
-from ir.dtype import TensorType
 from ir.region_work import footprint
 from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
+from ir.term_text import parse_sizes, parse_type, sizes_text
+from rules.primitives import YES, part_of
 
-YES = "yes"
 _CACHE = 1 << 14
 
 
 class _Regrouped(NamedTuple):
-    """outside: where c is read over (i, j); first, second: f and x over (u, k); shape: of t; read: t over (i, j).
+    """outside: where c is read over (i, j); first, second: f and x over (u, k); sizes: of t; read: t over (i, j).
     terms of both sums before (as far as they are read) and after."""
 
     outside: AxisMap
     first: AxisMap
     second: AxisMap
-    shape: tuple[int, ...]
+    sizes: str
     read: AxisMap
     before: int
     after: int
 
 
 @Primitive
-def outside(x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Where the factor that waits is read."""
-    found = _regrouped(x, s, c, f, k, j)
-    return str(found.outside) if found else ""
+def regrouped(part: str, side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
+    """Of the products in the other order: where the factor that waits is read (`outside`), where the two that are
+    multiplied first are, that of the inner product before that of the outer (`first`, `second`), and the `sizes` of
+    their product and where it is read (`read`)."""
+    return part_of(_regrouped(side, x, s, c, f, k, j), part)
 
 
 @Primitive
-def first_inside(x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Where the other factor of the inner product is read."""
-    found = _regrouped(x, s, c, f, k, j)
-    return str(found.first) if found else ""
-
-
-@Primitive
-def second_inside(x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Where the factor of the outer product is read."""
-    found = _regrouped(x, s, c, f, k, j)
-    return str(found.second) if found else ""
-
-
-@Primitive
-def regrouped_type(element: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """The type of the product of these two."""
-    found = _regrouped(x, s, c, f, k, j)
-    return type_text(TensorType.of(element, found.shape)) if found else ""
-
-
-@Primitive
-def regrouped_read(x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Where that product is read."""
-    found = _regrouped(x, s, c, f, k, j)
-    return str(found.read) if found else ""
-
-
-@Primitive
-def computes_less(x: str, s: str, c: str, f: str, k: str, j: str) -> str:
+def computes_less(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
     """Both sums together have fewer terms than before."""
-    found = _regrouped(x, s, c, f, k, j)
+    found = _regrouped(side, x, s, c, f, k, j)
     return YES if found and found.after < found.before else ""
 
 
 @lru_cache(maxsize=_CACHE)
-def _regrouped(x: str, s: str, c: str, f: str, k: str, j: str) -> _Regrouped | None:
+def _regrouped(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> _Regrouped | None:
     outer, through, waits, goes = map(parse_map, (x, s, c, f))
     summed, inner = parse_sizes(k), parse_sizes(j)
     if through.guards or 0 in (*outer.sizes, *inner, *waits.sizes):
@@ -94,16 +67,16 @@ def _regrouped(x: str, s: str, c: str, f: str, k: str, j: str) -> _Regrouped | N
     result = axis_map.project(waits, kept)
     if result is None:
         return None
-    used = axis_map.support(goes) | axis_map.support(x_map)
-    free = [each for each in kept if each in used]
+    left, right = (axis_map.support(each) for each in ((goes, x_map) if side == "left" else (x_map, goes)))
+    free = [*(each for each in kept if each in left), *(each for each in kept if each in right - left)]
     over = (*free, *range(own, depth))
     first, second = (_over(each, over) for each in (goes, x_map))
-    shape = first.sizes[: len(free)]
+    sizes = sizes_text(first.sizes[: len(free)])
     box = box_of(result.sizes)
     read = axis_map.axis_map(result.sizes, [axis(kept.index(each), box) for each in free])
     before = footprint(through) * math.prod(inner) + math.prod(outer.sizes)
     after = math.prod(first.sizes) + math.prod(result.sizes)
-    return _Regrouped(result, first, second, shape, read, before, after)
+    return _Regrouped(result, first, second, sizes, read, before, after)
 
 
 def _over(view: AxisMap, axes: tuple[int, ...]) -> AxisMap:
@@ -114,52 +87,19 @@ def _over(view: AxisMap, axes: tuple[int, ...]) -> AxisMap:
 
 
 class _Joint(NamedTuple):
-    """Two maps over the axes that either depends on, and how a buffer of these axes is read."""
+    """Two maps over the axes that either depends on, and how a buffer of these axes, of these sizes, is read."""
 
     first: AxisMap
     second: AxisMap
+    sizes: str
     read: AxisMap
 
 
 @Primitive
-def joint_type(element: str, x: str, y: str) -> str:
-    """The type of a buffer that holds a value for what both maps read."""
-    found = _joint(x, y)
-    return type_text(TensorType.of(element, found.first.sizes)) if found else ""
-
-
-@Primitive
-def joint_first(x: str, y: str) -> str:
-    """Where `x` reads for an element of that buffer."""
-    found = _joint(x, y)
-    return str(found.first) if found else ""
-
-
-@Primitive
-def joint_second(x: str, y: str) -> str:
-    """Where `y` does."""
-    found = _joint(x, y)
-    return str(found.second) if found else ""
-
-
-@Primitive
-def joint_read(x: str, y: str) -> str:
-    """Where the buffer is read."""
-    found = _joint(x, y)
-    return str(found.read) if found else ""
-
-
-@Primitive
-def joint_sizes(x: str, y: str) -> str:
-    """The sizes of that buffer."""
-    found = _joint(x, y)
-    return sizes_text(found.first.sizes) if found else ""
-
-
-@Primitive
-def same(text: str, other: str) -> str:
-    """Whether two texts are one."""
-    return YES if text == other else ""
+def joint(part: str, x: str, y: str) -> str:
+    """Of a buffer that holds a value for what both maps read: where they read for an element of it (`first`, `second`),
+    its `sizes`, and where it is read (`read`)."""
+    return part_of(_joint(x, y), part)
 
 
 @Primitive
@@ -199,4 +139,5 @@ def _joint(x: str, y: str) -> _Joint | None:
     used = tuple(sorted(axis_map.support(first) | axis_map.support(second)))
     box = box_of(first.sizes)
     read = axis_map.axis_map(first.sizes, [axis(each, box) for each in used])
-    return _Joint(_over(first, used), _over(second, used), read)
+    one = _over(first, used)
+    return _Joint(one, _over(second, used), sizes_text(one.sizes), read)

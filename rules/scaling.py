@@ -10,29 +10,19 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Exactness, Rule, pattern_variables
+from ir.rule import Equal, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, EBin, Fin, Imm, Load, PBin, Pure, Store, Term
 from rules.analyses import BufDtype, Computed, Constant
 from rules.constants import finite, is_float
-from rules.primitives import accumulates_exactly, invariant, unguarded
-from rules.regrouping import (
-    beside,
-    depends_on_less,
-    joint_first,
-    joint_read,
-    joint_second,
-    joint_sizes,
-    joint_type,
-    same,
-    summed_over,
-)
+from rules.primitives import accumulates_exactly, invariant, typed, unguarded
+from rules.regrouping import beside, depends_on_less, joint, summed_over
 
 FAMILY = "scaling"
 
 b, c, p, q, w, m, n, s, d, k, t, v, z = pattern_variables("b:B c:B p:P q:P w:P m:S n:S s:S d:S k:S t:S v:S z:S")
 _SIDES = ("left", "right")
 _weights = Load(c, n)
-_known = (accumulates_exactly(d), is_float(d), same(BufDtype(c), d), Constant(c), Computed(c))
+_known = (accumulates_exactly(d), is_float(d), Equal(BufDtype(c), d), Constant(c), Computed(c))
 
 
 def _pair(side: str, first: Term, second: Term) -> tuple[Term, Term]:
@@ -46,14 +36,14 @@ def _stored_product(side: str, operand: Term) -> App:
 
 def _scaled(factor: Term, read: Term) -> App:
     """The constant operand times a factor, over the axes along which `read` and it move."""
-    made = PBin("mul", d, Load(c, joint_first(n, read)), factor)
-    return Load(Store(Pure(made), joint_type(d, n, read)), joint_read(n, read))
+    made = PBin("mul", d, Load(c, joint("first", n, read)), factor)
+    return Load(Store(Pure(made), typed(d, joint("sizes", n, read))), joint("read", n, read))
 
 
 def _fold_number(side: str) -> Rule:
     equation = "(W·x)·v ≈ (v·W)·x" if side == "left" else "(x·W)·v ≈ x·(v·W)"
     lhs = PBin("mul", d, _stored_product(side, _weights), Imm(d, v, z))
-    rhs = _stored_product(side, _scaled(Imm(d, v, joint_sizes(n, n)), n))
+    rhs = _stored_product(side, _scaled(Imm(d, v, joint("sizes", n, n)), n))
     when = (*_known, finite(v), unguarded(s))
     return Rule(f"number_into_{side}_constants", FAMILY, equation, lhs, rhs, when, Exactness.ROUNDING)
 
@@ -62,7 +52,7 @@ def _fold_scale(side: str, place: str) -> Rule:
     """The factor stands beside the product, on the side `place`."""
     read = summed_over(beside(m, s, t), k)
     lhs = PBin("mul", d, *_pair(place, Load(b, m), _stored_product(side, _weights)))
-    rhs = _stored_product(side, _scaled(Load(b, joint_second(n, read)), read))
+    rhs = _stored_product(side, _scaled(Load(b, joint("second", n, read)), read))
     when = (*_known, Constant(b), Computed(b), depends_on_less(read, n))
     name = f"scale_on_the_{place}_into_{side}_constants"
     return Rule(name, FAMILY, "(x·W)·g ≈ x·(W·g)", lhs, rhs, when, Exactness.ROUNDING)
@@ -71,7 +61,7 @@ def _fold_scale(side: str, place: str) -> Rule:
 def _move_scale(side: str, place: str) -> Rule:
     """The factor stands beside the other operand, on the side `place`."""
     lhs = Contract(d, k, *_pair(side, _weights, PBin("mul", d, *_pair(place, Load(b, m), p))))
-    rhs = Contract(d, k, *_pair(side, _scaled(Load(b, joint_second(n, m)), m), p))
+    rhs = Contract(d, k, *_pair(side, _scaled(Load(b, joint("second", n, m)), m), p))
     when = (*_known, Constant(b), Computed(b), depends_on_less(m, n))
     name = f"scale_on_the_{place}_of_operand_into_{side}_constants"
     return Rule(name, FAMILY, "(x·g)·W ≈ x·(g·W)", lhs, rhs, when, Exactness.ROUNDING)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,12 @@ from ir.term_playback import evaluate
 from ir.term_text import parse_number
 from ir.term_types import IllTyped, term_type
 from ir.uop import ELEMENTARY
+from rules.analyses import Finite
 from rules.counterexample import Difference, refuse, smallest
-from rules.instances import ELEMENTS, LARGE, SPECIALS, Instance, Unfit
+from rules.instances import ELEMENTS, LARGE, SPECIALS, Instance
 from rules.primitives import one_of
+from rules.random_maps import Unfit
 from rules.rational import NotRational, exact_value, random_fractions
-from rules.regrouping import same
 
 Array = NDArray[Any]
 
@@ -67,26 +68,51 @@ def applications(
     rule: Rule, rng: np.random.Generator, attempts: int, deadline: float | None = None
 ) -> Iterator[tuple[Instance, Term]]:
     """Instances of the left side to which the rule applies, each with its right side; until `deadline`, a time of
-    `time.monotonic`. Every second attempt has special values among its inputs; every second one, and all of exact
-    rules, has floats of all digits.
+    `time.monotonic`."""
+    for instance in drawn(Draw.of(rule), rng, attempts, deadline):
+        rhs = rewritten(rule, instance)
+        if rhs is not None:
+            yield instance, rhs
+
+
+class Draw(NamedTuple):
+    """All of a rule that its instances are drawn by: rules that differ elsewhere are tried on the same ones.
+
+    patterns: the left side first. elements: the dtypes that its value may have. choices and alike: as `Instance` takes
+    them.
     """
-    choices = _choices(rule)
-    alike = _alike(rule)
-    elements = _elements(rule, choices)
+
+    patterns: tuple[App, ...]
+    exactness: Exactness
+    elements: tuple[str, ...]
+    choices: tuple[tuple[str, frozenset[str]], ...]
+    alike: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(rule: Rule) -> Draw:
+        """That of a rule."""
+        choices = _choices(rule)
+        limits = tuple((name, frozenset(words)) for name, words in choices.items())
+        return Draw(rule.patterns, rule.exactness, _elements(rule, choices), limits, tuple(_alike(rule).items()))
+
+
+def drawn(draw: Draw, rng: np.random.Generator, attempts: int, deadline: float | None = None) -> Iterator[Instance]:
+    """Well-typed instances, whether or not conditions hold there. Every second attempt has special values among its
+    inputs; every second one, and all of exact rules, has floats of all digits."""
+    pattern, *others = draw.patterns
+    choices, alike = dict(draw.choices), dict(draw.alike)
     for attempt in range(attempts):
         if deadline is not None and time.monotonic() > deadline:
             return
         try:
-            specials = () if attempt % 2 else _specials(rule, attempt)
-            fine = rule.exactness is Exactness.EXACT or attempt % 4 in (1, 2)
-            instance = Instance(rule.lhs, rng, specials, fine, elements, rule.patterns[1:], choices, alike)
+            specials = () if attempt % 2 else _specials(draw.exactness, attempt)
+            fine = draw.exactness is Exactness.EXACT or attempt % 4 in (1, 2)
+            instance = Instance(pattern, rng, specials, fine, draw.elements, others, choices, alike)
             for each in (instance.term, *instance.others):
                 term_type(each)
         except (Unfit, IllTyped):
             continue
-        rhs = rewritten(rule, instance)
-        if rhs is not None:
-            yield instance, rhs
+        yield instance
 
 
 def _choices(rule: Rule) -> dict[str, set[str]]:
@@ -104,8 +130,10 @@ def _alike(rule: Rule) -> dict[str, str]:
     found = {}
     for each in rule.when:
         match each:
-            case Prim(fn=fn, args=(Fact(term=Var(name)), other)) if fn is same:
-                found[name] = other.term.name if isinstance(other, Fact) and isinstance(other.term, Var) else ""
+            case Equal(left=Fact(term=Var(name)), right=Fact(term=Var(other))):
+                found[name] = other
+            case Equal(left=Fact(term=Var(name)), right=Var()):
+                found[name] = ""
     return found
 
 
@@ -116,9 +144,9 @@ def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, 
     return tuple(each for each in ELEMENTS if allowed is None or each in allowed)
 
 
-def _specials(rule: Rule, attempt: int) -> tuple[float, ...]:
-    large = attempt % 8 == 0 and Exactness.EXACT < rule.exactness < Exactness.RANGE
-    return LARGE if large else SPECIALS[rule.exactness]
+def _specials(level: Exactness, attempt: int) -> tuple[float, ...]:
+    large = attempt % 8 == 0 and Exactness.EXACT < level < Exactness.RANGE
+    return LARGE if large else SPECIALS[level]
 
 
 def rewritten(rule: Rule, instance: Instance) -> Term | None:
@@ -131,7 +159,7 @@ def rewritten(rule: Rule, instance: Instance) -> Term | None:
         for condition in rule.when:
             if not (steers(condition) or _holds(condition, instance)):
                 return None
-        return _computed(substitute(rule.rhs, instance.binding), instance)
+        return _computed(rule.rhs, instance)
     except EqsatError:
         raise
     except Exception as error:  # a primitive is anybody's function
@@ -147,18 +175,22 @@ def rewritten(rule: Rule, instance: Instance) -> Term | None:
 def _holds(condition: Condition, instance: Instance) -> bool:
     match condition:
         case Equal():
-            left, right = (_computed(substitute(each, instance.binding), instance) for each in
-                           (condition.left, condition.right))  # fmt: skip
+            left, right = (_computed(each, instance) for each in (condition.left, condition.right))
             return left is not None and left == right
         case Exists():
             return True
+        case Fact(analysis=analysis, term=term) if analysis is Finite:
+            values = evaluate(substitute(term, instance.binding), instance.inputs)
+            return bool(np.isfinite(values.astype(np.float64)).all())
         case _:
-            return _computed(substitute(condition, instance.binding), instance) is not None
+            return _computed(condition, instance) is not None
 
 
 def _computed(term: Term, instance: Instance) -> Term | None:
-    """The term with its primitives and facts computed; None where one answers nothing."""
+    """The term made ground, its primitives and facts computed; None where one answers nothing."""
     match term:
+        case Var(name):
+            return instance.binding[name]
         case App() | Prim():
             args = [_computed(arg, instance) for arg in term.args]
             ready = [arg for arg in args if arg is not None]
@@ -168,7 +200,7 @@ def _computed(term: Term, instance: Instance) -> Term | None:
                 return App(term.ctor, tuple(ready))
             return term.fn.fn(*map(str, ready)) or None
         case Fact():
-            return term_type(term.term).dtype.name
+            return term_type(substitute(term.term, instance.binding)).dtype.name
         case _:
             return term
 

@@ -11,7 +11,7 @@ accumulator, whose products are no longer rounded before they are added.
 
 from __future__ import annotations
 
-from ir.rule import Condition, Exactness, Rule, pattern_variables
+from ir.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Load, PBin, Pure, Store, Term
 from rules.analyses import BufDtype, Computed, Constant, Merged
 from rules.blocks import first_block, in_place, second_block, stacked_sizes, type_over
@@ -21,10 +21,11 @@ from rules.primitives import (
     non_expanding,
     one_of,
     takes_sign,
+    typed,
     unguarded,
     without_unit,
 )
-from rules.regrouping import joint_first, joint_read, joint_second, joint_type, same
+from rules.regrouping import joint
 
 FAMILY = "stacking"
 
@@ -45,17 +46,17 @@ def _stack(side: str, narrow: bool) -> Rule:
     two = Load(Store(Fin(_product(side, j, Load(y, u), Load(b, w))), v), z)
     at_x, at_a = (first_block(read, s, k, j) for read in (m, n))
     at_y, at_b = (second_block(read, z, k, j) for read in (u, w))
-    weights = PBin(o, BufDtype(a), Load(a, joint_first(at_a, at_b)), Load(b, joint_second(at_a, at_b)))
-    stored = Store(Pure(weights), joint_type(BufDtype(a), at_a, at_b))
+    weights = PBin(o, BufDtype(a), Load(a, joint("first", at_a, at_b)), Load(b, joint("second", at_a, at_b)))
+    stored = Store(Pure(weights), typed(BufDtype(a), joint("sizes", at_a, at_b)))
     operand = PBin("add", BufDtype(x), Load(x, at_x), Load(y, at_y))
-    whole = _product(side, stacked_sizes(k, j), operand, Load(stored, joint_read(at_a, at_b)))
+    whole = _product(side, stacked_sizes(k, j), operand, Load(stored, joint("read", at_a, at_b)))
     when: tuple[Condition, ...] = (
         *map(Constant, (a, b)),
         *map(Computed, (x, y, a, b)),
         one_of(d, "fp16 bf16") if narrow else accumulates_exactly(d),
         one_of(o, "add sub"),
-        same(BufDtype(y), BufDtype(x)),
-        same(BufDtype(b), BufDtype(a)),
+        Equal(BufDtype(y), BufDtype(x)),
+        Equal(BufDtype(b), BufDtype(a)),
         takes_sign(o, BufDtype(b), d),
         *map(without_unit, (k, j)),
         *map(unguarded, (s, z)),

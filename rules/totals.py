@@ -11,48 +11,26 @@ from typing import NamedTuple
 from ir import axis_map
 from ir.axis_expr import axis, box_of
 from ir.axis_map import AxisMap, parse_map
-from ir.dtype import TensorType
 from ir.term import Primitive
-from ir.term_text import parse_sizes, type_text
+from ir.term_text import parse_sizes, sizes_text
+from rules.primitives import part_of
 
 _CACHE = 1 << 14
 
 
 class _Total(NamedTuple):
-    """Where x and y are read over the axes that count and k, and where their sum is read over all."""
+    """Where x and y are read over the axes that count and k, the sizes of their sum, and where it is read over all."""
 
     first: AxisMap
     second: AxisMap
+    sizes: str
     read: AxisMap
-    shape: tuple[int, ...]
 
 
 @Primitive
-def total_first(x: str, y: str, k: str) -> str:
-    """Where x is read."""
-    found = _total(x, y, k)
-    return str(found.first) if found else ""
-
-
-@Primitive
-def total_second(x: str, y: str, k: str) -> str:
-    """Where y is."""
-    found = _total(x, y, k)
-    return str(found.second) if found else ""
-
-
-@Primitive
-def total_type(element: str, x: str, y: str, k: str) -> str:
-    """The type of the sum."""
-    found = _total(x, y, k)
-    return type_text(TensorType.of(element, found.shape)) if found else ""
-
-
-@Primitive
-def total_read(x: str, y: str, k: str) -> str:
-    """Where it is read."""
-    found = _total(x, y, k)
-    return str(found.read) if found else ""
+def total(part: str, x: str, y: str, k: str) -> str:
+    """Where x and y are read (`first`, `second`), the `sizes` of their sum, and where that is read (`read`)."""
+    return part_of(_total(x, y, k), part)
 
 
 @lru_cache(maxsize=_CACHE)
@@ -69,4 +47,4 @@ def _total(x: str, y: str, k: str) -> _Total | None:
     outer = first.sizes[:own]
     box = box_of(outer)
     read = axis_map.axis_map(outer, [axis(each, box) for each in used])
-    return _Total(one, two, read, one.sizes[: len(used)])
+    return _Total(one, two, sizes_text(one.sizes[: len(used)]), read)

@@ -12,6 +12,7 @@ import msgspec
 
 from eqsat.egraph.egglog_text import load_text, mark_text
 from eqsat.egraph.engine import EGraph
+from eqsat.egraph.finite import finite
 from eqsat.egraph.inlining import inlining
 from eqsat.egraph.places import places
 from eqsat.egraph.program import program, schedule
@@ -23,7 +24,7 @@ from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.rule import Exactness, Rule
 from ir.term import CTORS, Analysis, App
-from ir.tiny import Graph
+from ir.tiny import Graph, Ref
 from rules import PHASES
 from rules import analyses as known
 from rules.primitives import PIECEWISE
@@ -138,13 +139,16 @@ def begin(
 ) -> Saturation:
     """A graph loaded and ready for `rules`, as `saturate` runs them; `traced` keeps every match."""
     budget = budget or Budget()
-    decided = inlining(graph, budget.copies)
+    decided, built = inlining(graph, budget.copies), _built(graph, constants)
     marks: Marked = {
         known.Computed: decided.computed,
         known.Inlined: decided.inlined,
         known.Output: graph.outputs,
         known.Constant: tuple(node.id for name, node in graph.inputs.items() if name in constants),
-        known.Place: places(graph, constants),
+        known.Weight: tuple(built),
+        known.Runs: tuple(node.id for node in graph.nodes if node.id not in built),
+        known.Finite: finite(graph) if exactness is Exactness.RANGE else (),
+        known.Place: places(graph, constants, enlarging=exactness is Exactness.RANGE),
     }
     terms = tiny_to_terms(graph)
     return Saturation(terms, rules, exactness, budget, phases, marks, decided.piecewise, traced)
@@ -293,6 +297,15 @@ class Saturation:
         families, now = self.schedule[len(self._done)].families, time.perf_counter()
         self._done.append(PhaseStats(families, stop, self._iterations, self._nodes, now - self._since))
         self._iterations, self._since = 0, now
+
+
+def _built(graph: Graph, constants: Collection[str]) -> Mapping[Ref, None]:
+    """The uops that are computed from `constants`, numbers and indices alone."""
+    found: dict[Ref, None] = {}
+    for node in graph.nodes:
+        if node.arg["tensor_id"] in constants if node.uop == "INPUT" else found.keys() >= {*node.refs}:
+            found[node.id] = None
+    return found
 
 
 def _nodes(egraph: EGraph) -> int:

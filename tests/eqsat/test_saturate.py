@@ -154,6 +154,18 @@ def test_canary_constants_stay_apart() -> None:
     saturate_terms(named, RULES, Exactness.RANGE)
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_softmax_of_one_element_saturates(dtype: str) -> None:
+    """The maximum of one element is that element, so that a value on chip is a view of itself."""
+    t = Tiny(dtype)
+    score = t.matmul(t.input("q", 5, 2), t.input("k", 2, 1))
+    result = t.matmul(t.softmax(score), t.input("v", 1, 1))
+    alone = t.spread(t.cast(t.reduce("MAX", t.input("x", 5, 1), 1), dtype), 1, 1)
+    _, stats = saturate(t.graph(result, alone), RULES)
+    assert {phase.stop for phase in stats.phases} == {Stop.SATURATED}
+    assert stats.nodes < 1000
+
+
 def test_budgets_stop_with_a_named_reason() -> None:
     graph = graphs.encoder(1, length=4, width=8, heads=2)
     for budget, stop in (

@@ -19,6 +19,8 @@ ALSO = "the equation holds there as well; the condition says what the rule is fo
 WHICHEVER = "a sum is the same whichever are added first; facts tell which of them are products"
 ZEROS = "only the sign of a zero among the weights may change, and the sum of what it multiplies hides that"
 CANCELS = "of the bounded values that are compared, none overflows or cancels"
+UNREAD = "it changes the other part of the merged product, which is read by that part's own rule"
+GRANTED = "where x is finite, as the condition asks, it is right at any level; only at range may x be taken for finite"
 ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -137,8 +139,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for narrow in ("", "_narrow")
         for change, why in (
             *((("without accumulates_exactly(d)", LEVEL),) if not narrow else ()),
-            ("without computes_less(m, s, n, w, k, j)", WORTH),
-            ("n ↔ w in computes_less(m, s, n, w, k, j)", WORTH),
+            (f"without computes_less({outer}, m, s, n, w, k, j)", WORTH),
+            (f"n ↔ w in computes_less({outer}, m, s, n, w, k, j)", WORTH),
         )
     },
     **{
@@ -234,6 +236,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for last in (False, True)
         for side in ("left", "right")
     },
+    **{
+        (f"{part}_part_{'of_all_' * last}by_{side}_weights", f"_shifted_map({read}) for {read}, place {place}"): UNREAD
+        for side, places in (("left", (2, 19)), ("right", (7, 24)))
+        for (part, read), place in zip((("second", "n"), ("first", "w")), places, strict=True)
+        for last in (False, True)
+    },
+    **{
+        (f"{part}_part_{'of_all_' * last}beside_constants", f"_shifted_map({read}) for {read}, place {place}"): UNREAD
+        for part, read, place in (("second", "n", 8), ("first", "w", 25))
+        for last in (False, True)
+    },
+    **{(f"enlarge_{side}_weights", "at the level rounding"): GRANTED for side in ("left", "right")},
     **{
         (f"stack_products_with_{side}_weights", change): why
         for side in ("left", "right")

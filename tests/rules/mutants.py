@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -30,11 +31,14 @@ from ir.term import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
 from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
-from rules.soundness import applications, difference, rewritten
+from rules.instances import Instance
+from rules.soundness import Draw, difference, drawn, rewritten
 
-INSTANCES, ATTEMPTS = 300, 6_000
+INSTANCES, ENOUGH, ATTEMPTS = 300, 1_000, 6_000
+"""A mutant is compared where it differs from its rule, on so many instances; it is the same if it is on ENOUGH. A level
+that is too low shows on few instances, so that ENOUGH are compared."""
 NEEDED = 25
-"""An idle mutant applies to nothing; one that applies to fewer is sought longer."""
+"""An idle mutant applies to nothing; one that applies to fewer, or differs on fewer, is sought longer."""
 
 
 Put = Callable[[Term], Term]
@@ -97,23 +101,59 @@ def judge(rule: Rule, mutant: Mutant) -> Verdict:
     """What the soundness checker says of a mutant of a rule."""
     if mutant.steers:
         return Verdict.STEERING
-    applied, differs = 0, mutant.rule.exactness is not rule.exactness
+    lowered = mutant.rule.exactness is not rule.exactness
+    wanted, needed = (ENOUGH, ENOUGH) if lowered else (INSTANCES, NEEDED)
+    applied = differing = 0
     for attempts in (ATTEMPTS, 4 * ATTEMPTS):
         try:
-            for instance, rhs in applications(mutant.rule, np.random.default_rng(7 + attempts), attempts):
-                differs |= rhs != rewritten(rule, instance)
-                if differs and difference(mutant.rule, instance, rhs) is not None:
-                    return Verdict.KILLED
+            for instance in _instances(Draw.of(mutant.rule), attempts):
+                rhs = rewritten(mutant.rule, instance)
+                if rhs is None:
+                    continue
                 applied += 1
-                if applied == INSTANCES:
-                    return Verdict.SURVIVES if differs else Verdict.SAME
+                if lowered or rhs != _unchanged(rule, instance):
+                    differing += 1
+                    if difference(mutant.rule, instance, rhs) is not None:
+                        return Verdict.KILLED
+                if differing == wanted or applied == ENOUGH:
+                    break
         except EqsatError:
             return Verdict.FAILS
-        if applied == 0 or applied >= NEEDED:
+        if not (0 < applied < needed or 0 < differing < needed):
             break
     if not applied:
         return Verdict.IDLE
-    return Verdict.SURVIVES if differs else Verdict.SAME
+    return Verdict.SURVIVES if differing else Verdict.SAME
+
+
+@lru_cache(maxsize=1 << 13)
+def _unchanged(rule: Rule, instance: Instance) -> Term | None:
+    """What the rule itself makes of an instance."""
+    return rewritten(rule, instance)
+
+
+@lru_cache(maxsize=4)
+def _instances(draw: Draw, attempts: int) -> Replayed:
+    """The instances that mutants are tried on: most mutants of a rule are drawn alike."""
+    return Replayed(drawn(draw, np.random.default_rng(7 + attempts), attempts))
+
+
+class Replayed:
+    """What an iterator gives, once for each that asks."""
+
+    def __init__(self, source: Iterator[Instance]) -> None:
+        self._source, self._given = source, list[Instance]()
+
+    def __iter__(self) -> Iterator[Instance]:
+        at = 0
+        while True:
+            if at == len(self._given):
+                found = next(self._source, None)
+                if found is None:
+                    return
+                self._given.append(found)
+            yield self._given[at]
+            at += 1
 
 
 def _dropped(rule: Rule) -> Iterator[Mutant]:

@@ -29,7 +29,7 @@ def weights(name: str, *shape: int, dtype: str = "fp32") -> Tensor:
     return tensor.constant(values.astype({"fp32": np.float32, "fp16": np.float16}[dtype]), name=name)
 
 
-def narrow_cell(width: int = 64) -> list[Tensor]:
+def narrow_cell(width: int = 128) -> list[Tensor]:
     """x·W + h·U in fp16, accumulated in fp32."""
     x, h = (tensor.input(name, (16, width), "fp16") for name in "xh")
     return [x @ weights("W", width, width, dtype="fp16") + h @ weights("U", width, width, dtype="fp16")]
@@ -63,8 +63,8 @@ def projected_block() -> list[Tensor]:
 
 def difference() -> list[Tensor]:
     """x·A − y·B with padded convolutions, of other lengths."""
-    x, y = tensor.input("x", (1, 32, 9, 9)), tensor.input("y", (1, 16, 9, 9))
-    return [nn.conv2d(y, weights("c", 48, 16, 3, 3), padding=1) - nn.conv2d(x, weights("p", 48, 32, 3, 3), padding=1)]
+    x, y = tensor.input("x", (1, 4, 7, 7)), tensor.input("y", (1, 2, 7, 7))
+    return [nn.conv2d(y, weights("c", 48, 2, 3, 3), padding=1) - nn.conv2d(x, weights("p", 48, 4, 3, 3), padding=1)]
 
 
 def updated_layer(scale: float = 1.0) -> list[Tensor]:
@@ -74,9 +74,17 @@ def updated_layer(scale: float = 1.0) -> list[Tensor]:
     return [x @ (weights("W", 96, 96) + (update if scale == 1 else update * scale))]
 
 
-def normed_layer(rows: int = 256, width: int = 64, out: int = 16) -> list[Tensor]:
+def normed_layer(rows: int = 256, width: int = 128, out: int = 8) -> list[Tensor]:
     x = tensor.input("x", (rows, width))
     return [nn.layer_norm(x, weights("g", width), weights("b", width)) @ weights("W", width, out)]
+
+
+def branches(narrow: int = 8, wide: int = 8, stride: int = 1, others: tuple[int, ...] = ()) -> list[Tensor]:
+    """Convolutions of one input, 1×1 and 3×3, and further ones of 1×1, as in SqueezeNet's and Inception's blocks."""
+    x = tensor.input("x", (1, 16, 9, 9))
+    one = [nn.conv2d(x, weights(f"a{at}", out, 16, 1, 1), stride=stride) for at, out in enumerate((narrow, *others))]
+    three = nn.conv2d(x, weights("b", wide, 16, 3, 3), weights("c", wide), padding=1, stride=stride)
+    return [nn.relu(each) for each in (*one, three)]
 
 
 class Case(NamedTuple):
@@ -102,6 +110,7 @@ CASES = {
         normed_layer, "centring", "shift_on_the_right_beside_right_constants mean_beside_right_constants",
         Exactness.RANGE,
     ),
+    "branches of two windows": Case(branches, "enlarging", "enlarge_right_weights", Exactness.RANGE),
 }  # fmt: skip
 
 
@@ -167,6 +176,37 @@ def test_products_of_what_is_no_constant_stay_apart() -> None:
 def test_cancelling_rules_wait_to_be_asked() -> None:
     program = optimize_and_compile(normed_layer(8, 6, 4), cache=False)
     assert not {rule.name for rule in FAMILIES["centring"]} & program.stats.saturation.matches.keys()
+
+
+def test_branches_of_two_windows_are_one_product() -> None:
+    case = CASES["branches of two windows"]
+    products = [
+        [kernel.name for kernel in program.kernels if kernel.name.startswith("dot")]
+        for program in (built(case, "-enlarging"), built(case))
+    ]
+    assert [len(each) for each in products] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("write", "level", "enlarges", "merges"),
+    [
+        (branches, Exactness.ROUNDING, False, False),
+        (branches, Exactness.RANGE, True, True),
+        (lambda: branches(stride=2), Exactness.RANGE, True, True),
+        (lambda: branches(narrow=10), Exactness.RANGE, True, True),
+        (lambda: branches(narrow=11), Exactness.RANGE, False, False),
+        (lambda: branches(others=(4,)), Exactness.RANGE, False, True),
+    ],
+    ids=["by default", "at range", "strided", "twice the terms", "more than twice", "alike already"],
+)
+def test_windows_are_enlarged_where_that_is_asked_for_and_worth_it(
+    write: Write, level: Exactness, enlarges: bool, merges: bool
+) -> None:
+    """n·1 + 8·9 terms each become (n + 8)·9: with n = 10 that is within twice as many, 162 of 82; with 11 it is not."""
+    bound = read_model(write()).bind({}, False)
+    _, stats = saturate(bound.graph, select(exactness=level), level, constants=sorted(bound.constants))
+    assert bool(stats.matches.get("enlarge_right_weights")) == enlarges
+    assert bool(stats.matches["first_part_of_all_by_right_weights"]) == merges
 
 
 def test_sums_of_many_products_come_to_an_end() -> None:

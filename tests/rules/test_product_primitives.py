@@ -10,10 +10,11 @@ import pytest
 from ir import axis_moves as moves
 from ir.axis_map import AxisMap, apply, compose, identity, insert_axes, lift, parse_map
 from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text
-from rules import blocks, concatenation, regrouping, totals
+from ir.term_text import parse_sizes, sizes_text
+from rules import blocks, concatenation, regrouping, totals, windows
 
 Shape = tuple[int, ...]
+Arrays = list[np.ndarray]
 
 
 def read(primitive: Primitive, array: np.ndarray, *texts: object) -> np.ndarray:
@@ -94,10 +95,10 @@ def test_totals_have_the_axes_that_count(domain: Shape, first: Shape, second: Sh
     arrays = numbered([domain[each] for each in first]), numbered([domain[each] for each in second], 50)
     texts = str(x), str(y), sizes_text(domain[2:])
     whole = (apply(x, arrays[0]) * apply(y, arrays[1])).sum(2)
-    one, two = read(totals.total_first, arrays[0], *texts), read(totals.total_second, arrays[1], *texts)
+    one, two = read(totals.total, arrays[0], "first", *texts), read(totals.total, arrays[1], "second", *texts)
     total = (one * two).sum(-1)
-    assert parse_type(totals.total_type.fn("i64", *texts)).shape == total.shape
-    assert np.array_equal(read(totals.total_read, total, *texts), whole)
+    assert parse_sizes(totals.total.fn("sizes", *texts)) == total.shape
+    assert np.array_equal(read(totals.total, total, "read", *texts), whole)
 
 
 def test_totals_of_padded_and_empty_reads() -> None:
@@ -105,30 +106,44 @@ def test_totals_of_padded_and_empty_reads() -> None:
     lies, k = str(along((2, 5), 0, 1)), "[5]"
     array, weights = numbered((3,)), numbered((2, 5))
     whole = (apply(padded, array) * weights).sum(1)
-    one, two = read(totals.total_first, array, padded, lies, k), read(totals.total_second, weights, padded, lies, k)
-    assert np.array_equal(read(totals.total_read, (one * two).sum(-1), padded, lies, k), whole)
-    assert totals.total_read.fn("[0,3] -> [0]", "[0,3] -> [0]", "[3]") == ""
-    assert totals.total_read.fn("[2,3] -> [i1]", "[4,3] -> [i1]", "[3]") == "", "of other domains"
+    one, two = (
+        read(totals.total, array, "first", padded, lies, k),
+        read(totals.total, weights, "second", padded, lies, k),
+    )
+    assert np.array_equal(read(totals.total, (one * two).sum(-1), "read", padded, lies, k), whole)
+    assert totals.total.fn("read", "[0,3] -> [0]", "[0,3] -> [0]", "[3]") == ""
+    assert totals.total.fn("read", "[2,3] -> [i1]", "[4,3] -> [i1]", "[3]") == "", "of other domains"
 
 
 # regrouping: (x·f)·c
 
 
-def regrouped(x: AxisMap, s: AxisMap, c: AxisMap, f: AxisMap, k: Shape, j: Shape, arrays: list[np.ndarray]) -> bool:
-    """Whether both groupings of Σₖ x(i,k)·y(s(i,k)), y(o) = Σⱼ c(o,j)·f(o,j), give the same; False: not so."""
-    texts = tuple(map(str, (x, s, c, f, sizes_text(k), sizes_text(j))))
-    if not regrouping.outside.fn(*texts):
+def regrouped(x: AxisMap, s: AxisMap, c: AxisMap, f: AxisMap, k: Shape, j: Shape, arrays: Arrays) -> bool:
+    """Whether both groupings of Σₖ x(i,k)·y(s(i,k)), y(o) = Σⱼ c(o,j)·f(o,j), give the same, whichever factor stands
+    on the left; False: not so."""
+    left, right = (_regrouped(side, x, s, c, f, k, j, arrays) for side in ("left", "right"))
+    assert left == right
+    return left
+
+
+def _regrouped(side: str, x: AxisMap, s: AxisMap, c: AxisMap, f: AxisMap, k: Shape, j: Shape, arrays: Arrays) -> bool:
+    texts = (side, *map(str, (x, s, c, f, sizes_text(k), sizes_text(j))))
+    if not regrouping.regrouped.fn("outside", *texts):
         return False
     inner = tuple(range(-len(j), 0))
     middle = (apply(c, arrays[1]) * apply(f, arrays[2])).sum(inner)
     expected = (apply(x, arrays[0]) * apply(s, middle)).sum(tuple(range(-len(k), 0)))
     first, second = (
-        read(regrouping.first_inside, arrays[2], *texts),
-        read(regrouping.second_inside, arrays[0], *texts),
+        read(regrouping.regrouped, arrays[2], "first", *texts),
+        read(regrouping.regrouped, arrays[0], "second", *texts),
     )
     grouped = (first * second).sum(tuple(range(-len(k), 0)))
-    assert parse_type(regrouping.regrouped_type.fn("i64", *texts)).shape == grouped.shape
-    found = (read(regrouping.outside, arrays[1], *texts) * read(regrouping.regrouped_read, grouped, *texts)).sum(inner)
+    assert parse_sizes(regrouping.regrouped.fn("sizes", *texts)) == grouped.shape
+    waiting, rest = (
+        read(regrouping.regrouped, arrays[1], "outside", *texts),
+        read(regrouping.regrouped, grouped, "read", *texts),
+    )
+    found = (waiting * rest).sum(inner)
     assert np.array_equal(found, expected)
     return True
 
@@ -171,7 +186,7 @@ def test_which_order_computes_less() -> None:
         x = compose(moves.permute((k, n), (1, 0)), along((m, n, k), 1, 2))
         f = compose(moves.permute((j, k), (1, 0)), along((m, k, j), 1, 2))
         maps = (x, along((m, n, k), 0, 2), along((m, k, j), 0, 2), f)
-        return bool(regrouping.computes_less.fn(*map(str, maps), sizes_text((k,)), sizes_text((j,))))
+        return bool(regrouping.computes_less.fn("left", *map(str, maps), sizes_text((k,)), sizes_text((j,))))
 
     assert less(96, 1, 96, 8)
     assert not less(1, 96, 96, 8)
@@ -190,16 +205,16 @@ def merged(shape: Shape, parts: tuple[int, int], read_x: AxisMap | None = None) 
     texts = tuple(str(each) for pair in zip(reads, weights, strict=True) for each in pair)
     m, n, u, w = texts
     args = (m, n, u, w, sizes_text((k,)))
-    if not concatenation.merged_shared.fn(*args):
+    if not concatenation.merged.fn("shared", *args):
         return False
     x = numbered((rows, k) if read_x is None else (rows, k - 1))
     arrays = [numbered((part, k), 5 * at) for at, part in enumerate(parts)]
-    joint = read(concatenation.merged_first, arrays[0], *args) + read(concatenation.merged_second, arrays[1], *args)
-    whole = (read(concatenation.merged_shared, x, *args) * joint).sum(-1)
-    assert parse_type(concatenation.merged_type.fn("i64", *args)).shape == whole.shape
-    for place, primitive in enumerate((concatenation.part_first, concatenation.part_second)):
+    joint = sum(read(concatenation.merged, arrays[at], part, *args) for at, part in enumerate(("first", "second")))
+    whole = (read(concatenation.merged, x, "shared", *args) * joint).sum(-1)
+    assert parse_sizes(concatenation.merged.fn("sizes", *args)) == whole.shape
+    for place, part in enumerate(("of_first", "of_second")):
         alone = (apply(reads[place], x) * apply(weights[place], arrays[place])).sum(-1)
-        assert np.array_equal(read(primitive, whole, *args), alone)
+        assert np.array_equal(read(concatenation.merged, whole, part, *args), alone)
     return True
 
 
@@ -216,9 +231,9 @@ def test_products_that_are_no_parts_of_one() -> None:
     one, other = along((4, 2, 3), 0, 2), along((5, 7, 3), 0, 2)
     weights = along((4, 2, 3), 1, 2), along((5, 7, 3), 1, 2)
     texts = (str(one), str(weights[0]), str(other), str(weights[1]), "[3]")
-    assert concatenation.merged_shared.fn(*texts) == "", "they differ along two axes"
+    assert concatenation.merged.fn("shared", *texts) == "", "they differ along two axes"
     turned = str(compose(moves.flip((4, 3), (0,)), one))
-    assert concatenation.merged_shared.fn(str(one), str(weights[0]), turned, str(weights[0]), "[3]") == ""
+    assert concatenation.merged.fn("shared", str(one), str(weights[0]), turned, str(weights[0]), "[3]") == ""
 
 
 @pytest.mark.parametrize(("cut", "size", "answer"), [(2, 5, "whole"), (2, 6, "partial"), (1, 5, "no"), (0, 5, "no")])
@@ -230,15 +245,14 @@ def test_slices_that_follow_one_another(cut: int, size: int, answer: str) -> Non
     assert bool(concatenation.are_whole.fn(*texts)) == (answer == "whole")
     assert bool(concatenation.are_partial.fn(*texts)) == (answer == "partial")
     if answer == "no":
-        assert concatenation.slices_read.fn(*texts) == ""
+        assert concatenation.adjacent.fn("read", *texts) == ""
         return
     whole, addends = numbered((3, size)), [numbered(each.sizes, 9) for each in (first, second)]
-    both = read(concatenation.beside_first, addends[0], *texts) + read(concatenation.beside_second, addends[1], *texts)
-    total = read(concatenation.slices_read, whole, *texts) + both
-    assert parse_type(concatenation.slices_type.fn("i64", *texts)).shape == total.shape
-    for view, addend, at in zip((first, second), addends, (0, 1), strict=True):
-        primitive = (concatenation.slice_first, concatenation.slice_second)[at]
-        assert np.array_equal(read(primitive, total, *texts), apply(view, whole) + addend)
+    both = sum(read(concatenation.adjacent, addends[at], part, *texts) for at, part in enumerate(("first", "second")))
+    total = read(concatenation.adjacent, whole, "read", *texts) + both
+    assert parse_sizes(concatenation.adjacent.fn("sizes", *texts)) == total.shape
+    for view, addend, part in zip((first, second), addends, ("of_first", "of_second"), strict=True):
+        assert np.array_equal(read(concatenation.adjacent, total, part, *texts), apply(view, whole) + addend)
 
 
 @pytest.mark.parametrize(
@@ -249,3 +263,73 @@ def test_slices_that_follow_one_another(cut: int, size: int, answer: str) -> Non
 def test_inputs_are_put_together_in_their_order(before: str, after: str, together: str) -> None:
     assert concatenation.placed_together.fn(before, after) == together
     assert not together or bool(concatenation.is_whole.fn(together)) == (together == "0:3:0:2")
+
+
+# windows: a kernel as a larger one
+
+
+def window(
+    kernel: tuple[int, int], pads: tuple[int, int], stride: int = 1, dilation: int = 1, fill: float = 0
+) -> AxisMap:
+    """A convolution's read of [9, 7] over (outputs, y, x, kernel), with 2 outputs."""
+    padded = moves.pad((9, 7), [(pads[0], pads[0]), (pads[1], pads[1])], fill)
+    pooled = moves.pool(padded.sizes, kernel, (stride, stride), (dilation, dilation))
+    read = compose(padded, pooled)
+    return insert_axes(read, [0], [2])
+
+
+def weights_of(read: AxisMap) -> AxisMap:
+    return along(read.sizes, 0, 3, 4)
+
+
+def larger(read: AxisMap, other: AxisMap) -> bool:
+    """Whether a product is one with the window of another, and is the same: False: not so."""
+    k, j = read.sizes[3:], other.sizes[3:]
+    texts = (str(read), str(weights_of(read)), str(other), sizes_text(k), sizes_text(j))
+    if not windows.enlarged.fn("read", *texts):
+        return False
+    x, c = numbered((9, 7)), numbered((2, *k), 3)
+    alone = (apply(read, x) * apply(weights_of(read), c)).sum((3, 4))
+    whole = read_both(texts, x, c)
+    assert np.array_equal(whole, alone)
+    return True
+
+
+def read_both(texts: tuple[str, ...], x: np.ndarray, c: np.ndarray) -> np.ndarray:
+    product = read(windows.enlarged, x, "read", *texts) * read(windows.enlarged, c, "weights", *texts)
+    return np.asarray(product.sum((3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "answer"),
+    [
+        (window((1, 1), (0, 0)), window((3, 3), (1, 1)), True),
+        (window((1, 1), (0, 0), 2), window((3, 3), (1, 1), 2), True),
+        (window((1, 1), (0, 0)), window((3, 3), (2, 2), dilation=2), True),
+        (window((1, 3), (0, 1)), window((3, 3), (1, 1)), True),
+        (window((3, 3), (1, 1)), window((5, 5), (2, 2)), True),
+        (window((3, 3), (2, 2), dilation=2), window((5, 5), (4, 4), dilation=2), True),
+        (window((1, 1), (0, 0)), window((3, 3), (1, 1), fill=1), True),
+        (window((1, 1), (0, 0)), window((3, 3), (1, 1), fill=-math.inf), False),
+        (window((3, 3), (1, 1), fill=1), window((5, 5), (2, 2)), False),
+        (window((1, 1), (0, 0), 2), window((3, 3), (1, 1)), False),
+        (window((3, 3), (1, 1)), window((5, 5), (4, 4), dilation=2), False),
+        (window((3, 3), (1, 1)), window((3, 3), (1, 1)), False),
+        (window((1, 3), (0, 1)), window((3, 1), (1, 0)), False),
+        (window((3, 3), (0, 0)), window((5, 5), (2, 2)), False),
+    ],
+)  # fmt: skip
+def test_windows_within_larger_ones(small: AxisMap, large: AxisMap, answer: bool) -> None:
+    assert larger(small, large) == answer
+
+
+def test_a_window_is_taken_over_for_other_outputs_but_not_where_it_depends_on_them() -> None:
+    small, large = window((1, 1), (0, 0)), window((3, 3), (1, 1))
+    narrow = insert_axes(parse_map("[9,7,1,1] -> [i0, i1]"), [0], [5])
+    texts = (str(narrow), str(along(narrow.sizes, 0, 3, 4)), str(large), "[1,1]", "[3,3]")
+    x, c = numbered((9, 7)), numbered((5, 1, 1), 3)
+    expected = (apply(narrow, x) * apply(along(narrow.sizes, 0, 3, 4), c)).sum((3, 4))
+    assert np.array_equal(read_both(texts, x, c), expected)
+    moving = str(large).replace("-> [i1", "-> [i0 + i1")
+    assert windows.enlarged.fn("read", texts[0], texts[1], moving, "[1,1]", "[3,3]") == ""
+    assert windows.enlarged.fn("read", str(small), str(weights_of(small)), str(large), "[1,1]", "[3]") == ""

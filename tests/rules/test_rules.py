@@ -37,6 +37,12 @@ def test_names_are_unique_and_every_family_has_a_phase() -> None:
     assert all(rule.equation for rule in RULES)
 
 
+@pytest.mark.parametrize("spec", ["p", "p:Z", "p:", ":P", "p:P q", "p:P:S", "a-b:P"])
+def test_pattern_variables_are_names_with_letters(spec: str) -> None:
+    with pytest.raises(EqsatError, match="is no pattern variable"):
+        pattern_variables(spec)
+
+
 def test_select_keeps_what_is_exact_enough() -> None:
     exact = select(exactness=Exactness.EXACT)
     assert exact
@@ -56,6 +62,9 @@ def test_a_rule_is_checked_where_it_is_written() -> None:
         compose(m)
     with pytest.raises(TypeError, match="texts"):
         compose(m, p)
+    for condition in ("m = n", lambda m: True, p):
+        with pytest.raises(TypeError, match="no condition"):
+            Rule("bad", "bad", "", p, PView(p, m), when=(condition,))
     with pytest.raises(TypeError, match="two sorts"):
         Rule("bad", "bad", "", PView(p, pattern_variables("p:S")[0]), p)
     with pytest.raises(EqsatError) as unbound:

@@ -1,0 +1,136 @@
+"""Random index maps for instances of rules: movements, parts of something longer, larger windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from ir import axis_moves as moves
+from ir.axis_expr import AxisExpr, axis, box_of, interval, substitute
+from ir.axis_guard import Bound, Guard
+from ir.axis_map import AxisMap, axis_map, compose, identity
+
+T = TypeVar("T")
+Shape = tuple[int, ...]
+
+MAX_ELEMENTS = 512
+
+
+class Unfit(Exception):  # noqa: N818 - a signal, not an error
+    """This attempt led to shapes or dtypes that do not fit; try another."""
+
+
+class Cut(NamedTuple):
+    """Where what is read of a longer buffer ends: what stands beside it starts there, and how long that is."""
+
+    axis: int
+    start: int
+    size: int
+
+
+def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
+    """One of them. Raises Unfit where there are none."""
+    if not options:
+        raise Unfit
+    return options[int(rng.integers(len(options)))]
+
+
+def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
+    """A map from `domain` of up to two movements, and the shape of what it reads."""
+    view, shape = identity(domain), domain
+    for _ in range(pick(rng, (0, 1, 1, 2))):
+        step, source = _movement(rng, shape, fills)
+        if math.prod(source) <= MAX_ELEMENTS:
+            view, shape = compose(step, view), source
+    return view, shape
+
+
+def part(rng: np.random.Generator, shape: Shape) -> tuple[AxisMap, Shape, Cut]:
+    """A map to a source that is longer along one axis: to its first part, or to its second; and where the other is."""
+    at, other, rest = int(rng.integers(len(shape))), pick(rng, (1, 2, 3)), pick(rng, (0, 0, 2))
+    source = (*shape[:at], shape[at] + other + rest, *shape[at + 1 :])
+    low = [other if axis == at and rng.integers(2) else 0 for axis in range(len(shape))]
+    cut = Cut(at, 0 if low[at] else shape[at], other)
+    return moves.shrink(source, low, [a + b for a, b in zip(low, shape, strict=True)]), source, cut
+
+
+def beside(view: AxisMap, shape: Shape, cut: Cut) -> AxisMap:
+    """What stands beside the part of a buffer that is read elsewhere, if this is as much; else `view`."""
+    at, start, size = cut
+    if not at < len(shape) == len(view.sizes) or not 0 < size == view.sizes[at] <= shape[at] - start:
+        return view
+    low = [start if axis == at else 0 for axis in range(len(shape))]
+    high = [first + size for first, size in zip(low, view.sizes, strict=True)]
+    return moves.shrink(shape, low, high) if all(a <= b for a, b in zip(high, shape, strict=True)) else view
+
+
+def widened(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int, shape: Shape, fill: float) -> AxisMap:
+    """The map over `domain`, whose last `window` axes may be longer: there it reads around what `view` reads, `fill`
+    beyond a buffer of this shape."""
+    box = box_of(domain)
+    shifts: list[AxisExpr] = [axis(at, box) for at in range(len(domain))]
+    further = [AxisExpr(0)] * len(shape)
+    for at in range(len(domain) - window, len(domain)):
+        room = domain[at] - view.sizes[at]
+        if room > 0:
+            shifts[at] = shifts[at].shift(-int(rng.integers(room + 1)))
+        if room > 0 and view.sizes[at] == 1 and max(shape, default=0) > 1:
+            along = pick(rng, [each for each, size in enumerate(shape) if size > 1])
+            further[along] = further[along] + shifts[at] * pick(rng, (0, 1, 1, 2))
+    steps = tuple(shifts)
+    exprs = [substitute(expr, steps, box) + more for expr, more in zip(view.exprs, further, strict=True)]
+    guards = tuple(
+        Guard(tuple(Bound(substitute(b.expr, steps, box), b.lo, b.hi) for b in guard.bounds), guard.fill)
+        for guard in view.guards
+    )
+    outside = [
+        Bound(expr, 0, size)
+        for expr, size in zip(exprs, shape, strict=True)
+        if interval(expr, box)[0] < 0 or interval(expr, box)[1] >= size
+    ]
+    return axis_map(domain, exprs, (*guards, Guard(tuple(outside), fill)) if outside else guards)
+
+
+def _movement(rng: np.random.Generator, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
+    """A map from `shape` to a source of one movement."""
+    integers, rank = rng.integers, len(shape)
+    match pick(rng, ("permute", "pad", "pad", "shrink", "expand", "flip", "merge", "split", "window")):
+        case "permute":
+            perm = [int(k) for k in rng.permutation(rank)]
+            source = tuple(shape[k] for k in np.argsort(perm).tolist())
+            return moves.permute(source, perm), source
+        case "pad":
+            pads = [_pad(rng, size) for size in shape]
+            source = tuple(size - low - high for size, (low, high) in zip(shape, pads, strict=True))
+            return moves.pad(source, pads, pick(rng, fills)), source
+        case "shrink":
+            low, step = integers(0, 3, rank).tolist(), integers(1, 3, rank).tolist()
+            high = [a + max(0, (n - 1) * s + 1) for n, a, s in zip(shape, low, step, strict=True)]
+            source = tuple(h + int(integers(2)) for h in high)
+            return moves.shrink(source, low, high, step), source
+        case "expand":
+            source = tuple(1 if integers(2) else size for size in shape)
+            return moves.expand(source, shape), source
+        case "flip":
+            return moves.flip(shape, [k for k in range(rank) if integers(2)]), shape
+        case "merge" if rank > 1:
+            k = int(integers(rank - 1))
+            source = (*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :])
+            return moves.reshape(source, shape), source
+        case "split" if rank:
+            k = int(integers(rank))
+            factor = pick(rng, [f for f in (1, 2, 3, 5) if shape[k] % f == 0])
+            source = (*shape[:k], shape[k] // factor, factor, *shape[k + 1 :])
+            return moves.reshape(source, shape), source
+        case "window" if rank > 1 and 0 not in shape:
+            source = (*shape[:-2], shape[-2] + shape[-1] - 1)
+            return moves.pool(source, (shape[-1],)), source
+    return identity(shape), shape
+
+
+def _pad(rng: np.random.Generator, size: int) -> tuple[int, int]:
+    low = int(rng.integers(0, min(size, 2) + 1))
+    return low, int(rng.integers(0, min(size - low, 2) + 1))
