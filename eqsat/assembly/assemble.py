@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from eqsat.assembly.arena import Interval, pack
-from eqsat.egraph.view import EGraphView
+from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.cover import Cover, Kernel
 from eqsat.extraction.extract import input_classes
-from eqsat.extraction.kernel_tree import rules_of
+from eqsat.extraction.kernel_tree import rules_of, subtrees
 from ir.module import Call, Module, Role, Slot
 from ir.pricer import Price
 from ir.region import MemRef, Region
@@ -32,7 +32,7 @@ def assemble(
     known = set(constants)
     ordered = [each for each in cover.kernels if not each.price] + [each for each in cover.kernels if each.price]
     regions = _distinctly_named(ordered)
-    slice_of = _Slices(view, graph)
+    slice_of = _Slices(view, graph, ordered, cover.constants)
     calls = tuple(
         Call(
             region=regions[kernel.region],
@@ -106,23 +106,63 @@ def _placed(slots: list[Slot], calls: tuple[Call, ...]) -> tuple[tuple[Slot, ...
 
 
 class _Slices:
-    """The Tiny nodes that a kernel computes: backwards from its outputs to what it reads."""
+    """The Tiny nodes that a kernel stands for."""
 
-    def __init__(self, view: EGraphView, graph: Graph) -> None:
-        self._view, self._nodes = view, graph.by_id
+    def __init__(
+        self, view: EGraphView, graph: Graph, kernels: Sequence[Kernel], constants: frozenset[int] = frozenset()
+    ) -> None:
+        self._view, self._nodes, self._constants = view, graph.by_id, constants
         self._first: dict[int, str] = {}
         for node in graph.nodes:
             self._first.setdefault(view.tiny[node.id], node.id)
+        self._written = {buffer for kernel in kernels for buffer in kernel.writes}
+        self._readers: dict[int, list[Kernel]] = {}
+        for kernel in kernels:
+            for read in kernel.reads:
+                self._readers.setdefault(read, []).append(kernel)
 
     def __call__(self, kernel: Kernel) -> tuple[str, ...]:
-        sources = set(kernel.reads)
+        """Those behind its outputs, down to what it reads; where rules made its outputs, what they are made for."""
+        if self._first.keys() & kernel.writes or not kernel.price:
+            return self._behind(kernel.writes, kernel.reads)
+        return self._served(kernel)
+
+    def _behind(self, buffers: Iterable[int], sources: Iterable[int]) -> tuple[str, ...]:
+        """Backwards from these buffers to the sources."""
+        stops = set(sources)
         covered: set[str] = set()
-        waiting = [self._first[buffer] for buffer in kernel.writes if buffer in self._first]
+        waiting = [self._first[buffer] for buffer in buffers if buffer in self._first]
         while waiting:
             ref = waiting.pop()
             node = self._nodes[ref]
-            stops = self._view.tiny[ref] in sources or node.uop == "INPUT"
-            if not stops and ref not in covered:
+            if self._view.tiny[ref] not in stops and node.uop != "INPUT" and ref not in covered:
                 covered.add(ref)
                 waiting.extend(node.refs)
         return tuple(ref for ref in self._nodes if ref in covered)
+
+    def _served(self, kernel: Kernel) -> tuple[str, ...]:
+        """What lies between the results that are computed from buffers of rules alone, this one among them, and the
+        buffers before: without what the kernels that write these results compute themselves."""
+        results: dict[int, None] = {}
+        done: set[ENode] = set()
+        waiting, met = list(kernel.writes), set(kernel.writes)
+        while waiting:
+            for reader in self._readers.get(waiting.pop(), ()):
+                done.update(each.node for each in subtrees(*reader.trees) if each.kids)
+                results |= dict.fromkeys(buffer for buffer in reader.writes if buffer in self._first)
+                fresh = [each for each in reader.writes if each not in self._first and each not in met]
+                waiting += fresh
+                met.update(fresh)
+        return tuple(
+            ref
+            for ref in self._behind(results, (self._written | self._constants) - results.keys())
+            if done.isdisjoint(self._values(ref))
+        )
+
+    def _values(self, ref: str) -> Iterator[ENode]:
+        """The nodes that compute what a uop stores."""
+        for store in self._view.classes[self._view.tiny[ref]]:
+            for node in self._view.classes[int(store.args[0])] if store.ctor == "Store" else ():
+                yield node
+                if node.ctor == "Pure":
+                    yield from self._view.classes[int(node.args[0])]

@@ -54,6 +54,7 @@ class _Facts(NamedTuple):
 
     storing_ns      the least time to write it and read it again, by a kernel more; 0 where it is there in any case
     superseded      another buffer is always as good to store
+    own             the program has this value as it was written
     costs_a_kernel  no kernel that accumulates could write it in place of its own result
     """
 
@@ -63,6 +64,7 @@ class _Facts(NamedTuple):
     storing_ns: float
     costs_a_kernel: bool
     superseded: bool
+    own: bool
 
 
 class Enumeration:
@@ -88,6 +90,7 @@ class Enumeration:
         self._constant = constant
         self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
         self._free = self._given | constant
+        self._loaded = frozenset(view.tiny.values()) | constant
         self.menus = Menus(self.forest)
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
@@ -198,6 +201,7 @@ class Enumeration:
                 storing_ns=0.0 if buffer in self._free else self._bound(0, 2 * size.nbytes),
                 costs_a_kernel=self._reads.costs_a_kernel(buffer),
                 superseded=self._reads.successor(buffer) is not None,
+                own=buffer in self._loaded,
             )
         return self._facts_of[buffer]
 
@@ -253,9 +257,16 @@ class Enumeration:
         """The most promising of each kind, few where all is constant, none dominated by another; the best of every
         kind come first. Of one kind, those that start from the same stored values stand behind the best of those that
         start elsewhere: which statistics are stored as well makes so many of them that they would be all. The best
-        that no kernel is spent on is second at the latest: what stored values take to compute is not in the rank."""
+        that no kernel is spent on is second at the latest: what stored values take to compute is not in the rank. The
+        best that reads the program's own buffers alone is among them."""
+        distinct = tuple(dict.fromkeys(trees))
+        if len(distinct) < 2:
+            return distinct
         kinds: dict[tuple[str, ...], dict[frozenset[int], list[Tree]]] = {}
-        for tree in sorted(dict.fromkeys(trees), key=lambda tree: self._rank(tree, written, inner)):
+        own: dict[tuple[str, ...], Tree] = {}
+        for tree in sorted(distinct, key=lambda tree: self._rank(tree, written, inner)):
+            if tree.kinds not in own and self._is_own(tree):
+                own[tree.kinds] = tree
             starts = kinds.setdefault(tree.kinds, {})
             alike = starts.setdefault(self._start(tree), [])
             enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
@@ -263,7 +274,15 @@ class Enumeration:
                 self._dominates(other, tree) for several in starts.values() for other in several
             ):
                 alike.append(tree)
-        return tuple(_in_turn(islice(_in_turn(_places(starts)), keep) for starts in kinds.values()))
+        chosen = {each: [*islice(_in_turn(_places(starts)), keep)] for each, starts in kinds.items()}
+        for each, best in own.items():
+            if not any(map(self._is_own, chosen[each])):
+                chosen[each].append(best)
+        return tuple(_in_turn(chosen.values()))
+
+    def _is_own(self, tree: Tree) -> bool:
+        """Whether it reads no buffer that a rule made."""
+        return self._loaded.issuperset(tree.reads)
 
     def _dominates(self, a: Tree, b: Tree) -> bool:
         """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the

@@ -32,7 +32,7 @@ from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.rivals import Contest
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
-from ir.pricer import Pricer
+from ir.pricer import Pricer, Rejected
 from ir.region import Buffer, MemRef, Region
 
 STAGE = "extract"
@@ -155,6 +155,7 @@ class Extraction:
         self.enumeration = Enumeration(view, pricer.lower_bound, roots, self.constant, limits)
         self.names = buffer_names(view, inputs, roots)
         self._prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region)
+        self._own = frozenset(view.tiny.values())
         self._roots = tuple(buffer for buffer in dict.fromkeys(roots) if buffer not in self._inputs)
         self._roundings = Roundings(view, self.enumeration.forest.type_of)
         self._choices: dict[int, list[Choice]] = {}
@@ -167,6 +168,8 @@ class Extraction:
         picked = self._settled(extractor)
         if not compared:
             return self._finished(picked, {}, is_wanted)
+        own = self._settled_own(extractor)
+        picked = picked if own is None else min(picked, own, key=self._total)
         contest = self._contest(picked.choices)
         while self._total(again := self._settled_again(extractor)) < self._total(picked):
             picked, contest = again, self._contest(again.choices)
@@ -207,14 +210,24 @@ class Extraction:
                 return picked
             rounds += 1
 
+    def _settled_own(self, extractor: Extractor) -> _Picked | None:
+        """Such a cover that stores nothing but results of the program's uops, where rules made other buffers: of
+        fewer candidates, an extractor misses less. What every compiler fuses is among them."""
+        if self._own.issuperset(self._choices):
+            return None
+        while True:
+            picked = self._covered(extractor, priced_only=False, own_only=True)
+            if picked is None or not self._prices.learn(picked.choices):
+                return picked
+
     def _settled_again(self, extractor: Extractor) -> _Picked:
         """The better of such a cover and one of the kernels that are priced by then: of fewer, an extractor misses
         less."""
         settled, narrow = self._settled(extractor), self._covered(extractor, priced_only=True)
         return settled if narrow is None else min(settled, narrow, key=self._total)
 
-    def _covered(self, extractor: Extractor, *, priced_only: bool) -> _Picked | None:
-        columns, choices = self._columns(priced_only=priced_only)
+    def _covered(self, extractor: Extractor, *, priced_only: bool, own_only: bool = False) -> _Picked | None:
+        columns, choices = self._columns(priced_only=priced_only, own_only=own_only)
         found = agreeing(Problem(columns, self._roots), extractor)
         return None if found is None else _Picked(tuple(choices[index] for index in found.columns), found)
 
@@ -253,12 +266,14 @@ class Extraction:
         reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
         return reading + TIE_NS_PER_BYTE * size
 
-    def _columns(self, *, priced_only: bool) -> tuple[tuple[Column, ...], list[Choice]]:
+    def _columns(self, *, priced_only: bool, own_only: bool = False) -> tuple[tuple[Column, ...], list[Choice]]:
         choices = [
             choice
             for several in self._choices.values()
             for choice in several
-            if not choice.refusal and (choice.priced or choice.compile_time or not priced_only)
+            if not choice.refusal
+            and (choice.priced or choice.compile_time or not priced_only)
+            and (not own_only or self._own.issuperset((choice.buffer, *choice.reads)))
         ]
         return tuple(map(self._column, choices)), choices
 
@@ -303,19 +318,19 @@ class Extraction:
         blocked = [buffer for buffer, several in self._choices.items() if all(each.refusal for each in several)]
         raise EqsatError(
             Diagnostic(
-                kind=Kind.UNSUPPORTED_OP,
+                kind=self._refusal(buffer).kind,
                 stage=STAGE,
                 message="no kernel can compute this value",
                 at=self.names[buffer],
-                details={"reason": self._reason(buffer)},
+                details={"reason": self._refusal(buffer).reason},
             )
             for buffer in blocked or self._roots[:1]
         )
 
-    def _reason(self, buffer: int) -> str:
+    def _refusal(self, buffer: int) -> Rejected:
         """Why the last candidate of a buffer was refused."""
-        refusals = [each.refusal.reason for each in self._choices.get(buffer, ()) if each.refusal]
-        return refusals[-1] if refusals else "the rules left no candidate"
+        refusals = [each.refusal for each in self._choices.get(buffer, ()) if each.refusal]
+        return refusals[-1] if refusals else Rejected("the rules left no candidate")
 
     def _contest(self, picked: Sequence[Choice]) -> Contest:
         """The cover against the other candidates for its outputs, the nearest of which are priced like its kernels,

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from eqsat.assembly.arena import ALIGNMENT, Interval, pack
 from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from ir.diagnostics import EqsatError
 from ir.module import Module, verify
+from ir.region import Region
 from ir.serde import from_json, to_json
 from ir.tiny import Graph
+from rules import RULES
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated
 from tests.support.graphs import Tiny
@@ -38,6 +41,26 @@ def test_a_module_is_valid_and_survives_json() -> None:
     verify(module)
     assert from_json(to_json(module), Module) == module
     assert "return" in str(module)
+
+
+def test_a_kernel_whose_result_a_rule_made_names_the_uops_it_is_made_for() -> None:
+    """x·A, x·B and x·C are one product of x with all three: it stands for theirs, and their readers for the rest."""
+    t = Tiny()
+    x, weights = t.input("x", 6, 64), ("a", "b", "c")
+    products = [t.matmul(x, t.input(name, 64, 8)) for name in weights]
+    graph = t.graph(*(t.op("RELU", each) for each in products))
+    view, _ = saturate(graph, RULES, constants=weights)
+
+    def refuse(region: Region) -> str:
+        sums = any(let.op.kind in ("contraction", "reduce") for let in region.body)
+        return "a product apart" if sums and region.outputs[0].memref.shape == (6, 8) else ""
+
+    cover = extract(view, graph.outputs, ApproximatePricer(refuse=refuse), constants=weights)
+    module, _ = assemble(cover, view, graph, weights)
+    (merged,) = [call for call in module.running if not {*call.writes} & {*graph.outputs}]
+    assert {*products} <= {*merged.uops}
+    assert not {*graph.outputs} & {*merged.uops}
+    assert all(call.uops for call in module.running)
 
 
 def test_two_buffers_are_enough_for_a_chain() -> None:

@@ -11,14 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.egraph.saturate import saturate
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import bound, extract, random_cover
+from eqsat.extraction.extract import Extraction, bound, extract, random_cover
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.extractors.binary_program import SolverLimits
 from eqsat.extraction.extractors.exact import exact
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.problem import Covering, Problem
+from eqsat.extraction.extractors.shuffled import shuffled
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region import Region
+from ir.term import Sort
 from ir.tiny import Graph
+from rules import RULES
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated
 from tests.support.graphs import Tiny
@@ -57,6 +63,12 @@ def shared_expression() -> Graph:
     x = t.input("x", 64, 64)
     e = t.op("EXP", t.op("MUL", x, 0.5))
     return t.graph(t.reduce("SUM", e, 1), t.reduce("MAX", e, 0))
+
+
+def parallel_products() -> Graph:
+    t = Tiny()
+    x = t.input("x", 6, 16)
+    return t.graph(*(t.op("RELU", t.matmul(x, t.input(name, 16, 8))) for name in "abc"))
 
 
 def movements() -> Graph:
@@ -262,3 +274,25 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+def test_a_cover_is_never_dearer_than_one_of_the_buffers_of_the_program_alone() -> None:
+    """An extractor that loses its way among the buffers that rules made finds what it finds without them."""
+    graph, weights = parallel_products(), ("a", "b", "c")
+    view, _ = saturate(graph, RULES, constants=weights)
+    own = frozenset(view.tiny.values())
+    rng = random.Random(0)
+
+    def astray(problem: Problem) -> Covering | None:
+        is_own = all(each.writes in own for each in problem.columns)
+        return pareto(problem) if is_own else shuffled(problem, rng)
+
+    def without_others(problem: Problem) -> Covering | None:
+        kept = [index for index, each in enumerate(problem.columns) if own.issuperset((each.writes, *each.reads))]
+        found = pareto(problem.restricted(kept))
+        return found and Covering(tuple(kept[index] for index in found.columns))
+
+    extraction = Extraction(view, graph.outputs, ApproximatePricer(), weights)
+    assert any(buffer not in own for buffer in view.classes if view.sorts[buffer] is Sort.BUF)
+    best = extraction.cover(without_others)
+    assert extraction.cover(astray, compared=True).time_ns <= best.time_ns + 1e-6

@@ -4,6 +4,7 @@ is the least of all choices, and is told."""
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
 import subprocess
@@ -21,6 +22,7 @@ from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, least
 from eqsat.extraction.layouts.orders import Walks
 from eqsat.extraction.layouts.relayout import free_buffers, stored
+from eqsat.extraction.layouts.times import Combination, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
 from eqsat.tensor import input as input_
@@ -215,3 +217,42 @@ def test_where_tables_would_be_too_large_variables_are_bound() -> None:
     assert found.bound
     assert all(found.chosen[each] == 0 for each in found.bound)
     assert not least(counts, costs).bound
+
+
+def test_few_combinations_are_priced_and_none_is_chosen_unpriced() -> None:
+    """Five operands whose orders cost nothing but where they differ from that of the result: 14 of 64 are priced."""
+    priced: list[Combination] = []
+
+    def time(labels: Combination) -> float:
+        priced.append(labels)
+        *reads, written = labels
+        return 100.0 + 10 * sum(each != written for each in reads) - 5 * written
+
+    times = Times([2] * 6, 5, time)
+    assert len(priced) == len(set(priced)) == 14
+    exact = {labels: time(labels) for labels in itertools.product(range(2), repeat=6)}
+    assert all(times.table[labels] == pytest.approx(exact[labels]) for labels in exact), "costs that add up"
+    assert times.learn((0, 1, 0, 1, 0, 1))
+    assert not times.learn((0, 1, 0, 1, 0, 1))
+    assert np.isfinite(times.only_known()).sum() == 15
+
+
+def test_an_estimate_is_corrected_by_a_price() -> None:
+    def time(labels: Combination) -> float:
+        return 90.0 if labels == (1, 1, 0, 0, 0) else math.inf if sum(labels) == 1 else 100.0
+
+    times = Times([2] * 5, 4, time)
+    assert times.table[0, 0, 0, 0, 0] == 100.0
+    assert times.table[1, 1, 0, 0, 0] == math.inf, "none of the forms beside it exists"
+    assert times.learn((1, 1, 0, 0, 0))
+    assert times.table[1, 1, 0, 0, 0] == 90.0
+
+
+@pytest.mark.parametrize("counts", [[], [3], [1, 2], [4, 2, 3]])
+def test_with_few_operands_every_time_is_exact(counts: list[int]) -> None:
+    exact = np.random.default_rng(0).uniform(1, 2, counts)
+    for reads in range(len(counts) + 1):
+        times = Times(counts, reads, lambda labels: float(exact[labels]))
+        known = np.isfinite(times.only_known())
+        assert np.array_equal(times.table[known], exact[known])
+        assert np.isfinite(times.table).all()

@@ -1,8 +1,9 @@
 """The pass: what lies between the kernels of a cover is stored in the orders of axes that make the whole cheapest.
 
 The caller's inputs and outputs lie as he gives and wants them; what is between kernels no one else sees, and a constant
-may be kept in as many orders as its readers like. A kernel is priced at every combination of the orders of its buffers,
-each distinct region once; the least sum is found by variable elimination over the kernels.
+may be kept in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
+distinct region once; the least sum is found by variable elimination over the kernels, again as long as it holds a
+combination that was only estimated.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.extraction.cover import Cover
+from eqsat.extraction.cover import Cover, Kernel
 from eqsat.extraction.layouts.copies import Copies
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
 from eqsat.extraction.layouts.orders import Walks, has_orders, orders_of
+from eqsat.extraction.layouts.times import Combination, Times
 from ir.diagnostics import Diagnostic, Kind, note
 from ir.pricer import Pricer
 from ir.region_order import Order
 
 STAGE = "layouts"
+ROUNDS = 8
+"""Choices made before they are confined to what is priced."""
 _DOUBT = 0.01
 """The share of the time of the kernels at a buffer by which another order must gain: prices of forms that differ by
 less are not known to differ."""
@@ -38,22 +42,48 @@ def relaid(cover: Cover, pricer: Pricer) -> Cover:
     }
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
-    costs = []
-    for kernel in running:
-        near = sorted({*kernel.reads, *kernel.writes} & choices.keys(), key=number.__getitem__)
-        combinations = itertools.product(*(choices[buffer] for buffer in near))
-        times = [forms.of(kernel, dict(zip(near, orders, strict=True))).time_ns for orders in combinations]
-        table = np.array(times, np.float64).reshape([len(choices[buffer]) for buffer in near])
-        costs.append(Cost(tuple(number[buffer] for buffer in near), table))
-        doubt = _DOUBT * kernel.time_ns
-        costs += [Cost((number[each],), np.where(np.arange(len(choices[each])) > 0, doubt, 0.0)) for each in near]
-    labels = least(counts, costs)
+    tables = [_Table(kernel, choices, forms) for kernel in running]
+    doubts = [
+        Cost((number[each],), np.where(np.arange(len(choices[each])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
+        for table in tables
+        for each in sorted(table.near, key=number.__getitem__)
+    ]
+    for turn in itertools.count():
+        believed = [table.cost(number, known_only=turn >= ROUNDS) for table in tables]
+        labels = least(counts, [*believed, *doubts])
+        guessed = [table for table in tables if table.learn(labels.chosen, number)]
+        if not guessed:
+            break
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
     found = stored(cover, chosen, forms)
     limits = _limits(cover, list(choices), labels)
     return replace(found, priced=cover.priced + len(forms), diagnostics=(*cover.diagnostics, *limits))
+
+
+class _Table:
+    """What one kernel takes over the orders of the buffers that it reads and writes."""
+
+    def __init__(self, kernel: Kernel, choices: Mapping[int, Sequence[Order]], forms: Forms) -> None:
+        reads = [each for each in dict.fromkeys(kernel.reads) if each in choices]
+        self.kernel, self.near = kernel, (*reads, *(each for each in kernel.writes if each in choices))
+
+        def time(labels: Combination) -> float:
+            orders = {each: choices[each][label] for each, label in zip(self.near, labels, strict=True)}
+            return forms.of(kernel, orders).time_ns
+
+        self._times = Times([len(choices[each]) for each in self.near], len(reads), time)
+
+    def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
+        """Over the variables that the buffers are, ascending."""
+        variables = [number[each] for each in self.near]
+        table = self._times.only_known() if known_only else self._times.table
+        return Cost(tuple(sorted(variables)), table.transpose(np.argsort(variables)))
+
+    def learn(self, labels: Sequence[int], number: Mapping[int, int]) -> bool:
+        """Price what was chosen; whether that was an estimate."""
+        return self._times.learn(tuple(labels[number[each]] for each in self.near))
 
 
 def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:
