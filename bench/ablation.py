@@ -1,6 +1,7 @@
 """What each idea is worth: every family of rules, every term of §11 and every extractor is left out in turn.
 
-    python -m bench.ablation [--only TEXT] [--kinds family,term,extractor] [--rounds 8] [--no-models] [--target NAME]
+    python -m bench.ablation [--only TEXT] [--kinds family,term,extractor] [--rounds 8] [--models squeezenet]
+        [--target NAME] [--out FOLDER]
 
 Of each program stands first how near the default extractor comes to the optimum: the least predicted time where
 kernels of the candidate set may be taken in part (a linear program), what a binary program has proven, and the gap to
@@ -8,10 +9,11 @@ the former.
 
 For each program and each knock-out: predicted time (by all terms of §11, whatever chose the cover), measured time
 (the least of many short samples, of all covers of a program in turn), kernels, bytes, and optimize time (one run).
-Knock-outs that lead to one program share its measurement. On a busy machine bind it to one core, `taskset -c 1`.
+Knock-outs of terms and extractors share one e-graph, those that lead to one program its measurement. On a busy machine
+bind it to one core, `taskset -c 1`.
 
 Writes `ablation.csv`, `optimality.csv`, a table `ablation.txt` and two plots (the `bench` extra) to
-`bench/results/ablation/`, and every kernel measured to the log, `bench/results/measurements.csv`.
+`bench/results/ablation/` or `--out`, and every kernel measured to the log beside that folder, `measurements.csv`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from bench import log
 from bench.covers import Running, Subject, measure, whole_price
 from bench.facts import RESULTS, commit, load, warn_of_load
 from bench.knockouts import EVERYTHING, Knockout, knockouts
-from bench.programs import MODELS, Source, programs
+from bench.programs import Source, programs
 from eqsat.extraction.cover import Cover, Kernel
 from eqsat.pipeline import find_target
 from ir.diagnostics import EqsatError
@@ -80,13 +82,17 @@ class Made:
     optimize_s: float
 
 
-def ablate(program: str, source: Source, target: Target, tried: Sequence[Knockout], rounds: int) -> list[Row]:
-    """The rows of one program; the first has everything on."""
+def ablate(
+    program: str, source: Source, target: Target, tried: Sequence[Knockout], rounds: int, measurements: Path
+) -> list[Row]:
+    """The rows of one program; the first has everything on. Each kernel measured is a row of the log `measurements`."""
+    subjects: dict[tuple[str, ...] | None, Subject] = {}
     built: dict[Any, Running] = {}
-    made = [each for each in (_made(source(), target, knockout, built) for knockout in tried) if each is not None]
+    tries = (_made(source, target, knockout, subjects, built) for knockout in tried)
+    made = [each for each in tries if each is not None]
     measure(list(built.values()), rounds)
     for running in built.values():
-        log.append(target, program, running.launches)
+        log.append(target, program, running.launches, measurements)
     base = made[0].running.measured_ns
     return [_row(program, each, base) for each in made]
 
@@ -102,19 +108,31 @@ def optimality(program: str, source: Source, target: Target) -> Optimality:
     )
 
 
-def _made(model: Any, target: Target, knockout: Knockout, built: dict[Any, Running]) -> Made | None:
-    """The program as code, once for each distinct one; None where there is none without what is left out."""
-    start = time.perf_counter()
+def _made(
+    source: Source,
+    target: Target,
+    knockout: Knockout,
+    subjects: dict[tuple[str, ...] | None, Subject],
+    built: dict[Any, Running],
+) -> Made | None:
+    """The program as code, once for each distinct one; None where there is none without what is left out, or none that
+    fits in memory. `subjects`: the e-graphs, by rules; only that of all rules is used again."""
     try:
-        subject = Subject(model, target, rules=knockout.rules, terms=knockout.terms, extractor=knockout.extractor)
+        subject = subjects.get(knockout.rules) or Subject(source(), target, rules=knockout.rules)
+        if knockout.rules is None:
+            subjects[None] = subject
+        subject = subject.choosing(knockout.terms, knockout.extractor)
+        start = time.perf_counter()
         cover = subject.best()
+        seconds = subject.saturate_seconds + time.perf_counter() - start
+        key = _identity(cover)
+        if key not in built:
+            built[key] = subject.run(cover, target.units)
     except EqsatError as error:
+        if knockout == EVERYTHING:
+            raise
         print(f"  without {knockout}: {error.diagnostics[0].message}", file=sys.stderr)
         return None
-    seconds = time.perf_counter() - start
-    key = _identity(cover)
-    if key not in built:
-        built[key] = subject.run(cover, target.units)
     return Made(knockout, built[key], whole_price(built[key].prices, target), seconds)
 
 
@@ -148,21 +166,33 @@ def main() -> None:
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--kinds", default="family,term,extractor")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--no-models", action="store_true", help="leave the light models out")
+    parser.add_argument("--models", default="squeezenet", help="light models, after the programs; may be none")
     parser.add_argument("--target", default="calibrated", help='"cpu" for the nominal figures')
+    parser.add_argument("--out", type=Path, default=FOLDER, help="the folder of the results")
     options = parser.parse_args()
     warn_of_load()
     target = find_target(options.target)
     rows: list[Row] = []
     bounds: list[Optimality] = []
-    for name, source in programs(models=not options.no_models).items():
-        if options.only in name:
-            tried = (EVERYTHING, *knockouts(tuple(options.kinds.split(",")), slow=name not in MODELS))
+    failed: list[str] = []
+    models = [each for each in options.models.split(",") if each]
+    for name, source in programs(models).items():
+        if options.only not in name:
+            continue
+        tried = (EVERYTHING, *knockouts(tuple(options.kinds.split(",")), slow=name not in models))
+        try:
             bounds.append(optimality(name, source, target))
-            found = ablate(name, source, target, tried, options.rounds)
-            print(_summary(found), flush=True)
-            rows += found
-    _write(rows, bounds, target)
+            found = ablate(name, source, target, tried, options.rounds, options.out.parent / log.NAME)
+        except EqsatError as error:
+            failed.append(name)
+            print(f"{name:<20} failed: {error}", flush=True)
+            continue
+        print(_summary(found), flush=True)
+        rows += found
+    if rows:
+        _write(rows, bounds, target, options.out)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def _summary(rows: Sequence[Row]) -> str:
@@ -175,18 +205,18 @@ def _summary(rows: Sequence[Row]) -> str:
     return f"{base.program:<20}{base.kernels:>4} kernels, {times}, {seconds}; {told or 'no loss'}"
 
 
-def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target) -> None:
+def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target, folder: Path) -> None:
     from bench.plots import losses, predictions
 
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    _write_csv(FOLDER / "ablation.csv", rows)
-    _write_csv(FOLDER / "optimality.csv", bounds)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_csv(folder / "ablation.csv", rows)
+    _write_csv(folder / "optimality.csv", bounds)
     table = "\n".join([*_table(rows, target), "", *optimality_table(bounds)])
-    (FOLDER / "ablation.txt").write_text(table + "\n", encoding="utf-8")
+    (folder / "ablation.txt").write_text(table + "\n", encoding="utf-8")
     print(table)
-    predictions(rows, FOLDER / "predicted_against_measured.png")
-    losses(worth(rows), FOLDER / "loss_per_knockout.png")
-    print(f"written to {FOLDER}")
+    predictions(rows, folder / "predicted_against_measured.png")
+    losses(worth(rows), folder / "loss_per_knockout.png")
+    print(f"written to {folder}")
 
 
 def _write_csv(path: Path, rows: Sequence[Row] | Sequence[Optimality]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from codegen.backends.cpu import CpuBackend
@@ -33,6 +35,7 @@ from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
+from ir.diagnostics import Kind, fail
 from ir.module import Call
 from ir.pricer import Price
 from ir.target import Target
@@ -44,6 +47,10 @@ POOL, TRIES = 5, 20
 """Covers to choose from, and to try, for each that is asked for."""
 SAMPLE_SECONDS = 0.004
 """What one program takes of one round."""
+LARGEST_BYTES = 2 << 30
+"""Of the buffers of a program that is run: knock-outs may write out every product of a convolution."""
+ENOUGH_SECONDS = 2.0
+"""What one program takes of all rounds: noise matters less where a run is long."""
 
 
 class Subject:
@@ -77,6 +84,14 @@ class Subject:
         )
         self.saturate_seconds = time.perf_counter() - start
         self.pricer = PlanPricer(target, region_facts, candidates, terms)
+
+    def choosing(self, terms: Terms, extractor: str) -> Subject:
+        """The same e-graph, where other terms and another extractor choose."""
+        other = copy.copy(self)
+        other.__dict__.pop("_extraction", None)
+        other.terms, other.pricer = terms, PlanPricer(self.target, region_facts, candidates, terms)
+        other.options = msgspec.structs.replace(self.options, extractor=extractor)
+        return other
 
     def best(self) -> Cover:
         """The cover that the optimizer chooses."""
@@ -128,8 +143,15 @@ class Subject:
         return found
 
     def run(self, cover: Cover, threads: int) -> Running:
-        """The cover as code."""
+        """The cover as code.
+
+        Raises:
+            EqsatError: ResourceExceeded, where its buffers take more than `LARGEST_BYTES`.
+        """
         module, prices = assemble(cover, self.view, self.bound.graph, self.constants)
+        held = module.arena_bytes + sum(each.memref.nbytes for each in module.slots if each.role == "constant")
+        if held > LARGEST_BYTES:
+            fail(Kind.RESOURCE_EXCEEDED, "covers", f"its buffers take {held / 2**30:.1f} GiB")
         return Running(self, module, prices, threads)
 
 
@@ -185,6 +207,7 @@ class Running:
         self._outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in subject.bound.outputs]
         self._least = np.full(len(self._calls), np.inf)
         self._repeats = 1
+        self._sampled_seconds = 0.0
 
     @property
     def predicted_ns(self) -> float:
@@ -212,20 +235,27 @@ class Running:
         """Run for a few ms, and keep the least time of each launch."""
         start = time.perf_counter()
         taken = self._executable.profile(self._inputs, self._outputs, self._threads, self._repeats)
-        each = (time.perf_counter() - start) / (self._repeats + 1)
+        seconds = time.perf_counter() - start
+        self._sampled_seconds += seconds
         self._least = np.minimum(self._least, taken.min(axis=0))
-        self._repeats = max(3, min(200, int(SAMPLE_SECONDS / each)))
+        self._repeats = max(3, min(200, int(SAMPLE_SECONDS * (self._repeats + 1) / seconds)))
+
+    @property
+    def is_sampled_enough(self) -> bool:
+        """Whether more samples are not worth their time."""
+        return self._sampled_seconds >= ENOUGH_SECONDS
 
 
 def measure(running: Sequence[Running], rounds: int, seed: int = 0) -> None:
     """`rounds` samples of each, in turn, in another random order each round, so that what else the machine does falls
-    on all alike."""
+    on all alike; fewer of long runs."""
     order = list(running)
     rng = random.Random(seed)
     for _ in range(rounds):
         rng.shuffle(order)
         for each in order:
-            each.sample()
+            if not each.is_sampled_enough:
+                each.sample()
 
 
 def agree(running: Sequence[Running], tolerance: float = 1e-3) -> bool:

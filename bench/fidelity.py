@@ -1,12 +1,13 @@
 """How well prices tell time: covers of each program, priced on a Target calibrated without them, compiled and measured.
 
-    python -m bench.fidelity [--only TEXT] [--covers 30] [--rounds 12] [--fresh]
+    python -m bench.fidelity [--only TEXT] [--covers 30] [--rounds 20] [--fresh] [--out FOLDER]
 
 Per program: Spearman's rank correlation of predicted and measured time over covers priced within 3 times the chosen
 one, and how far the chosen cover is from the best measured. Each launch counts with the least of many short interleaved
 samples, so that other work on the machine disturbs little; on a busy machine bind the bench to one core with
-`taskset -c 1`, which makes the Target and the programs ones of a single thread. Written to `bench/results/fidelity/`:
-the covers of each program and a summary as CSV, the summary as a table, all covers as a plot; each launch in the log.
+`taskset -c 1`, which makes the Target and the programs ones of a single thread. Written to `bench/results/fidelity/`
+or `--out`: the covers of each program and a summary as CSV, the summary as a table, all covers as a plot; each launch
+in the log beside that folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 
 from bench import log
 from bench.covers import Running, Subject, agree, measure
@@ -77,8 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--covers", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--fresh", action="store_true", help="calibrate anew")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="the folder of the results")
     options = parser.parse_args()
     warn_of_load()
     _progress("calibrate")
@@ -88,7 +91,7 @@ def main() -> None:
     failed: list[str] = []
     _progress("")
     print(_HEAD)
-    for name, source in programs(models=False).items():
+    for name, source in programs().items():
         if options.only not in name:
             continue
         try:
@@ -101,11 +104,11 @@ def main() -> None:
         points[name] = [(one.predicted_ns, one.measured_ns) for one in running]
         _progress("")
         print(_line(each), flush=True)
-        _keep(name, running, target)
+        _keep(name, running, target, options.out)
     told = _verdict(found)
     print(told)
     if found and not options.only:
-        _summarise(found, target, told, points)
+        _summarise(found, target, told, points, options.out)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 
@@ -137,34 +140,38 @@ def _progress(stage: str) -> None:
 
 
 def _summarise(
-    found: list[Fidelity], target: Target, told: str, points: Mapping[str, Sequence[tuple[float, float]]]
+    found: list[Fidelity],
+    target: Target,
+    told: str,
+    points: Mapping[str, Sequence[tuple[float, float]]],
+    folder: Path,
 ) -> None:
     """All programs as CSV, table and plot, after what they were measured on."""
     from bench.plots import covers
 
     about = f"commit {commit()}, load {load()}, {target.name}, {target.units} cores, {target.source}; {told}"
-    with (FOLDER / "summary.csv").open("w", newline="", encoding="utf-8") as file:
+    with (folder / "summary.csv").open("w", newline="", encoding="utf-8") as file:
         file.write(f"# {about}\n")
         rows = csv.writer(file)
         rows.writerow([each.name for each in fields(Fidelity)])
         rows.writerows(
             [f"{value:.4g}" if isinstance(value, float) else value for value in astuple(each)] for each in found
         )
-    (FOLDER / "summary.txt").write_text("\n".join([about, _HEAD, *map(_line, found), ""]), encoding="utf-8")
-    covers(points, FOLDER / "predicted_against_measured.png")
-    print(f"written to {FOLDER}")
+    (folder / "summary.txt").write_text("\n".join([about, _HEAD, *map(_line, found), ""]), encoding="utf-8")
+    covers(points, folder / "predicted_against_measured.png")
+    print(f"written to {folder}")
 
 
-def _keep(name: str, running: list[Running], target: Target) -> None:
+def _keep(name: str, running: list[Running], target: Target, folder: Path) -> None:
     """The covers as CSV, and their launches in the log."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / f"{name.replace(' ', '_')}.csv").open("w", newline="", encoding="utf-8") as file:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name.replace(' ', '_')}.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(("cover", "kernels", "predicted_us", "measured_us"))
         for number, each in enumerate(running):
             times = (each.predicted_ns, each.measured_ns)
             rows.writerow((number, len(each.prices), *(f"{ns / 1e3:.3f}" for ns in times)))
-    log.append(target, name, (launch for each in running for launch in each.launches))
+    log.append(target, name, (launch for each in running for launch in each.launches), folder.parent / log.NAME)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,16 @@ from pathlib import Path
 import msgspec
 
 from bench.covers import Launch
-from bench.facts import RESULTS, commit
+from bench.facts import commit
 from ir.target import Target
 
+NAME = "measurements.csv"
+"""The log, beside the folders of the benches."""
 HEAD = ("commit", "target", "program", "kernel", "FLOPs", "Bytes", "occ", "estimate", "actual", "plan")
 
 
-def append(target: Target, program: str, launches: Iterable[Launch], path: Path | None = None) -> None:
-    """A row per launch; times in ns, the plan as JSON."""
-    path = path or RESULTS / "measurements.csv"
+def append(target: Target, program: str, launches: Iterable[Launch], path: Path) -> None:
+    """A row per launch at the end of the file `path`; times in ns, the plan as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh, of = not path.exists(), commit()
     with path.open("a", newline="", encoding="utf-8") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ from eqsat.tensor import input as input_
 from eqsat.zoo import light_model
 
 Source = Callable[[], Any]
-MODELS = ("squeezenet", "resnet50")
 
 
-def programs(models: bool = True) -> dict[str, Source]:
-    """All programs by name, each a function that makes it; `models`: with the light models, which take long."""
+def programs(models: Sequence[str] = ()) -> dict[str, Source]:
+    """All programs by name, each a function that makes it, with these light models, which take long."""
     found: dict[str, Source] = {
         "gemm+epilogue": gemm_epilogue,
         "linear+gelu": linear_gelu,
@@ -33,9 +32,7 @@ def programs(models: bool = True) -> dict[str, Source]:
         "attention": attention,
         "transformer block": transformer_block,
     }
-    if models:
-        found |= {name: _model(name) for name in MODELS}
-    return found
+    return found | {name: _model(name) for name in models}
 
 
 def _model(name: str) -> Source:

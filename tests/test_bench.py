@@ -38,7 +38,7 @@ def test_there_is_a_knockout_of_everything() -> None:
     assert [each.name for each in found if each.kind == "term"] == list(Terms.__struct_fields__)
     assert {each.name for each in found if each.kind == "extractor"} == set(EXTRACTORS) - {EVERYTHING.extractor}
     assert "exact" not in {each.name for each in knockouts(("extractor",), slow=False)}
-    assert len(programs(models=False)) >= 10
+    assert len(programs()) >= 10
 
 
 def test_covers_differ_and_compute_the_same(running: list[Running]) -> None:
@@ -55,11 +55,10 @@ def test_a_summary_is_a_csv_file_a_table_and_a_plot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged: list[str] = []
-    monkeypatch.setattr(fidelity, "FOLDER", tmp_path)
-    monkeypatch.setattr(fidelity, "programs", lambda models: {"small": small, "broken": broken})
+    monkeypatch.setattr(fidelity, "programs", lambda: {"small": small, "broken": broken})
     monkeypatch.setattr(fidelity, "calibrated_target", lambda again: TARGET)
-    monkeypatch.setattr(log, "append", lambda target, program, launches: logged.append(program))
-    monkeypatch.setattr("sys.argv", ["fidelity", "--covers", "3", "--rounds", "1"])
+    monkeypatch.setattr(log, "append", lambda target, program, launches, path: logged.append(program))
+    monkeypatch.setattr("sys.argv", ["fidelity", "--covers", "3", "--rounds", "1", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="failed: broken"):
         fidelity.main()
     told = capsys.readouterr().out
@@ -90,11 +89,13 @@ def test_each_measurement_is_a_row_of_the_log(running: list[Running], tmp_path: 
     assert float(rows[0][head.index("estimate")]) == pytest.approx(running[0].prices[0].time_ns, rel=1e-4)
 
 
-def test_a_knockout_that_changes_nothing_shares_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_knockout_that_changes_nothing_shares_the_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logged: list[str] = []
-    monkeypatch.setattr(log, "append", lambda target, program, launches: logged.append(program))
+    monkeypatch.setattr(log, "append", lambda target, program, launches, path: logged.append(program))
     tried = [EVERYTHING, Knockout("family", "logic", ("-logic",)), Knockout("family", "movement", ("-movement",))]
-    base, same, other = ablate("small", small, TARGET, tried, rounds=1)
+    base, same, other = ablate("small", small, TARGET, tried, 1, tmp_path / log.NAME)
     assert len(logged) == 2
     assert (same.loss, same.measured_ns, same.kernels) == (1.0, base.measured_ns, base.kernels)
     assert other.kernels > base.kernels

@@ -130,7 +130,7 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
         {"local_edges": (LocalEdge("q", "y", "stack"),)},
         {"local_edges": (LocalEdge("e", "s", "stack"),)},
         {"local_edges": (LocalEdge("e", "y", "reg"),)},
-        {"vectorize": Vectorize("i0", 1)},
+        {"vectorize": Vectorize("i0", 1), "warp_tile": ""},
     ],
 )
 def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> None:

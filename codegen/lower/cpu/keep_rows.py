@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codegen.lower.cpu.blocks import Writer
+from codegen.lower.lane_values import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
 from ir.axis_expr import AxisExpr
 from ir.cpu import Scratch, register_type
@@ -15,25 +16,30 @@ from ir.region import Buffer, MemRef
 
 @dataclass(frozen=True)
 class Row:
-    """One row of `kept`, in the workspace's `buffer`."""
+    """The rows of `kept` that are made together, in the workspace's `buffer`."""
 
     kept: KeptRow
     buffer: Buffer
+    _numbers: dict[frozenset[int], dict[tuple[AxisExpr, ...], int]] = field(default_factory=dict)
 
     def place(self, point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
-        """Where the value at `point` lies in its row."""
-        return tuple(point[position] for position in self.kept.row)
+        """Where the value at `point` lies: rows are numbered as they are met in the loops around them."""
+        of = self.filler_point(point)
+        numbers = self._numbers.setdefault(axes_of(of), {})
+        number = numbers.setdefault(of, len(numbers)) % self.buffer.memref.shape[0]
+        return (AxisExpr(number), *(point[position] for position in self.kept.row))
 
     def filler_point(self, point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
         """The point of the reduction whose terms fill the row of the value at `point`."""
         return tuple(AxisExpr() if position is None else point[position] for position in self.kept.own)
 
 
-def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], writer: Writer) -> dict[str, Row]:
-    """A row of a thread's workspace for each value that is kept, by the value's name."""
+def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], together: int, writer: Writer) -> dict[str, Row]:
+    """So many rows of a thread's workspace for each value that is kept, by the value's name."""
     rows: dict[str, Row] = {}
     for each in kept:
-        buffer = Buffer(f"{each.value}_row", MemRef(each.sizes, register_type(dtypes[each.value])))
-        writer.private.append(Scratch(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(each.sizes)))
+        buffer = Buffer(f"{each.value}_row", MemRef((together, *each.sizes), register_type(dtypes[each.value])))
+        elements = math.prod(buffer.memref.shape)
+        writer.private.append(Scratch(writer.buffer(buffer.name), buffer.memref.dtype, elements))
         rows[each.value] = Row(each, buffer)
     return rows

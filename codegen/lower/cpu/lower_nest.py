@@ -7,7 +7,10 @@ The outputs are a nest of loops; what they need is evaluated at its innermost po
 
 Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops
 bound to "thread" are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
-`predicate_tail` names the axis; ranges without padding are loops of their own, without checks.
+`predicate_tail` names the axis; ranges without padding are loops of their own, without checks. Rows that run together
+share the loops over terms and lanes inside, so that one goes on while the lanes of another are summed:
+
+    rows 2 for i0 in 0 .. 512 step 2: m, m_1 = …; for r: s = s + exp(x[i0, r] - m); s_1 = s_1 + exp(x[i0 + 1, r] - m_1)
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from codegen.lower.cpu.keep_rows import workspace_rows
 from codegen.lower.cpu.lower_split import partial_phase
 from codegen.lower.cpu.lower_value import Evaluator
 from codegen.lower.lane_values import axes_of, converted
-from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of
+from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
 from codegen.plan.region_loops import RegionLoops
 from codegen.text.region_text import region_text
 from codegen.where.streams import score_read
@@ -56,7 +59,8 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         for each in (*region.inputs, *region.outputs)
     )
     ev = Evaluator(RegionLoops(region, core, plan.ordered), writer)
-    ev.keep(workspace_rows(chosen_rows(ev.loops, plan), {name: op.dtype for name, op in ev.ops.items()}, writer))
+    dtypes = {name: op.dtype for name, op in ev.ops.items()}
+    ev.keep(workspace_rows(chosen_rows(ev.loops, plan), dtypes, rows_together(plan), writer))
     phases: list[Phase] = []
     if is_split(plan):
         phases.append(partial_phase(ev, plan))
@@ -143,6 +147,9 @@ class _Outputs:
         if loop.vector:
             self._vectors(loop, rest, several, origins, block)
             return
+        if loop.width > 1:
+            self._rows(loop, rest, several, origins, block)
+            return
         if loop.extent == 1:
             self._loops(rest, _placed(several, loop, AxisExpr()), origins, block)
             return
@@ -153,7 +160,21 @@ class _Outputs:
         limit = None if loop.extent % loop.tile == 0 else loop.extent
         block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
 
-    # --- vectors ---
+    # --- rows and vectors ---
+
+    def _rows(
+        self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
+    ) -> None:
+        """Along one axis: the points of a step together, then those that are left."""
+        whole = loop.extent - loop.extent % loop.width
+        for start, stop, step in ((0, whole, loop.width), (whole, loop.extent, loop.extent - whole)):
+            if start < stop:
+                variable = self.writer.variable(loop.name, start, stop - step)
+                body = block.inner({variable})
+                at = self.writer.counter(variable)
+                rows = [_placed(several, loop, at.shift(row)) for row in range(step)]
+                self._loops(rest, [places for row in rows for places in row], origins, body)
+                self._steps(loop, body, variable, (start, stop, step), origins, block)
 
     def _vectors(
         self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
@@ -179,11 +200,24 @@ class _Outputs:
                 at = self.writer.counter(variable)
                 units = [_placed(several, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
                 self._loops(rest, [places for unit in units for places in unit], origins, body)
-                if loop in origins and loop.blocks > 1:
-                    begin = origins[loop] if start == low else AxisExpr(start)
-                    block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
-                else:
-                    block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
+                self._steps(loop, body, variable, (start, stop, step), origins, block)
+
+    def _steps(
+        self,
+        loop: Loop,
+        body: Block,
+        variable: int,
+        steps: tuple[int, int, int],
+        origins: dict[Loop, AxisExpr],
+        block: Block,
+    ) -> None:
+        """The loop (start, stop, step), or what of it lies in this block: only whole steps begin inside blocks."""
+        start, stop, step = steps
+        if loop in origins and loop.blocks > 1:
+            begin = origins[loop] if start == 0 else AxisExpr(start)
+            block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
+        else:
+            block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
 
     def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
         cuts: list[int] = []
@@ -288,6 +322,8 @@ def _comment(region: Region, plan: Plan) -> str:
     lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
     if plan.vectorize:
         lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"
+    if plan.warp_tile:
+        lines[-1] += f", {rows_together(plan)} rows together"
     if plan.predicate_tail:
         lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
     return "\n".join([*lines, *plan.notes])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codegen.lower.cpu.lower_value import Evaluator
 
 _CHAINS = 4
-"""Accumulators per reduction along lanes: they hide the latency of an addition."""
+"""Accumulators per reduction along lanes, of all rows that run together: they hide the latency of an addition."""
 _PART = 256
 """Additions into one accumulator before it is put away."""
 _WRITTEN_OUT = 49
@@ -200,7 +200,8 @@ class _Nest:
         """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
         width = self.ev.writer.lanes
         in_order = any(each.in_order for each in self.sums)
-        chains = 1 if in_order else max(1, min(_CHAINS, lane.extent // width))
+        rows = len({each.request.point for each in self.sums})
+        chains = 1 if in_order else max(1, min(_CHAINS // rows, lane.extent // width))
         totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
 
         def innermost(place: Place, sums: Totals, inside: Block) -> None:

@@ -189,13 +189,14 @@ class _Pass:
         block.loop(body, variable, AxisExpr(), AxisExpr(group.extent))
 
     def _innermost(self, group: Group, place: Place, states: Sequence[_State], block: Block) -> None:
-        """Whole steps of several terms, then terms one by one; of lanes that are terms, then those of a tail."""
+        """Whole steps of several terms, then the terms left in one step; of lanes that are terms, then those of a
+        tail."""
         width = self.ev.writer.lanes if self.along else 1
         terms = max(2, RESCALED // len(self.each))
         several = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width
         self._loop(group, place, states, block, (0, several), terms, width)
-        self._loop(group, place, states, block, (several, whole), 1, width)
+        self._loop(group, place, states, block, (several, whole), max(1, (whole - several) // width), width)
         self._loop(group, place, states, block, (whole, group.extent), 1, group.extent - whole)
 
     def _loop(

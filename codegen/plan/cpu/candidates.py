@@ -9,12 +9,16 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
+from ir.rule import Exactness
 from ir.target import Target
 
 
-def candidates(region: Region, core: PolyCore, target: Target, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
+def candidates(
+    region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING
+) -> list[tuple[Plan, Work]]:
     """Plans from the templates of contractions and of streams in tiles, or of a loop nest; none where the region fits
-    none of them. `ordered`: they take the terms of floating-point sums and products in index order."""
+    none of them. Below "reassociate" they take the terms of floating-point sums and products in index order."""
+    ordered = exactness < Exactness.REASSOCIATE
     if ordered and any(let.op.kind == "stream" for let in region.body):
         return []  # a stream rescales sums of several terms
     if core.streams is not None:

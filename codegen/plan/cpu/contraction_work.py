@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k, rows_are_neighbours
+from codegen.plan.cpu.chains import chain_waits
 from codegen.plan.cpu.contraction_blocks import Blocks
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, weight
 from ir.axis_facts import offset
@@ -29,6 +30,8 @@ _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
 _DOT_LATENCY = 2  # the sums of other rows overlap with the end of one
 _UNIT_PACK, _NARROW_PACK, _LANE_PACK, _STORE = 5.0, 3.0, 1.5, 3.0
+_TESTED = 6.0
+"""Cycles of finding out which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
 """Cycles of finishing a vector of rows rather than of columns; and one that the tile cuts short."""
 _LINE_BYTES = 64
@@ -150,6 +153,13 @@ class ContractionWork:
         return each, once
 
     @cached_property
+    def _chained(self) -> float:
+        """Additions-worth lost at each vector of sums because what is applied to it waits for one another."""
+        along = frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)
+        after = {name for name, used in self._used.items() if used & along and name != self.view.name}
+        return chain_waits((each.value for each in self.view.region.yields), self._ops, after.__contains__, self.target)
+
+    @cached_property
     def _used(self) -> dict[str, frozenset[int]]:
         """The digits on which the values after the sums depend."""
         used: dict[str, frozenset[int]] = {}
@@ -249,8 +259,16 @@ class ContractionWork:
             cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
             if along_k and side == view.vector:
                 cycles *= 2  # turned in squares
-            found.append((cycles, view.extent(run), along_k))
+            found.append((cycles + _TESTED * self._tested_reads(side), view.extent(run), along_k))
         return tuple(found)
+
+    def _tested_reads(self, side: int) -> int:
+        """The reads of an operand whose lanes are tested one by one: a buffer padded with zeros is copied in rows."""
+        operand, reads = self.view.operand(side).value, self.view.roles.reads[side]
+        padded = [read for read in reads if read.map.guards]
+        if [read.buffer for read in reads] == [operand]:
+            return sum(any(guard.fill != 0 for guard in read.map.guards) for read in padded)
+        return len(padded)
 
     def _sums(self, blocks: Blocks) -> int:
         """Sums that the register tiles hold, padding included."""
@@ -261,7 +279,7 @@ class ContractionWork:
         """Additions-worth of the epilogue, all tasks together: whole registers, whatever they hold."""
         each, once = self._epilogue
         rows, lanes = self._sums(blocks) // blocks.nr, self.target.lanes
-        return rows * lanes * (-(-blocks.nr // lanes) * each + once)
+        return rows * lanes * (-(-blocks.nr // lanes) * (each + self._chained) + once)
 
     def _folds(self, blocks: Blocks) -> float:
         """Cycles of making numbers of the sums whose lanes run along k, and vectors of these."""

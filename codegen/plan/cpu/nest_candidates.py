@@ -31,6 +31,10 @@ SMALL_BYTES = 64 << 10
 
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
+_ROWS = 4
+"""Rows that run together: as many as there are chains of one sum."""
+_SHORT_TERMS = 2048
+"""Rows longer than this keep a core busy while one of them waits."""
 _FEW_VECTORS = 64
 """With so few vectors of outputs a long reduction is cut into parts."""
 
@@ -111,6 +115,22 @@ class _Space:
             if let.op.kind in ("reduce", "stream") and let.name in self.loops.core.scopes
         )
 
+    def has_short_rows(self, lane: int | None) -> bool:
+        """Whether lanes along loop `lane`, or along terms, are summed for each of many rows, of terms of their own, and
+        the next is soon to begin."""
+        inner = next((number for number in reversed(self.order) if number != lane), None)
+        if inner is None or self.scans or self.extent(inner) < _ROWS or not self.reductions:
+            return False
+        if any(self.loops.ops[name].kind == "stream" for name in self.reductions):  # its own terms keep a core busy
+            return False
+        along = [] if lane is None else [f"i{axis}" for axis in self.groups[lane]]
+        finished = self.loops.core.finished
+        summed = [self.loops.ops[name] for name in self.reductions if not set(along) & set(finished.get(name, along))]
+        if len(summed) < (2 if lane is None else 1):  # nothing waits for the only sum
+            return False
+        terms = max(math.prod(op.domain[len(op.shape) :]) for op in summed)
+        return self.lanes < terms <= _SHORT_TERMS and self.loops.is_apart(self.groups[inner])
+
     def splits(self, lanes: int) -> bool:
         """Whether the terms of the region's reductions may be regrouped, and there are too few outputs to feed several
         threads."""
@@ -122,6 +142,8 @@ def _plans(space: _Space) -> Iterator[Plan]:
     for lane in dict.fromkeys([space.best, *_others(space)]):
         if lane is not None:
             yield _along_outputs(space, lane, space.threads)
+            if space.has_short_rows(lane):
+                yield _along_outputs(space, lane, space.threads, _ROWS)
             if len(space.groups) > 1 and not space.scans:
                 yield _around_outputs(space, lane, 1)
                 if space.reductions and space.extent(lane) >= _REGISTERS * space.lanes:
@@ -133,6 +155,8 @@ def _plans(space: _Space) -> Iterator[Plan]:
         yield _along_scan(space, scan)
     if space.reductions or space.best is None:
         yield _along_terms(space, space.threads)
+        if space.has_short_rows(None):
+            yield _along_terms(space, space.threads, _ROWS)
         if space.splits(1):
             yield _split(space, _along_terms(space, False))
 
@@ -143,15 +167,15 @@ def _others(space: _Space) -> list[int]:
     return [number for number in sorted(usable, key=lambda number: -space.extent(number)) if number != space.best][:2]
 
 
-def _along_outputs(space: _Space, lane: int, threads: bool) -> Plan:
-    """Lanes along loop `lane`, which is the innermost but for scans."""
+def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Plan:
+    """Lanes along loop `lane`, which is the innermost but for scans; `rows` of the loop around it together."""
     lanes = space.lanes
     order = [number for number in space.order if number != lane]
     position = sum(number not in space.scans for number in order)
     order.insert(position, lane)
-    several = (space.reductions or space.scans) and space.extent(lane) >= _REGISTERS * lanes
+    several = rows == 1 and (space.reductions or space.scans) and space.extent(lane) >= _REGISTERS * lanes
     wide = lanes * (_REGISTERS if several else 1)
-    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide))
+    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide), rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extent(lane) > wide
     strip = strip and space.loops.is_apart(space.groups[lane])  # else what a block finishes, the next finishes again
     if strip:  # the lines that one vector's lanes lie in are used up before the next vector
@@ -185,9 +209,10 @@ def _along_scan(space: _Space, scan: int) -> Plan:
     return nest.plan(space)
 
 
-def _along_terms(space: _Space, threads: bool) -> Plan:
-    """Lanes along the reduced axes: outputs are written one by one."""
-    nest = _Nest.of(space, space.order, Vectorize(TERMS, space.lanes))
+def _along_terms(space: _Space, threads: bool, rows: int = 1) -> Plan:
+    """Lanes along the reduced axes: outputs are written one by one, those of `rows` points of the innermost loop
+    together."""
+    nest = _Nest.of(space, space.order, Vectorize(TERMS, space.lanes), rows)
     if threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
@@ -196,7 +221,7 @@ def _along_terms(space: _Space, threads: bool) -> Plan:
 @dataclass
 class _Nest:
     """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
-    none of the `shared` can be: loops at whose points one accumulator is read."""
+    none of the `shared` can be: loops at whose points one accumulator is read. `rows` run together."""
 
     names: Sequence[str]
     extents: Sequence[int]
@@ -204,21 +229,25 @@ class _Nest:
     shared: frozenset[int]
     vectorize: Vectorize
     tiles: list[int]
+    rows: int
     bound: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(space: _Space, order: Sequence[int], vectorize: Vectorize) -> _Nest:
+    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, rows: int = 1) -> _Nest:
         """The loops `order` of a space, each of one block."""
         names = [_name(space.groups[number]) for number in order]
         extents = [space.extent(number) for number in order]
         scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
         apart = [space.loops.is_apart(space.groups[number]) for number in order]
         shared = frozenset(position for position, each in enumerate(apart) if not each)
-        return _Nest(names, extents, scans, shared, vectorize, list(extents))
+        return _Nest(names, extents, scans, shared, vectorize, list(extents), rows)
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
-        return self.vectorize.width if self.names[position] == self.vectorize.axis else 1
+        if self.names[position] == self.vectorize.axis:
+            return self.vectorize.width
+        inner = (each for each in reversed(range(len(self.names))) if self.names[each] != self.vectorize.axis)
+        return self.rows if position == next(inner) else 1
 
     def spread(self, order: Iterable[int]) -> None:
         """Binds loops to threads, in `order`, until there are tasks enough."""
@@ -245,6 +274,7 @@ class _Nest:
             tile=tuple(max(1, tile) for tile in self.tiles),
             bind={f"{self.names[position]}.o": "thread" for position in self.bound},
             vectorize=self.vectorize,
+            warp_tile=f"{self.rows}x{self.vectorize.width}" if self.rows > 1 else "",
             predicate_tail=tail_axes(steps),
             ordered=space.loops.ordered,
         )

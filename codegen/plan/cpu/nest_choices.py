@@ -6,12 +6,15 @@ tile         one block size per loop, in elements, then the size of a part where
 bind         {"i0.o": "thread"}    the blocks of this loop are tasks
 vectorize    the loop that lanes run along and the elements per step: whole registers, or fewer lanes than one has;
              "r0" means that lanes run along the reduced axes and outputs are written one by one
+warp_tile    "4x16": 4 rows, points of the innermost loop besides that of the lanes, run together, each in steps of 16
+             elements, so that one goes on while the lanes of another are summed; empty for one row at a time
 layout_hints {"stream": true}      stores bypass the caches
 local_edges  exp → y, "stack"      a row of the value is kept on chip (`codegen.plan.cpu.kept_rows`)
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
@@ -29,7 +32,7 @@ TERMS = "r0"
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the nest. `width` elements are one step where `vector`."""
+    """One loop of the nest. `width` elements are one step: lanes of registers where `vector`, else rows."""
 
     group: Group
     tile: int
@@ -60,8 +63,8 @@ def check_nest_plan(plan: Plan) -> None:
     loops = loop_names(plan)
     pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
     check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces, True), STAGE)
-    if plan.warp_tile or plan.cache or plan.epilogue:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no warp_tile, cache or epilogue", hint="leave them empty")
+    if plan.cache or plan.epilogue:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no cache or epilogue", hint="leave them empty")
     if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{len(loops)} loops have the tile {plan.tile}", nest=loops)
     if plan.vectorize and plan.vectorize.axis not in (*loops, TERMS):
@@ -70,6 +73,30 @@ def check_nest_plan(plan: Plan) -> None:
     if plan.vectorize and plan.vectorize.axis == TERMS and plan.vectorize.width != LANES[plan.arch]:
         message = f"lanes along the terms of a reduction fill registers of {LANES[plan.arch]}"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=TERMS, width=plan.vectorize.width)
+    _check_register_tile(plan)
+
+
+def _check_register_tile(plan: Plan) -> None:
+    tile = re.fullmatch(r"([1-9]\d*)x(\d+)", plan.warp_tile)
+    if not plan.warp_tile:
+        return
+    if tile is None or plan.vectorize is None or int(tile[2]) != plan.vectorize.width:
+        message = f"the register tile {plan.warp_tile!r} is not that many rows by the elements of a step"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, vectorize=plan.vectorize)
+    if is_split(plan) or row_loop(plan) is None:
+        message = "rows run together inside a loop over outputs besides that of the lanes, all their terms at once"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=plan.warp_tile)
+
+
+def rows_together(plan: Plan) -> int:
+    """How many rows run together."""
+    return int(plan.warp_tile.partition("x")[0]) if plan.warp_tile else 1
+
+
+def row_loop(plan: Plan) -> str | None:
+    """The loop whose points are rows: the innermost besides that of the lanes."""
+    along = plan.vectorize.axis if plan.vectorize else ""
+    return next((name for name in reversed(loop_names(plan)) if name != along), None)
 
 
 def chosen_rows(loops: RegionLoops, plan: Plan) -> list[KeptRow]:
@@ -100,6 +127,9 @@ def is_split(plan: Plan) -> bool:
 def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
     """The loops over the points of the first output."""
     shape, names = loops.shape, loop_names(plan)
+    rows = row_loop(plan) if plan.warp_tile else None
+    if rows is not None and any(op.kind == "scan" for op in loops.ops.values()):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a scan goes through one row at a time", at=plan.warp_tile)
     found = []
     for name, tile in zip(names, plan.tile, strict=False):
         axes = loop_axes(name)
@@ -107,7 +137,7 @@ def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the plan names a loop {name!r} over axes of shape {shape}", at=name)
         group = Group.whole(axes, [shape[axis] for axis in axes], "i")
         vector = plan.vectorize is not None and plan.vectorize.axis == name
-        width = plan.vectorize.width if vector and plan.vectorize else 1
+        width = plan.vectorize.width if vector and plan.vectorize else rows_together(plan) if name == rows else 1
         bound = runs_parallel(plan, f"{name}.o")
         if bound and not {f"i{axis}" for axis in axes} <= set(loops.core.parallel_axes):
             message = f"a scan carries its value along {name}: threads can not share it"
@@ -132,7 +162,7 @@ def _check_width(loop: Loop, lanes: int) -> None:
             f"{loop.width} elements are neither whole registers of {lanes} lanes nor fewer lanes than one has",
             at=loop.name,
         )
-    if loop.vector and loop.blocks > 1 and loop.tile % loop.width:
+    if loop.blocks > 1 and loop.tile % loop.width:
         fail(
             Kind.ALIGNMENT_MISMATCH,
             STAGE,

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from codegen.plan.cpu.chains import chain_waits
 from codegen.plan.cpu.kept_rows import KeptRow
-from codegen.plan.cpu.nest_choices import is_split, loop_names
+from codegen.plan.cpu.nest_choices import is_split, loop_names, rows_together
+from codegen.plan.cpu.planned_nest import PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.plan_check import runs_parallel
 from codegen.plan.region_loops import RegionLoops, Shape, View, loop_axes
@@ -27,18 +29,26 @@ from ir.target import Target
 
 PARTS = 32
 """Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
-_HORIZONTAL_CYCLES = 5.0
-"""Cycles to reduce the lanes of a register to one number, among other such work."""
+_HORIZONTAL_CYCLES, _TOGETHER_CYCLES = 5.0, 2.0
+"""Cycles to reduce the lanes of a register to one number, among other such work; and of each of rows together."""
+_EXTREME_WEIGHT = 3.5
+"""Additions-worth of a term of a maximum, as four chains wait for it: it passes on what is no number."""
 _STALL_CYCLES = 50.0
 """Cycles until a number so reduced can be used, where all that follows in its row waits for it."""
 _WINDOW_CYCLES = 150.0
 """Work that a core finds ready ahead of what waits: rows shorter than this run during the stalls of those before."""
 _CARRY_CYCLES = 4.0
 """Cycles per term that lanes hand on one after another: the latency of an addition."""
+_EXTREME_CYCLES, _FEW_TERMS = 7.0, 32
+"""The latency of a maximum; and terms so few that those of the next points run meanwhile."""
 _DOUBLING_CYCLES = 12.0
 """Cycles per vector of a scan along lanes, by doubling."""
 RESCALED = 8
 """Terms of a stream, or registers of terms, between two rescalings of its sums."""
+_SCORED = 7.0
+"""Additions-worth of a stream's term besides its sum, maximum and exponential: it waits for the maximum of its step."""
+_DIVIDING = frozenset(["fdiv", "recip", "sqrt", "rsqrt"])
+"""What has a unit of its own, so that a row's one quotient or root runs beside what other rows add."""
 _LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _WAY_BYTES = 4096
 """Of a first-level cache: lines so far apart share one set of it, which keeps as many as the cache has ways."""
@@ -51,11 +61,12 @@ _SEEN = 0.5
 @dataclass(frozen=True)
 class Computed:
     """A value where the nest computes it: at the points of the outer axes `axes`, for each of them at `terms` points of
-    the reductions around it. `weight`: additions-worth of one point."""
+    the reductions around it. `weight`: additions-worth of one point; `divides`: not on the units that add."""
 
     weight: float
     axes: frozenset[int]
     terms: int
+    divides: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +82,17 @@ class NestWork:
         region, lanes = self.loops.region, self.target.lanes
         points = sum(math.prod(each.memref.shape) for each in region.outputs)
         kept = {edge.src for edge in plan.local_edges}
-        nest = _Nest.of(self.loops.shape, plan)
+        nest = PlannedNest.of(self.loops.shape, plan)
         flops = max(1.0, points, self._once)
         again = max(0.0, sum(each.weight * each.terms * nest.points(each.axes) for each in self._computed) - self._once)
         vectors, lost = self._arithmetic(nest), 0.0
         moved, apart = self._moves(nest, plan)
-        waits = self._waits(nest, plan, vectors + moved)
-        reread = sum(self._refetched(view, nest) + self._conflicts(view, nest, plan) for view in self._views)
+        waits = self._waits(nest, plan, vectors + moved) + self._chained(nest)
+        reread = self._allocated + sum(self._refetched(view, nest) for view in self._views)
+        met: set[Shape] = set()
+        for view in self._views:
+            reread += self._conflicts(view, nest, plan, first=not view.stored and view.shape not in met)
+            met.add(view.shape)
         fanout = 0.0
         for row in self.rows:
             if row.value in kept:
@@ -98,7 +113,7 @@ class NestWork:
             reread=reread,
             layout=lost + apart,
             fanout=fanout,
-            scratch=sum(row.nbytes for row in self.rows if row.value in kept),
+            scratch=rows_together(plan) * sum(row.nbytes for row in self.rows if row.value in kept),
             parallel="thread" in plan.bind.values(),
         )
 
@@ -129,11 +144,13 @@ class NestWork:
                 found.setdefault((op.fn, op.inputs[0], op.domain), name)
         region, ops = self.loops.region, self.loops.ops
         each = {name: score_weight(ops[name].fn, summed_in(region, ops[name]), self.target) for name in found.values()}
-        return {name: cost * (1 + 1 / RESCALED) for name, cost in each.items()}
+        return {name: (cost + _SCORED) * (1 + 1 / RESCALED) for name, cost in each.items()}
 
     def _occurrences(self) -> Iterator[Computed]:
         for name, op in self.loops.ops.items():
             each = weight(op, self.target) + self._scores.get(name, 0.0)
+            if op.kind == "reduce" and op.fn in ("max", "min"):
+                each = max(each, _EXTREME_WEIGHT)
             if not each:
                 continue
             sites = self._sites.get(name, [])
@@ -141,7 +158,8 @@ class NestWork:
                 terms = math.prod(op.domain[len(op.shape) :])
                 yield from (Computed(each, axes, terms * within) for axes, within in map(self._place, sites[:1]))
             else:
-                yield from (Computed(each, axes, within) for axes, within in map(self._place, sites))
+                divides = op.fn in _DIVIDING
+                yield from (Computed(each, axes, within, divides) for axes, within in map(self._place, sites))
 
     @cached_property
     def _sites(self) -> dict[str, list[Site]]:
@@ -164,15 +182,17 @@ class NestWork:
 
     # --- cycles of one core ---
 
-    def _arithmetic(self, nest: _Nest) -> float:
+    def _arithmetic(self, nest: PlannedNest) -> float:
         """Cycles of vector operations."""
         lanes, total = self.target.lanes, 0.0
         innermost = min(lanes, self._innermost_terms)
         for each in self._computed:
             if nest.has_lanes(each.axes):
                 total += each.weight * nest.vectors(each.axes, lanes) * each.terms
-            else:  # all lanes agree: one result at a time, whose terms share a register
-                total += each.weight * nest.points(each.axes) * each.terms / (innermost if each.terms > 1 else 1)
+            elif each.terms > 1:  # all lanes agree: one result at a time, whose terms share a register
+                total += each.weight * nest.points(each.axes) * each.terms / innermost
+            else:  # beside what other rows add
+                total += (1.0 if each.divides else each.weight) * nest.points(each.axes)
         return total / ADDITIONS_PER_CYCLE
 
     @cached_property
@@ -202,7 +222,7 @@ class NestWork:
         ops = [op for op in self.loops.ops.values() if op.reduced]
         return max([op.domain[-1] for op in ops], default=1)
 
-    def _moves(self, nest: _Nest, plan: Plan) -> tuple[float, float]:
+    def _moves(self, nest: PlannedNest, plan: Plan) -> tuple[float, float]:
         """Cycles of loads and stores were all lanes neighbours; and those lost because they are not."""
         rank = len(self.loops.shape)
         if 0 in self.loops.shape:
@@ -223,27 +243,73 @@ class NestWork:
                 apart += times * (cycles - whole)
         return close, apart
 
-    def _waits(self, nest: _Nest, plan: Plan, busy: float) -> float:
-        """Cycles until lanes have handed on what they have, of a nest that is `busy` for so many."""
+    def _waits(self, nest: PlannedNest, plan: Plan, busy: float) -> float:
+        """Cycles until lanes have handed on what they have, of a nest that is `busy` for so many. Rows that run
+        together wait together."""
         loops, shape, total = self.loops, self.loops.shape, 0.0
+        together = rows_together(plan)
         for name, axes, is_awaited in self._accumulators:
             op = loops.ops[name]
             if not nest.has_lanes(axes):
                 total += math.prod(op.domain) * _CARRY_CYCLES if loops.in_order(name) else 0.0
                 rows = math.prod(op.shape)
                 stall = min(_STALL_CYCLES, _STALL_CYCLES * busy / (_WINDOW_CYCLES * max(1, rows)))
-                total += rows * max(_HORIZONTAL_CYCLES, stall if is_awaited else 0.0)
+                least = _HORIZONTAL_CYCLES if together == 1 else _TOGETHER_CYCLES
+                total += rows * max(least, stall / together if is_awaited else 0.0)
+                if name in self._scores:
+                    total += rows * (
+                        _HORIZONTAL_CYCLES + self._rescalings(op.domain[-1]) * self._scores[name] / ADDITIONS_PER_CYCLE
+                    )
+            elif op.kind == "reduce":
+                total += self._carried(name, nest.vectors(axes, self.target.lanes), plan)
         along = plan.vectorize.axis if plan.vectorize else ""
         if along.startswith("i") and f"i{along.rsplit('i', 1)[1]}" in loops.core.sequential_axes:
             one_by_one = any(loops.in_order(name) for name, op in loops.ops.items() if op.kind == "scan")
             total += math.prod(shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / self.target.lanes)
         return total
 
+    def _carried(self, name: str, vectors: int, plan: Plan) -> float:
+        """Cycles in which the registers of a step wait for their own sums, one term after another."""
+        op = self.loops.ops[name]
+        terms = math.prod(op.domain[len(op.shape) :])
+        registers = max(1, plan.vectorize.width // self.target.lanes) if plan.vectorize else 1
+        latency = _EXTREME_CYCLES if op.fn in ("max", "min") else _CARRY_CYCLES
+        inside = [value for value, sites in self._sites.items() if any(site.scope == name for site in sites)]
+        busy = sum(weight(self.loops.ops[each], self.target) for each in (name, *inside)) / ADDITIONS_PER_CYCLE
+        return vectors * terms * max(0.0, latency / registers - busy - _SEEN) if terms > _FEW_TERMS else 0.0
+
+    def _chained(self, nest: PlannedNest) -> float:
+        """Cycles of waiting for functions of one point, one after another: those of each scope, where most is lost."""
+        lanes, lost = self.target.lanes, dict[str, float]()
+        for scope, axes, terms, additions in self._chains:
+            shared = lanes if terms >= lanes and not nest.has_lanes(axes) else 1
+            points = nest.vectors(axes, lanes) if nest.has_lanes(axes) else nest.points(axes)
+            lost[scope] = max(lost.get(scope, 0.0), points * terms / shared * additions / ADDITIONS_PER_CYCLE)
+        return sum(lost.values())
+
+    @cached_property
+    def _chains(self) -> tuple[tuple[str, frozenset[int], int, float], ...]:
+        """Per scope, axes of the outputs and terms: the additions-worth lost at each point of the values there."""
+        own: dict[tuple[str, frozenset[int], int], set[str]] = {}
+        for name, sites in self._sites.items():
+            if self.loops.ops[name].kind in ("ewise", "unary", "cast"):
+                own.setdefault((sites[0].scope, *self._place(sites[0])), set()).add(name)
+        ops, target = self.loops.ops, self.target
+        return tuple(
+            (*place, chain_waits(sorted(names), ops, names.__contains__, target)) for place, names in own.items()
+        )
+
+    def _rescalings(self, terms: int) -> float:
+        """How often the sums of a row are rescaled, where lanes run along terms, more than once for `RESCALED`
+        registers: for the registers left, for those partly filled, and to join lanes."""
+        registers, rest = divmod(terms, self.target.lanes)
+        return -(-registers // RESCALED) - registers / RESCALED + (rest > 0) + 1
+
     @property
     def _views(self) -> tuple[View, ...]:
         return self.loops.views(self.loops.scope, self.loops.shape)
 
-    def _refetched(self, view: View, nest: _Nest) -> float:
+    def _refetched(self, view: View, nest: PlannedNest) -> float:
         """Cycles of reading again what the nearest cache lost, because loops inside read more than it holds: the loops
         are gone through from the inside, `behind` are the bytes that one round of them reads."""
         rank = len(self.loops.shape)
@@ -259,9 +325,18 @@ class NestWork:
                 fetched //= extent
         return 0.0
 
-    def _conflicts(self, view: View, nest: _Nest, plan: Plan) -> float:
+    @cached_property
+    def _allocated(self) -> float:
+        """Cycles of fetching the lines that stores fill, where the nearest cache does not hold the kernel's data."""
+        if self._bytes <= self.target.l1_bytes:
+            return 0.0
+        stored = sum(each.memref.nbytes for each in self.loops.region.outputs)
+        return stored * self.target.refetch_cycles(min(self._bytes, self.target.l2_bytes))
+
+    def _conflicts(self, view: View, nest: PlannedNest, plan: Plan, *, first: bool) -> float:
         """Cycles of waiting for runs of lanes whose distance maps them to a few sets of the nearest cache, more of them
-        than these keep: columns of a matrix whose rows are a power of two apart."""
+        than these keep: columns of a matrix whose rows are a power of two apart. What is read `first` had to come from
+        further away anyhow."""
         if nest.lanes is None or plan.vectorize is None or 0 in view.map.sizes or view.indirect:
             return 0.0
         sizes, steps, rank = view.map.sizes, [each.step for each in view.strides], len(self.loops.shape)
@@ -273,12 +348,12 @@ class NestWork:
         run = max(_LINE_BYTES, plan.vectorize.width * _ELEMENT_BYTES)
         shared = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
         kept = self.target.l1_bytes // _LINE_BYTES * run // (max(1, shared) * _LINE_BYTES)
-        if distance < _WAY_BYTES // 8 or shared < 8 or sizes[faster[-1]] * run // _LINE_BYTES <= kept:
+        if distance < _WAY_BYTES // 8 or shared < 16 or sizes[faster[-1]] * run // _LINE_BYTES <= kept:
             return 0.0
         runs = nest.points(support(view.map)) * math.prod(sizes[rank:]) / plan.vectorize.width
-        return runs * _CONFLICT_CYCLES * min(1.0, shared / 32)
+        return runs * _CONFLICT_CYCLES * ((shared - 16) / 80 if first else shared / 40)
 
-    def _uses_lines_up(self, view: View, nest: _Nest) -> bool:
+    def _uses_lines_up(self, view: View, nest: PlannedNest) -> bool:
         """Whether lines in which lanes lie apart are still in the nearest cache when the other loops inside a strip
         come to the elements beside."""
         if not nest.is_strip:
@@ -323,48 +398,6 @@ class NestWork:
             tasks = max(tasks, PARTS)
         rounds = -(-tasks // target.units)
         return tasks / (rounds * target.units)
-
-
-@dataclass(frozen=True)
-class _Nest:
-    """A plan's loops over the outputs, outermost first: (axes, extent).
-
-    lanes     the position of the one along which lanes run, None where they do not run along outputs
-    is_strip  whether that one advances by a vector at a time, all others inside
-    """
-
-    loops: Sequence[tuple[frozenset[int], int]]
-    lanes: int | None
-    is_strip: bool
-
-    @staticmethod
-    def of(shape: Shape, plan: Plan) -> _Nest:
-        names = loop_names(plan)
-        axes = [loop_axes(name) for name in names]
-        along = plan.vectorize.axis if plan.vectorize else ""
-        found = [(frozenset(each), math.prod(shape[axis] for axis in each)) for each in axes]
-        lanes = names.index(along) if along in names else None
-        strip = lanes is not None and plan.vectorize is not None and plan.tile[lanes] <= plan.vectorize.width
-        return _Nest(found, lanes, strip)
-
-    def depth(self, axes: frozenset[int]) -> int:
-        """How many loops are around what depends on `axes`."""
-        return next((depth for depth in range(len(self.loops), 0, -1) if axes & self.loops[depth - 1][0]), 0)
-
-    def has_lanes(self, axes: frozenset[int]) -> bool:
-        """Whether lanes hold different ones of the values that depend on these axes."""
-        return self.lanes is not None and not axes.isdisjoint(self.loops[self.lanes][0])
-
-    def points(self, axes: frozenset[int]) -> int:
-        """How often a value is computed that depends on these axes: at each point of the loops around it."""
-        return math.prod(extent for _, extent in self.loops[: self.depth(axes)])
-
-    def vectors(self, axes: frozenset[int], lanes: int) -> int:
-        """As `points`, in registers of `lanes` numbers."""
-        around = self.loops[: self.depth(axes)]
-        return math.prod(
-            -(-extent // lanes) if number == self.lanes else extent for number, (_, extent) in enumerate(around)
-        )
 
 
 def _through(view: AxisMap, axes: frozenset[int]) -> frozenset[int]:

@@ -20,11 +20,10 @@ from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
 from codegen.plan.cpu.contraction_candidates import dot_possible
 from codegen.plan.plan_check import Choices, check_choices
-from codegen.plan.stream_view import STAGE, StreamView
+from codegen.plan.stream_view import STAGE, StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
-from ir.region import Operand
 from ir.target import LANES
 
 ALGORITHM = "attention"
@@ -128,17 +127,6 @@ def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
         Steps("n", view.n if view.products else 1, blocks.nv if view.products else 1),
         k,
     )
-
-
-def stream_epilogue(view: StreamView) -> tuple[str, ...]:
-    """The functions applied to the sums, in the region's order."""
-    after, found = set(view.roles.members), []
-    for let in view.region.body:
-        reads = {each.value for each in let.op.inputs if isinstance(each, Operand)}
-        if let.name not in after and not reads.isdisjoint(after):
-            after.add(let.name)
-            found.append(let.op.fn)
-    return tuple(found)
 
 
 def packable(view: StreamView) -> tuple[tuple[str, str], ...]:

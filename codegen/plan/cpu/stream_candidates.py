@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen.plan.cpu.contraction_candidates import block_k, dot_possible
-from codegen.plan.cpu.stream_blocks import ALGORITHM, StreamBlocks, packable, stream_epilogue, stream_steps
+from codegen.plan.cpu.stream_blocks import ALGORITHM, StreamBlocks, packable, stream_steps
 from codegen.plan.cpu.stream_work import StreamWork, is_parallel, lies_well, row_bytes
-from codegen.plan.stream_view import StreamView, stream_view
+from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
 from codegen.where.tails import tail_axes
 from ir.dtype import DTYPES
 from ir.plan import Cached, Plan, Vectorize

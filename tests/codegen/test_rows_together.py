@@ -1,0 +1,171 @@
+"""Rows that run together: the loops over their terms are shared, and each row is as it is alone."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from codegen.compile.machine import machine
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.cpu.nest_choices import TERMS, rows_together
+from codegen.text.cpu_to_c import c_text
+from codegen.where.region_facts import region_facts
+from ir.diagnostics import EqsatError, Kind
+from ir.plan import Plan, Vectorize
+from ir.region import Region
+from tests.codegen import nest_kernels
+from tests.support import regions
+from tests.support.regions import buffer, ewise, read, reduction, region, same
+
+LANES = machine().lanes
+SIZES = [(4, 17), (5, 130), (7, 33), (66, 40), (1, 19), (3, 1), (0, 40), (9, 0)]
+
+
+def softmax(rows: int, terms: int, dtype: str = "fp32") -> Region:
+    """Y = exp(X - max X) / Σ exp(X - max X) of rows: what a row keeps on chip is read after two of its sums."""
+    over = (rows, terms)
+    body = [
+        reduction("m", "max", over, 1, same("X", over), dtype),
+        ewise("d", "sub", over, same("X", over), read("m", over, "i0"), dtype=dtype),
+        ewise("e", "exp", over, same("d", over), dtype=dtype),
+        reduction("s", "sum", over, 1, same("e", over), dtype),
+        ewise("y", "fdiv", over, same("e", over), read("s", over, "i0"), dtype=dtype),
+    ]
+    return region("softmax", [buffer("X", over, dtype)], body, over, dtype=dtype)
+
+
+def log_sum(rows: int, terms: int) -> Region:
+    """Y = log Σ exp(X - max X) + max X of rows."""
+    over = (rows, terms)
+    body = [
+        reduction("m", "max", over, 1, same("X", over)),
+        ewise("d", "sub", over, same("X", over), read("m", over, "i0")),
+        ewise("e", "exp", over, same("d", over)),
+        reduction("s", "sum", over, 1, same("e", over)),
+        ewise("l", "log", (rows,), same("s", (rows,))),
+        ewise("y", "add", (rows,), same("l", (rows,)), same("m", (rows,))),
+    ]
+    return region("log_sum", [buffer("X", over)], body, (rows,))
+
+
+def groups(images: int, channels: int, pixels: int) -> Region:
+    """Y = X - Σ X over channels and pixels, times a weight per channel: rows of several axes."""
+    over, terms = (images, channels, pixels), (images, channels * pixels)
+    body = [
+        reduction("s", "sum", terms, 1, read("X", terms, "i0", f"i1 // {pixels}", f"i1 % {pixels}")),
+        ewise("d", "sub", over, same("X", over), read("s", over, "i0")),
+        ewise("y", "mul", over, same("d", over), read("w", over, "i1")),
+    ]
+    return region("groups", [buffer("X", over), buffer("w", (channels,))], body, over)
+
+
+def padded(rows: int, terms: int) -> Region:
+    """Rows of which the first and the last are padding, one of them among the rows of a step."""
+    over = (rows, terms)
+    body = [
+        ewise("x", "neg", over, read("X", over, "i0 - 1", "i1", pad={0: rows - 2}, fill=0.5)),
+        reduction("s", "max", over, 1, same("x", over)),
+        ewise("y", "sub", over, same("x", over), read("s", over, "i0")),
+    ]
+    return region("padded", [buffer("X", (rows - 2, terms))], body, over)
+
+
+def together(tried: Region, rows: int = 4) -> list[Plan]:
+    """The plans of a region that run through rows one by one, changed to take several at once."""
+    core = region_facts(tried).core
+    found = []
+    for plan, _ in nest_candidates(tried, core, nest_kernels.target(machine().arch)):
+        vector = plan.vectorize
+        if vector is None or "reduce" in plan.algo_choice or plan.algo_choice["nest"] == vector.axis:
+            continue
+        tile = tuple(-(-each // rows) * rows if each % rows else each for each in plan.tile)
+        aside = {"tile": tile, "bind": {}, "predicate_tail": tuple(plan.algo_choice["nest"].split())}
+        found.append(msgspec.structs.replace(plan, **aside, warp_tile=f"{rows}x{vector.width}"))
+    return found
+
+
+@pytest.mark.parametrize("nan", [False, True])
+def test_each_row_is_as_it_is_alone(nan: bool) -> None:
+    given = [softmax(*sizes) for sizes in SIZES]
+    given += [softmax(21, 50, "fp16"), softmax(6, 33, "fp64"), groups(5, 3, 7), groups(9, 2, 40), padded(10, 37)]
+    tried = []
+    for each in given:
+        for plan in [plan for rows in (2, 3, 4) for plan in together(each, rows)]:
+            tried.append(nest_kernels.case(each, region_facts(each).core, plan, f"eq_k{len(tried)}"))
+    lib = nest_kernels.library(tried, machine())
+    for one in tried:
+        for at_end in (True, False):
+            nest_kernels.check(lib, one, nest_kernels.random_inputs(one.region, nan=nan), at_end=at_end)
+
+
+def test_rows_are_shared_among_threads_in_whole_steps() -> None:
+    cases = nest_kernels.cases([softmax(1030, 200), log_sum(4003, 100)], machine().arch)
+    shared = [each for each in cases if rows_together(each.plan) > 1 and each.plan.bind]
+    assert {each.region.name for each in shared} == {"softmax", "log_sum"}
+    lib = nest_kernels.library(shared, machine())
+    for each in shared:
+        inputs = nest_kernels.random_inputs(each.region)
+        nest_kernels.check(lib, each, inputs, threads=1)
+        nest_kernels.check(lib, each, inputs, threads=2)
+
+
+def test_the_rows_of_a_step_share_their_loops() -> None:
+    tried = softmax(64, 16 * LANES)
+    plan = next(each for each in together(tried) if each.vectorize and each.vectorize.axis == "i1")
+    text = c_text(lower_nest(tried, region_facts(tried).core, plan))
+    alone = c_text(lower_nest(tried, region_facts(tried).core, msgspec.structs.replace(plan, warp_tile="")))
+    assert text.count("for (") == alone.count("for (")
+    assert text.count("eq_exp_f32(") == alone.count("eq_exp_f32(")  # one a row here, four chains of one row there
+    assert text.count("eq_hmax_f32(") == 4 * alone.count("eq_hmax_f32(")
+
+
+def test_short_rows_are_planned_together_and_others_are_not() -> None:
+    def rows(tried: Region) -> set[tuple[str, int]]:
+        plans = nest_candidates(tried, region_facts(tried).core, nest_kernels.target(machine().arch))
+        return {(plan.vectorize.axis, rows_together(plan)) for plan, _ in plans if plan.vectorize}
+
+    assert ("i1", 4) in rows(softmax(64, 8 * LANES))
+    assert (TERMS, 4) in rows(log_sum(64, 8 * LANES))
+    assert (TERMS, 4) not in rows(regions.row_reduce(64, 8 * LANES))
+    for tried in (softmax(64, 5000), softmax(2, 8 * LANES), softmax(64, LANES), regions.pointwise((64, 8 * LANES))):
+        assert {number for _, number in rows(tried)} == {1}
+    assert {number for _, number in rows(regions.cumsum(64, 100))} == {1}
+    assert ("i0", 4) not in rows(softmax(64, 8 * LANES))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"warp_tile": "4"}, Kind.MALFORMED_GRAPH),
+        ({"warp_tile": f"4x{LANES + 1}"}, Kind.MALFORMED_GRAPH),
+        ({"warp_tile": f"0x{LANES}"}, Kind.MALFORMED_GRAPH),
+        ({"vectorize": None}, Kind.MALFORMED_GRAPH),
+        ({"predicate_tail": ()}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile": (6, 40), "bind": {"i0.o": "thread"}}, Kind.ALIGNMENT_MISMATCH),
+    ],
+)
+def test_a_register_tile_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
+    tried = softmax(10, 40)
+    plan = Plan(
+        arch=machine().arch,
+        algo_choice={"nest": "i0 i1"},
+        tile=(10, 40),
+        bind={},
+        vectorize=Vectorize("i1", LANES),
+        warp_tile=f"4x{LANES}",
+        predicate_tail=("i0", "i1"),
+    )
+    lower_nest(tried, region_facts(tried).core, plan)
+    with pytest.raises(EqsatError) as caught:
+        lower_nest(tried, region_facts(tried).core, msgspec.structs.replace(plan, **changes))
+    assert caught.value.kind is kind
+
+
+def test_scans_and_split_reductions_have_one_row_at_a_time() -> None:
+    scan = regions.cumsum(40, 40)
+    plan = nest_candidates(scan, region_facts(scan).core, nest_kernels.target(machine().arch))[0][0]
+    assert plan.vectorize
+    wrong = msgspec.structs.replace(plan, warp_tile=f"4x{plan.vectorize.width}")
+    with pytest.raises(EqsatError, match="one row at a time"):
+        lower_nest(scan, region_facts(scan).core, wrong)
