@@ -1,0 +1,66 @@
+"""What a GPU's results were measured on, and the one line that says that there is no GPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import subprocess
+import sys
+import time
+from typing import Any
+
+from bench.facts import commit
+from codegen.compile.nvrtc import nvrtc_version
+from codegen.run.device import Device, find_device
+from eqsat.runtime.artifact import source_digest
+
+NO_DEVICE = "there is no CUDA device here that CuPy and NVRTC can use: nothing was run, nothing is written"
+PACKAGES = ("torch", "triton", "flash-attn", "cupy-cuda13x", "numpy")
+
+
+def require_device() -> Device:
+    """The GPU; without one the process says so and ends with status 2."""
+    found = find_device()
+    if found is None:
+        print(NO_DEVICE, file=sys.stderr)
+        sys.exit(2)
+    return found
+
+
+def device_facts(device: Device) -> dict[str, Any]:
+    """The device, its driver, the versions of all that took part, the commit, and a digest of eqsat's own text."""
+    major, minor = nvrtc_version()
+    versions = {name: _version(name) for name in PACKAGES}
+    return {
+        "device": device.name,
+        "capability": device.capability,
+        "multiprocessors": device.units,
+        "memory": device.memory,
+        "driver": _smi("driver_version"),
+        "driver's CUDA": device.driver,
+        "power limit": _smi("power.limit"),
+        "greatest clock": _smi("clocks.max.sm"),
+        "versions": {"python": platform.python_version(), "nvrtc": f"{major}.{minor}", **versions},
+        "commit": commit(),
+        "source": source_digest()[:16],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+@functools.cache
+def _smi(what: str) -> str:
+    """A fact that nvidia-smi tells; nothing where it is not there."""
+    command = ["nvidia-smi", "--id=0", f"--query-gpu={what}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

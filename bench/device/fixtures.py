@@ -1,0 +1,80 @@
+"""What device functions gave on hardware, kept as a file, and how what they give elsewhere differs from it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.device.probes import Recorded
+from bench.facts import ROOT
+from bench.gpu.results import slug
+from ir.atomic_file import write_atomically
+
+FOLDER = ROOT / "tests" / "fixtures" / "device_functions"
+_ABOUT = "about"
+_GIVEN = ".given"
+APPROXIMATE_ULPS = 4
+"""Both sides are within 2 ulp of the function, sigmoid within 4 of it (`ir/device_functions.py`)."""
+_APPROXIMATE = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "pow"}
+_PRODUCT_TOLERANCE = 2.0**-18
+"""Of the largest element: tensor cores add groups of products with other intermediates than fp32 in order."""
+
+
+def write(about: Mapping[str, Any], found: Mapping[str, Recorded], folder: Path = FOLDER) -> Path:
+    """The compressed file of a device, `about["device"]`."""
+    arrays: dict[str, np.ndarray] = {_ABOUT: np.array(json.dumps(about))}
+    for name, each in found.items():
+        arrays[name], arrays[name + _GIVEN] = each.result, np.array(each.given, np.uint32)
+    data = io.BytesIO()
+    np.savez_compressed(data, **arrays)  # type: ignore[arg-type]
+    path = folder / f"{slug(str(about['device']))}.npz"
+    write_atomically(path, data.getvalue())
+    return path
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Recorded]]:
+    """What `write` kept."""
+    with np.load(path, allow_pickle=False) as file:
+        names = [name for name in file.files if name != _ABOUT and not name.endswith(_GIVEN)]
+        found = {name: Recorded(file[name], int(file[name + _GIVEN])) for name in names}
+        return json.loads(str(file[_ABOUT])), found
+
+
+def differences(found: Mapping[str, Recorded], recorded: Mapping[str, Recorded]) -> list[str]:
+    """A line for each function whose results differ by more than its definition leaves open, that was given other
+    arguments, or that only one side has."""
+    lines = [f"{name} is in one of them alone" for name in sorted(found.keys() ^ recorded.keys())]
+    for name in sorted(found.keys() & recorded.keys()):
+        here, there = found[name], recorded[name]
+        if here.given != there.given:
+            lines.append(f"{name} was recorded on other arguments: record it again")
+        elif (reason := _difference(name, here.result, there.result)) is not None:
+            lines.append(f"{name}: {reason}")
+    return lines
+
+
+def _difference(name: str, here: np.ndarray, there: np.ndarray) -> str | None:
+    if here.shape != there.shape or here.dtype != there.dtype:
+        return f"{here.dtype}{here.shape} beside {there.dtype}{there.shape}"
+    if here.dtype.kind != "f":
+        wrong = here != there
+    else:
+        wrong = ~((here == there) | (np.isnan(here) & np.isnan(there)))
+        finite = np.isfinite(here) & np.isfinite(there)
+        a, b = (np.where(finite, each, 0).astype(np.float64) for each in (here, there))
+        kind = name.split("_")[1]
+        if kind in _APPROXIMATE or kind == "sigmoid":
+            ulps = 2 * APPROXIMATE_ULPS if kind == "sigmoid" else APPROXIMATE_ULPS
+            allowed = ulps * np.spacing(np.maximum(np.abs(a), np.abs(b)).astype(here.dtype))
+            wrong &= ~(finite & (np.abs(a - b) <= allowed.astype(np.float64)))
+        elif kind == "mma":
+            wrong &= ~(finite & (np.abs(a - b) <= _PRODUCT_TOLERANCE * np.abs(b).max()))
+    if not wrong.any():
+        return None
+    at = int(np.flatnonzero(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {here[at]} beside {there[at]}"

@@ -1,0 +1,138 @@
+"""Kernel text on a device: a GPU through CuPy, or in its place the emulator, by which all but the launch is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from codegen.compile.nvrtc import build
+from codegen.run.device import Device as Found
+from codegen.run.device import find_device
+from codegen.simt import Kernel, compile_kernels
+from codegen.simt.compile import Kernels
+from ir.diagnostics import Kind, fail
+
+Arguments = Sequence[np.ndarray | int]
+"""Arrays in the order of a kernel's pointers, and its integers."""
+
+
+class Prepared(Protocol):
+    """A kernel with its arguments where it runs."""
+
+    def __call__(self) -> None:
+        """Launches it once; may return before it has run."""
+        ...
+
+    def fetch(self) -> None:
+        """Waits, and copies what the device holds into the caller's arrays."""
+        ...
+
+
+class Device(Protocol):
+    """What kernel text can be launched on. `name`: of the hardware, or that it is none."""
+
+    @property
+    def name(self) -> str: ...
+
+    def prepare(
+        self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
+    ) -> Prepared:
+        """The kernel of a text, compiled. `shared_bytes`: of dynamic shared memory a block."""
+        ...
+
+
+def launch(
+    device: Device,
+    text: str,
+    kernel: str,
+    grid: Sequence[int],
+    threads: int,
+    arguments: Arguments,
+    shared_bytes: int = 0,
+) -> None:
+    """Runs a kernel once; the arrays then hold what it left."""
+    prepared = device.prepare(text, kernel, grid, threads, arguments, shared_bytes)
+    prepared()
+    prepared.fetch()
+
+
+class CudaDevice:
+    """The current GPU.
+
+    Raises:
+        EqsatError: NoDevice where there is none.
+    """
+
+    def __init__(self) -> None:
+        found = find_device()
+        if found is None:
+            fail(Kind.NO_DEVICE, "device", "there is no CUDA device here that CuPy and NVRTC can use")
+        self.found: Found = found
+        self._modules: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    def prepare(
+        self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
+    ) -> Prepared:
+        import cupy
+
+        if text not in self._modules:
+            self._modules[text] = cupy.RawModule(path=str(build(text, self.found.arch).path))
+        function = self._modules[text].get_function(kernel)
+        if shared_bytes > 48 * 1024:
+            function.max_dynamic_shared_size_bytes = shared_bytes
+        return _OnCuda(function, (*grid, 1, 1)[:3], threads, arguments, shared_bytes)
+
+
+class _OnCuda:
+    def __init__(
+        self, function: Any, grid: tuple[int, ...], threads: int, arguments: Arguments, shared_bytes: int
+    ) -> None:
+        import cupy
+
+        self._function, self._grid, self._threads, self._shared = function, grid, threads, shared_bytes
+        self._pairs = [
+            (each, cupy.asarray(each.view(np.uint8).reshape(-1))) for each in arguments if isinstance(each, np.ndarray)
+        ]
+        there = {id(host): memory for host, memory in self._pairs}
+        self._passed = tuple(there[id(each)] if isinstance(each, np.ndarray) else np.int32(each) for each in arguments)
+
+    def __call__(self) -> None:
+        self._function(self._grid, (self._threads, 1, 1), self._passed, shared_mem=self._shared)
+
+    def fetch(self) -> None:
+        for host, memory in self._pairs:
+            host.view(np.uint8).reshape(-1)[:] = memory.get()
+
+
+class EmulatedDevice:
+    """The emulator: what it finds wrong with a kernel is raised."""
+
+    name = "emulator"
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, Kernels] = {}
+
+    def prepare(
+        self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
+    ) -> Prepared:
+        if text not in self._compiled:
+            self._compiled[text] = compile_kernels(text)
+        found = self._compiled[text][kernel]
+        assert found.signature.threads == threads
+        return _OnHost(found, grid, arguments, shared_bytes)
+
+
+class _OnHost:
+    def __init__(self, kernel: Kernel, grid: Sequence[int], arguments: Arguments, shared_bytes: int) -> None:
+        self._kernel, self._grid, self._arguments, self._shared = kernel, grid, arguments, shared_bytes
+
+    def __call__(self) -> None:
+        self._kernel.launch(self._grid, self._arguments, shared_bytes=self._shared).require_clean()
+
+    def fetch(self) -> None: ...

@@ -1,0 +1,155 @@
+"""Probes of what threads and blocks do together: asynchronous copies, barriers, tickets, ldmatrix and mma."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+
+from bench.device.samples import Probe
+from ir.device_functions import VECTOR_BYTES
+
+BLOCKS = 5
+PROBLEMS = 8
+"""Products that each mma is tried on."""
+
+
+def warp_probes() -> Iterator[Probe]:
+    yield from (_copy(nbytes) for nbytes in VECTOR_BYTES)
+    yield _groups()
+    yield from (_exchange(name, threads) for name, threads in (("eq_barrier", 128), ("eq_sync_warp", 32)))
+    yield _meeting()
+    yield from (_matrices(count, turned) for count in (1, 2, 4) for turned in ("", "_trans"))
+    yield from (_product(name) for name in ("m16n8k16_f16", "m16n8k16_bf16", "m16n8k8_tf32"))
+
+
+def _copy(nbytes: int) -> Probe:
+    """Every number of valid bytes, to shared memory and out again."""
+    text = f"""
+extern "C" EQ_KERNEL(64, 1) void eq_copy{nbytes}(const eq_u8 *x, const eq_i32 *valid, eq_u8 *y) {{
+  const int i = eq_thread();
+  eq_cp_async{nbytes}({nbytes} * i, x + {nbytes} * i, (unsigned)eq_ld_global_i32(valid + i));
+  eq_cp_async_commit();
+  eq_cp_async_wait<0>();
+  eq_barrier();
+  for (int j = 0; j < {nbytes}; j++) eq_st_global_u8(y + 64 * j + i, eq_ld_shared_u8(64 * j + i));
+}}"""
+    x = np.random.default_rng(nbytes).integers(0, 256, 64 * nbytes, np.uint8)
+    valid = np.arange(64, dtype=np.int32) % (nbytes + 1)
+    results = {f"eq_cp_async{nbytes}": np.zeros(64 * nbytes, np.uint8)}
+    return Probe(f"eq_copy{nbytes}", text, (x, valid), results, threads=64, shared_bytes=64 * nbytes)
+
+
+def _groups() -> Probe:
+    """Two groups: the first is read once one may be under way, the second once none may."""
+    text = """
+extern "C" EQ_KERNEL(32, 1) void eq_groups(const eq_i32 *x, eq_i32 *y, eq_i32 *z) {
+  const int i = eq_thread();
+  eq_cp_async4(4 * i, x + i, 4);
+  eq_cp_async_commit();
+  eq_cp_async4(128 + 4 * i, x + 32 + i, 4);
+  eq_cp_async_commit();
+  eq_cp_async_wait<1>();
+  eq_st_global_i32(y + i, eq_ld_shared_i32(4 * i));
+  eq_cp_async_wait<0>();
+  eq_st_global_i32(z + i, eq_ld_shared_i32(128 + 4 * i));
+}"""
+    x = np.random.default_rng(3).integers(-(2**31), 2**31, 64).astype(np.int32)
+    results = {name: np.zeros(32, np.int32) for name in ("eq_cp_async_wait", "eq_cp_async_commit")}
+    return Probe("eq_groups", text, (x,), results, shared_bytes=256)
+
+
+def _exchange(name: str, threads: int) -> Probe:
+    """Threads read what others wrote, in turns that mix them ever more."""
+    text = f"""
+extern "C" EQ_KERNEL({threads}, 1) void {name}_exchange(const eq_i32 *x, eq_i32 *y) {{
+  const int i = eq_thread();
+  int value = eq_ld_global_i32(x + i);
+  for (int turn = 0; turn < 8; turn++) {{
+    eq_st_shared_i32(4 * i, value);
+    {name}();
+    value = eq_add_i32(eq_mul_i32(value, 3), eq_ld_shared_i32(4 * ((i + 5 + 7 * turn) % {threads})));
+    {name}();
+  }}
+  eq_st_global_i32(y + i, value);
+}}"""
+    x = np.random.default_rng(4).integers(-1000, 1000, threads).astype(np.int32)
+    results = {name: np.zeros(threads, np.int32)}
+    return Probe(f"{name}_exchange", text, (x,), results, threads=threads, shared_bytes=4 * threads)
+
+
+def _meeting() -> Probe:
+    """Blocks leave their parts, and the last one, which its ticket and a vote tell, adds them up."""
+    text = f"""
+extern "C" EQ_KERNEL(64, 1) void eq_meeting(const eq_i32 *x, eq_i32 *parts, eq_counter *tickets, eq_i32 *seen,
+                                            eq_i32 *total, eq_i32 *votes) {{
+  const int thread = eq_thread(), at = 64 * eq_block_x() + thread;
+  const int mine = eq_ld_global_i32(x + at);
+  eq_st_global_i32(votes + at, eq_barrier_or(mine > 960));
+  eq_st_global_i32(parts + at, mine);
+  eq_barrier();
+  bool last = false;
+  if (thread == 0) {{
+    eq_fence();
+    const int before = eq_ticket(tickets, {BLOCKS});
+    eq_fence();
+    eq_st_global_i32(seen + before, 1);
+    last = before == {BLOCKS - 1};
+  }}
+  if (eq_barrier_or(last)) {{
+    int sum = 0;
+    for (int part = 0; part < {BLOCKS}; part++) sum += eq_ld_global_i32(parts + 64 * part + thread);
+    eq_st_global_i32(total + thread, sum);
+  }}
+}}"""
+    x = np.random.default_rng(8).integers(-1000, 1000, 64 * BLOCKS).astype(np.int32)
+    given = (x, np.zeros(64 * BLOCKS, np.int32), np.zeros(1, np.uint32))
+    results = {"eq_ticket": np.zeros(BLOCKS, np.int32), "eq_fence": np.zeros(64, np.int32)}
+    results["eq_barrier_or"] = np.zeros(64 * BLOCKS, np.int32)
+    return Probe("eq_meeting", text, given, results, grid=(BLOCKS,), threads=64)
+
+
+def _matrices(count: int, turned: str) -> Probe:
+    """Rows of 16 bytes from random places of 2 KiB."""
+    name = f"eq_ldmatrix_x{count}{turned}"
+    text = f"""
+extern "C" EQ_KERNEL(32, 1) void {name}_rows(const eq_i32 *x, const eq_i32 *offsets, eq_i32 *y) {{
+  for (int i = 0; i < 16; i++) eq_st_shared_i32(4 * (32 * i + eq_lane()), eq_ld_global_i32(x + 32 * i + eq_lane()));
+  eq_barrier();
+  unsigned words[{count}];
+  {name}(words, (unsigned)eq_ld_global_i32(offsets + eq_lane()));
+  for (int i = 0; i < {count}; i++) eq_st_global_i32(y + {count} * eq_lane() + i, (int)words[i]);
+}}"""
+    rng = np.random.default_rng(count)
+    x = rng.integers(-(2**31), 2**31, 512).astype(np.int32)
+    offsets = (16 * rng.permutation(128)[:32]).astype(np.int32)
+    results = {name: np.zeros(32 * count, np.int32)}
+    return Probe(f"{name}_rows", text, (x, offsets), results, shared_bytes=2048)
+
+
+def _product(name: str) -> Probe:
+    text = f"""
+extern "C" EQ_KERNEL(32, 1) void eq_product_{name}(const eq_i32 *A, const eq_i32 *B, const eq_f32 *C, eq_f32 *D) {{
+  const int at = eq_block_x() * 32 + eq_lane();
+  unsigned a[4], b[2];
+  float d[4];
+  eq_ld_global_16(a, A + 4 * at);
+  eq_ld_global_8(b, B + 2 * at);
+  eq_ld_global_f32x4(d, C + 4 * at);
+  eq_mma_{name}(d, a, b);
+  eq_st_global_f32x4(D + 4 * at, d);
+}}"""
+    rng = np.random.default_rng(6)
+    a, b = (_words(name, rng.standard_normal(PROBLEMS * 32 * words * 2)) for words in (4, 2))
+    c = rng.standard_normal(PROBLEMS * 128).astype(np.float32)
+    results = {f"eq_mma_{name}": np.zeros(PROBLEMS * 128, np.float32)}
+    return Probe(f"eq_product_{name}", text, (a, b, c), results, grid=(PROBLEMS,))
+
+
+def _words(name: str, values: np.ndarray) -> np.ndarray:
+    """Two halves a word; of tf32 one number, its low 13 bits clear."""
+    if name.endswith("tf32"):
+        wide = values[: values.size // 2].astype(np.float32)
+        return (wide.view(np.uint32) & ~np.uint32(0x1FFF)).view(np.int32)
+    return values.astype(np.float16 if name.endswith("_f16") else ml_dtypes.bfloat16).view(np.int32)

@@ -1,0 +1,1 @@
+"""eqsat and its peers on a GPU."""

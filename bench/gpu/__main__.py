@@ -1,0 +1,167 @@
+"""Side by side with cuBLAS, cuDNN, FlashAttention, torch.compile and Triton on a GPU: `python -m bench.gpu`.
+
+    python -m bench.gpu [--only TEXT] [--autotune] [--minutes 18] [--seconds 1.5] [--again] [--to FOLDER] [--list]
+    python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, each bounded, in 20 minutes
+
+Outputs are compared before anything is timed. Each case has a time limit in a process that is replaced when it hangs or
+dies; the file `gpu_<device>.json` is whole after every case, and a second run goes on where the first ended (`--again`
+begins anew; so does another source, driver or version). Without a GPU it says so and ends with status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.device.facts import device_facts, require_device
+from bench.facts import RESULTS
+from bench.gpu.cases import chosen
+from bench.gpu.peers import COMPILING
+from bench.gpu.results import Results, show
+from bench.gpu.worker import Answer, LostError, Worker, working
+
+CASE_SECONDS = 90.0
+"""A case with its compilation and that of its peers."""
+LEAST_SECONDS = 15.0
+"""What is left of the run when no other case is begun."""
+
+
+TUNED = ", autotuned"
+"""What the name of a row ends with whose plans were measured."""
+
+
+class Request(NamedTuple):
+    """What a worker is asked: `case` by name, `seconds` of samples, peers that are left out and why."""
+
+    case: str
+    seconds: float
+    ceilings: Mapping[str, float]
+    autotune: bool = False
+    left_out: Mapping[str, str] | None = None
+
+
+def answers() -> Answer:
+    """In the worker: what answers "ceilings" and each `Request` by this machine's GPU."""
+    from bench.device.ceilings import Ceilings
+    from bench.device.ceilings import measured as measured_ceilings
+    from bench.device.clock import EventClock
+    from bench.device.launch import CudaDevice
+    from bench.gpu.cases import cases
+    from bench.gpu.lab import cuda_lab
+    from bench.gpu.measure import measured
+    from eqsat.cost.targets import device_target
+
+    device = CudaDevice()
+    found = device.found
+    target = device_target(found.name, found.arch, found.units)
+    if target is None:
+        raise ValueError(f"no kernels are written for {found.name} ({found.arch})")
+    lab, clock, known = cuda_lab(target), EventClock(), cases()
+
+    def answer(request: str | Request) -> dict[str, Any]:
+        if isinstance(request, str):
+            return measured_ceilings(device, clock, 2 * found.units)._asdict()
+        case, ceilings = known[request.case], Ceilings(**request.ceilings)
+        try:
+            return measured(case, lab, clock, ceilings, request.seconds, request.left_out, autotune=request.autotune)
+        finally:
+            lab.release()
+
+    return answer
+
+
+def bench(
+    results: Results,
+    names: Sequence[str],
+    worker: Worker,
+    seconds: float,
+    deadline: float,
+    *,
+    limit: float = CASE_SECONDS,
+    autotune: bool = False,
+) -> list[str]:
+    """Measures what is not done yet, until the deadline (`time.monotonic`); returns the names left over."""
+    try:
+        if not results.ceilings:
+            results.ceilings = worker.ask("ceilings", limit)
+            results.write()
+    except LostError as error:
+        raise SystemExit(f"the ceilings of this device were not measured, and nothing is: {error}") from error
+    left = [name for name in names if not results.is_done(row_name(name, autotune))]
+    while left and deadline - time.monotonic() > LEAST_SECONDS:
+        request = Request(left[0], seconds, results.ceilings, autotune)
+        row = _asked(worker, request, deadline, limit) | {"case": row_name(left.pop(0), autotune)}
+        results.keep(row)
+        print(f"{row['case']}: {_short(row)}", flush=True)
+    return left
+
+
+def row_name(case: str, autotune: bool) -> str:
+    """The name of a case's row."""
+    return case + TUNED if autotune else case
+
+
+def _asked(worker: Worker, request: Request, deadline: float, limit: float) -> dict[str, Any]:
+    """The row of a case; once more without the peers that compile, where there was none."""
+    while True:
+        try:
+            row: dict[str, Any] = worker.ask(request, min(limit, max(1.0, deadline - time.monotonic())))
+            return row
+        except LostError as error:
+            if request.left_out or deadline - time.monotonic() < LEAST_SECONDS:
+                return {"failed": str(error)}
+            reason = f"left out once the case was lost with it: {error}"
+            request = request._replace(left_out=dict.fromkeys(COMPILING, reason))
+
+
+def _short(row: dict[str, Any]) -> str:
+    if "times" not in row:
+        return str(row.get("failed", "failed"))
+    beside = f", {row['ratio']:.2f}× {row['best peer']}" if row["best peer"] else ""
+    return f"{row['times']['eqsat']['us']:,.1f} µs, {100 * row['of ceiling']:.0f} % of the ceiling{beside}"
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="cases whose name contains this, or a group: gemm, conv, memory …")
+    parser.add_argument("--autotune", action="store_true", help="measure eqsat's best plans and take the fastest")
+    parser.add_argument("--minutes", type=float, default=18, help="no case is begun later")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of samples for each case")
+    parser.add_argument("--again", action="store_true", help="measure what is done already, too")
+    parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the results")
+    parser.add_argument("--list", action="store_true", help="print the cases, and measure nothing")
+    parser.add_argument("--all", action="store_true", help="the whole session")
+    return parser
+
+
+def main() -> None:
+    start = time.monotonic()
+    options = arguments().parse_args()
+    names = chosen(options.only)
+    if options.list:
+        print(*names, sep="\n")
+        return
+    facts = device_facts(require_device())
+    if options.all:
+        from bench.gpu.session import session
+
+        raise SystemExit(session(facts, options.to, start + 60 * options.minutes))
+    results = Results(facts, options.to, options.again)
+    with working(answers) as worker:
+        deadline = start + 60 * options.minutes
+        left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune)
+    rates = results.ceilings
+    title = f"{facts['device']}: {rates['bytes_per_s'] / 1e9:,.0f} GB/s, {rates['flops_per_s'] / 1e12:,.0f} TFLOP/s"
+    show(
+        [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names], f"{title} by kernels of ours"
+    )
+    print(f"written to {results.path}")
+    if left:
+        print(f"{len(left)} cases are left: the same command goes on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""One case on a device: the outputs of eqsat and its peers beside each other, then their times, as a row of results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.device.ceilings import Ceilings
+from bench.device.clock import Clock, Runner, Times
+from bench.gpu.case import Case
+from bench.gpu.lab import Lab, draw
+from bench.gpu.peers import AbsentError, peers_of, runner
+from eqsat import Program, optimize_and_compile
+
+Row = dict[str, Any]
+OURS = "eqsat"
+NO_NUMBER = 1e30
+"""The error of what is not finite, which JSON cannot say."""
+
+
+def measured(
+    case: Case,
+    lab: Lab,
+    clock: Clock,
+    ceilings: Ceilings,
+    seconds: float,
+    left_out: Mapping[str, str] | None = None,
+    *,
+    autotune: bool = False,
+) -> Row:
+    """The row of a case; `seconds` go to its samples. Where its outputs are wrong the row says so and has no times.
+    left_out: peers that are not asked, each with the reason. autotune: eqsat's plans are measured, too."""
+    program = optimize_and_compile(
+        case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, autotune=autotune
+    )
+    given, out = [lab.put(each) for each in draw(case)], lab.poisoned(case.result, case.dtype)
+    named = dict(zip(case.inputs, given, strict=True))
+    program(named, out=out)
+    runs, errors, absent = _peers(case, lab, given, lab.get(out), left_out or {})
+    row: Row = {"case": case.name, "group": case.group, "flops": case.flops, "bytes": case.nbytes}
+    row |= {"errors": errors, "absent": absent, "kernels": _kernels(program), "estimated us": program.cost / 1e3}
+    if errors and not runs:
+        told = ", ".join(f"{name} by {error:.1e}" for name, error in errors.items())
+        return row | {"failed": f"not timed: eqsat differs from {told} of the norm"}
+    if not errors:
+        row["errors"] = {"playback of the small case": _verified(case, lab)}
+    times = clock.measure({OURS: lambda: program(named, out=out), **runs}, seconds)
+    return row | _figures(case, times, ceilings)
+
+
+def error_of(found: np.ndarray, expected: np.ndarray) -> float:
+    """‖found − expected‖ / ‖expected‖; `NO_NUMBER` where either is not finite."""
+    wide = expected.astype(np.float64)
+    error = float(np.linalg.norm(found - wide) / max(float(np.linalg.norm(wide)), 1e-30))
+    return error if math.isfinite(error) else NO_NUMBER
+
+
+def _peers(
+    case: Case, lab: Lab, given: Sequence[Any], found: np.ndarray, left_out: Mapping[str, str]
+) -> tuple[dict[str, Runner], dict[str, float], dict[str, str]]:
+    """Runners of the peers that agree, the error beside each that computes, and why others are not there."""
+    runs: dict[str, Runner] = {}
+    errors: dict[str, float] = {}
+    absent: dict[str, str] = {}
+    for name in peers_of(case.group):
+        if name in left_out or not lab.has_peers:
+            absent[name] = left_out.get(name, "torch with CUDA is not installed")
+            continue
+        try:
+            run = runner(name, case, given)
+            errors[name] = error_of(found, lab.get(run()))
+        except AbsentError as error:
+            absent[name] = str(error)
+            continue
+        if errors[name] <= case.tolerance:
+            runs[name] = run
+    return runs, errors, absent
+
+
+def _verified(case: Case, lab: Lab) -> float:
+    """Where there is no peer: the error of the small case beside playback, which raises what is wrong."""
+    program = optimize_and_compile(
+        case.small().lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness
+    )
+    return max(program.verify().values())
+
+
+def _kernels(program: Program) -> list[Row]:
+    return [
+        {
+            "name": each.function,
+            "grid": each.geometry.grid if each.geometry else (),
+            "threads": each.geometry.threads if each.geometry else 0,
+            "shared bytes": each.geometry.shared_bytes if each.geometry else 0,
+            "registers": each.resources.registers if each.resources else None,
+        }
+        for each in program.kernels
+    ]
+
+
+def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings) -> Row:
+    """Rates of eqsat, its share of the ceiling, and how fast it is beside the fastest peer."""
+    own = times[OURS].median
+    peers = {name: each.median for name, each in times.items() if name != OURS}
+    best = min(peers, key=peers.__getitem__) if peers else None
+    return {
+        "times": {
+            name: {"us": 1e6 * each.median, "quartiles us": [1e6 * each.low, 1e6 * each.high], "samples": each.samples}
+            for name, each in times.items()
+        },
+        "TFLOP/s": case.flops / own / 1e12,
+        "GB/s": case.nbytes / own / 1e9,
+        "of ceiling": ceilings.floor_s(case.flops, case.nbytes) / own,
+        "best peer": best,
+        "ratio": peers[best] / own if best else None,
+    }

@@ -1,0 +1,116 @@
+"""Who eqsat is measured against on a GPU: each peer builds a runner of a case, or says why it cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bench.device.clock import Runner
+from bench.gpu.case import Case
+
+Builder = Callable[[Case, Sequence[Any]], Runner]
+"""(case, torch tensors in the order of its inputs) → a runner that returns the result."""
+
+
+class AbsentError(Exception):
+    """A peer that is not there, or that cannot do a case; its text says why."""
+
+
+def peers_of(group: str) -> tuple[str, ...]:
+    """The names of the peers of a group of cases."""
+    return {"gemm": _PRODUCTS, "attention": _ATTENTION}.get(group, _OTHERS)
+
+
+def runner(name: str, case: Case, tensors: Sequence[Any]) -> Runner:
+    """The runner of a peer.
+
+    Raises:
+        AbsentError: with the reason, whatever it is: a peer that fails is no failure of the bench.
+    """
+    try:
+        return _PEERS[name](case, tensors)
+    except AbsentError:
+        raise
+    except Exception as error:  # a foreign library may fail in any way
+        raise AbsentError(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}") from error
+
+
+def _need(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise AbsentError(f"{package} is not installed")
+
+
+def _eager(case: Case, tensors: Sequence[Any]) -> Runner:
+    """cuBLAS, cuDNN, scaled_dot_product_attention's own choice, or torch's kernels."""
+    _need("torch")
+    import torch
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return case.theirs(torch, *tensors)
+
+    return run
+
+
+def _inductor(case: Case, tensors: Sequence[Any], options: Mapping[str, Any]) -> Runner:
+    """Compiled and called once."""
+    _need("torch")
+    import torch
+
+    torch._dynamo.reset()
+    made = torch.compile(lambda *given: case.theirs(torch, *given), dynamic=False, options=dict(options) or None)
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return made(*tensors)
+
+    run()
+    return run
+
+
+def _compiled(case: Case, tensors: Sequence[Any]) -> Runner:
+    return _inductor(case, tensors, {})
+
+
+def _triton(case: Case, tensors: Sequence[Any]) -> Runner:
+    """Inductor's templates of products in Triton, the best of those it tries; nothing of cuBLAS."""
+    _need("triton")
+    return _inductor(case, tensors, {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"})
+
+
+def _cudnn_attention(case: Case, tensors: Sequence[Any]) -> Runner:
+    _need("torch")
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    eager = _eager(case, tensors)
+
+    def run() -> Any:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return eager()
+
+    run()
+    return run
+
+
+def _flash_attention(case: Case, tensors: Sequence[Any]) -> Runner:
+    """The package of FlashAttention's authors: heads after tokens."""
+    _need("flash_attn")
+    from flash_attn import flash_attn_func
+
+    q, k, v = (each.transpose(1, 2).contiguous() for each in tensors)
+    return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
+
+
+_PEERS: Mapping[str, Builder] = {
+    "torch": _eager,
+    "torch.compile": _compiled,
+    "triton": _triton,
+    "cuDNN attention": _cudnn_attention,
+    "flash-attn": _flash_attention,
+}
+_PRODUCTS = ("torch", "torch.compile", "triton")
+_ATTENTION = ("torch", "cuDNN attention", "flash-attn")
+_OTHERS = ("torch", "torch.compile")
+COMPILING = ("torch.compile", "triton")
+"""Those that take long before they run."""

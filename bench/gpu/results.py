@@ -1,0 +1,112 @@
+"""The results of a GPU: one file for each device, written whole after every case, so that a run that ends early is one
+that can go on; and the table that people read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.facts import RESULTS
+from ir.atomic_file import write_atomically
+
+Row = dict[str, Any]
+SAME = ("device", "driver", "versions", "source")
+"""The facts under which rows of an earlier run still hold."""
+
+
+class Results:
+    """What one device measured: facts, ceilings, a row for each case, a row for each step of a session.
+
+    `again` forgets what is there; so does a device, driver, version or source that is another.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], folder: Path = RESULTS, again: bool = False) -> None:
+        self.path = folder / f"gpu_{slug(str(facts['device']))}.json"
+        self.facts = dict(facts)
+        self.ceilings: dict[str, float] = {}
+        self.rows: dict[str, Row] = {}
+        self.steps: dict[str, Row] = {}
+        found = None if again else _read(self.path)
+        if found and all(found["facts"].get(name) == self.facts.get(name) for name in SAME):
+            self.ceilings = found["ceilings"]
+            self.rows = {row["case"]: row for row in found["rows"]}
+            self.steps = {row["step"]: row for row in found["steps"]}
+
+    def is_done(self, case: str) -> bool:
+        """Whether a case has times; one that failed is tried again."""
+        return "times" in self.rows.get(case, {})
+
+    def keep(self, row: Row) -> None:
+        """A case's row, in the file at once."""
+        self.rows[row["case"]] = row
+        self.write()
+
+    def keep_step(self, row: Row) -> None:
+        """A step's row, in the file at once."""
+        self.steps[row["step"]] = row
+        self.write()
+
+    def write(self) -> None:
+        document = {
+            "facts": self.facts,
+            "ceilings": self.ceilings,
+            "rows": list(self.rows.values()),
+            "steps": list(self.steps.values()),
+        }
+        write_atomically(self.path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def slug(device: str) -> str:
+    """ "NVIDIA H100 80GB HBM3" → "nvidia_h100_80gb_hbm3"."""
+    return re.sub(r"[^a-z0-9]+", "_", device.lower()).strip("_")
+
+
+def show(rows: Sequence[Row], title: str) -> None:
+    """The rows as a table on stdout, and below it why cases failed and why peers were not there."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in ("case", "µs", "TFLOP/s", "GB/s", "% of ceiling", "best peer", "µs ", "eqsat is"):
+        table.add_column(name, justify="left" if name in ("case", "best peer") else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*cells(row))
+    console = Console(width=None if Console().is_terminal else 150)
+    console.print(table)
+    for reason in (*failures(rows), *missing(rows)):
+        console.print(reason, highlight=False)
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the table."""
+    if "times" not in row:
+        return [row["case"], "failed", *[""] * 6]
+    best = row["best peer"]
+    peer = [best, f"{row['times'][best]['us']:,.1f}", f"{row['ratio']:.2f}× as fast"] if best else ["none", "", ""]
+    figures = [f"{row['times']['eqsat']['us']:,.1f}", f"{row['TFLOP/s']:.1f}", f"{row['GB/s']:,.0f}"]
+    return [row["case"], *figures, f"{100 * row['of ceiling']:.0f}", *peer]
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """ "case: reason" of the cases without times."""
+    return [f"{row['case']}: {row.get('failed', 'no reason is known')}" for row in rows if "times" not in row]
+
+
+def missing(rows: Sequence[Row]) -> list[str]:
+    """ "peer: reason (n cases)", each once."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        for peer in row.get("absent", {}).items():
+            counts[peer] = counts.get(peer, 0) + 1
+    return [f"{peer} left out of {count} cases: {reason}" for (peer, reason), count in counts.items()]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and {"facts", "ceilings", "rows", "steps"} <= found.keys() else None

@@ -1,0 +1,109 @@
+"""A process that answers requests and may hang or die: each request has its time, and a lost process is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import traceback
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+START_SECONDS = 180.0
+"""For imports, and to make what answers."""
+
+Answer = Callable[[Any], Any]
+
+
+class LostError(Exception):
+    """No answer: the request failed, took too long, or ended the process; the text says which."""
+
+
+class Worker:
+    """`make`, a function of a module, is called in the process and returns what answers requests there."""
+
+    def __init__(self, make: Callable[[], Answer]) -> None:
+        self._make = make
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """The answer.
+
+        Raises:
+            LostError: where there is none; the next request may be answered by another process.
+        """
+        pipe = self._pipe or self._start()
+        pipe.send(request)
+        good, value = self._received(pipe, seconds)
+        if not good:
+            raise LostError(value)
+        return value
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = self._pipe = None
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        pipe, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self._make, theirs))  # no daemon: Inductor starts others
+        process.start()
+        self._process = process
+        theirs.close()
+        good, value = self._received(pipe, START_SECONDS)
+        if not good:
+            self.close()
+            raise LostError(value)
+        self._pipe = pipe
+        return pipe
+
+    def _received(self, pipe: Connection, seconds: float) -> tuple[bool, Any]:
+        reason = f"no answer within {seconds:.0f} s"
+        with contextlib.suppress(EOFError, OSError):
+            if pipe.poll(seconds):
+                answer: tuple[bool, Any] = pipe.recv()
+                return answer
+            self.close()
+            return False, reason
+        self.close()
+        return False, "the process ended"
+
+
+@contextlib.contextmanager
+def working(make: Callable[[], Answer]) -> Iterator[Worker]:
+    """A worker that is ended."""
+    worker = Worker(make)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def _serve(make: Callable[[], Answer], pipe: Connection) -> None:
+    """In the process: (True, answer) or (False, what went wrong) for each request; the first is to the start."""
+    try:
+        answer = make()
+    except Exception as error:
+        pipe.send((False, _told(error)))
+        return
+    pipe.send((True, None))
+    while True:
+        try:
+            request = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((True, answer(request)))
+        except Exception as error:
+            pipe.send((False, _told(error)))
+
+
+def _told(error: Exception) -> str:
+    """The error and where it arose."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {str(error)[:400]} ({place.name}, {place.filename}:{place.lineno})"
