@@ -57,7 +57,7 @@ class Options(msgspec.Struct, frozen=True):
 
     rules: as `rules.select` reads them (None: every family); a caller's rule stands there as
     `name@digest`, so that no artifact is taken for one of other rules. exactness: the highest level allowed.
-    extractor: by name. cost_model: the terms of §11 that count.
+    extractor: by name. cost_model: the terms of §11 that count. autotune: plans are chosen by measurement.
     """
 
     rules: tuple[str, ...] | None = None
@@ -65,6 +65,7 @@ class Options(msgspec.Struct, frozen=True):
     extractor: str = "pareto"
     cost_model: Terms = ALL_TERMS
     budget: Budget = Budget()
+    autotune: bool = False
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -78,8 +79,12 @@ class Running(msgspec.Struct, frozen=True):
 ON_TARGET = Running()
 
 
-def checked_running(emulate: bool, graph: bool, target: Target) -> Running:
-    """Raises EqsatError, InvalidOption, for what is asked of a GPU's program where there is none."""
+def checked_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
+    """Raises EqsatError, InvalidOption, for what is asked of a GPU's program where there is none, and for measurements
+    of one that is emulated."""
+    if emulate and autotune:
+        message = "autotune= measures kernels, and an emulated program has no times"
+        fail(Kind.INVALID_OPTION, STAGE, message, hint="leave out emulate=True on a machine with a GPU")
     for name, wanted in (("emulate", emulate), ("graph", graph)):
         if wanted and not target.is_gpu:
             message = f"{name}= is for programs of a GPU, and this one is for {target.name}"
@@ -93,6 +98,7 @@ def checked_options(
     extractor: str,
     cost_model: CostModel,
     budget: Budget | None,
+    autotune: bool = False,
 ) -> Options:
     """The options as they were asked for.
 
@@ -110,6 +116,7 @@ def checked_options(
         extractor=_one_of("extractor", extractor, known),
         cost_model=chosen_terms(cost_model),
         budget=_checked_budget(budget),
+        autotune=bool(autotune),
     )
 
 

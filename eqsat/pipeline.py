@@ -5,11 +5,15 @@ This file and `eqsat.api` are the only ones that see both the optimizer and the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from codegen.backends.backend import Backend, Code, Lowered
 from codegen.backends.backend_of import backend_of
+from codegen.backends.timing import times_of
 from codegen.compile.cache import writable_cache
 from codegen.compile.calibration import calibrated
 from codegen.compile.machine import machine, restricted
@@ -21,21 +25,30 @@ from eqsat.clock import Clock, Progress
 from eqsat.collector import uncollected
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import unfused_ns
-from eqsat.cost.targets import cpu_target, device_target, gpu_target, nominal_cpu
+from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nominal_cpu
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, checked_running, checked_threads
+from eqsat.planning.plan_cache import PlanCache
+from eqsat.planning.refinement import refined
+from eqsat.planning.tuning import tuned
 from eqsat.runtime import artifact, store
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled, report_of
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.program import Program
 from eqsat.runtime.stats import Stats
+from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, Kind, fail
+from ir.dtype import TensorType
+from ir.kernel_resources import KernelResources
+from ir.launch import LaunchTable
 from ir.module import Module
+from ir.plan import Plan
 from ir.pricer import Price
+from ir.region import Region
 from ir.rule import Exactness
 from ir.target import Target
 from rules import select
@@ -54,15 +67,21 @@ def compile_model(
     """Optimize the model, or take what an earlier run made of it, and load its kernels."""
     clock = Clock(progress)
     folder, notes = writable_cache()
-    make = partial(optimize, bound, target, options, clock)
+    backend = backend_of(target, running.emulate)
+    measured = backend.device(target.arch) if options.autotune else backend.reporter()
+
+    def make() -> Artifact:
+        found = optimize(bound, target, options, clock)
+        return replanned(found, backend, clock, folder, measured) if measured else found
+
     if cache:
-        path = folder / "programs" / f"{artifact.key_of(bound, target, options)}.json"
+        path = folder / "programs" / f"{artifact.key_of(bound, target, options, measured)}.json"
         found, unusable = artifact.recall(path, make)
         notes += unusable
     else:
         found = make()
     with clock.stage("compile"):
-        code = backend_of(target, running.emulate).build(found.units, target.arch, _is_relaxed(options), folder)
+        code = backend.build(found.units, target.arch, _is_relaxed(options), folder)
     with clock.stage("load"):
         return load_compiled(found, bound, code, running, clock, notes)
 
@@ -88,9 +107,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         )
         module, prices = assemble(cover, view, graph, constants)
     with clock.stage("lower"):
-        lowered = lower_module(module, prices, backend)
-        table = backend.launches(module, lowered)
-        units = backend.units(lowered.values(), table, _is_relaxed(options))
+        table, units, texts = _written(module, prices, backend, options)
     stats = Stats(
         uops=len(graph.nodes),
         kernels_before=sum(node.uop != "INPUT" for node in graph.nodes),
@@ -101,7 +118,6 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         seconds=dict(clock.seconds),
         extraction=cover.diagnostics,
     )
-    texts = backend.texts(lowered.values())
     running = [kernel for kernel in cover.kernels if kernel.price]
     return Artifact(
         target=target,
@@ -118,9 +134,43 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     )
 
 
+def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, device: str) -> Artifact:
+    """The program with other plans where these are known to be better than those of the estimate: by measurement on
+    `device` where the options ask for it, else by what the compiler reports of the kernels."""
+    target, options = found.target, found.options
+    pricer = pricer_for(target, options)
+    relaxed = _is_relaxed(options)
+
+    def compiled(region: Region, plan: Plan) -> KernelResources:
+        kernel = backend.lower(region, region_facts(region).checked, plan, _function(region))
+        return backend.build(backend.texts([kernel]), target.arch, relaxed, folder).resources[_function(region)]
+
+    def timed(region: Region, plans: Sequence[Plan]) -> list[float]:
+        arrays = random_inputs(
+            {each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in region.inputs}
+        )
+        return times_of(region, plans, arrays, backend=backend, target=target, relaxed=relaxed, cache=folder)
+
+    if options.autotune:
+        with clock.stage("tune"):
+            known = PlanCache(folder, target, device, [str(options.exactness)])
+            better = tuned(found.module, found.prices, pricer, timed, known, clock.tell)
+    else:
+        with clock.stage("compile"):
+            code = backend.build(found.units, target.arch, relaxed, folder)
+            regions = {call.region.name: call.region for call in found.module.running}
+            reports = {name: code.resources[_function(region)] for name, region in regions.items()}
+            better = refined(found.module, found.prices, reports, pricer, target, compiled)
+    stats = msgspec.structs.replace(found.stats, planning=better.diagnostics)
+    if better.prices != found.prices:
+        table, units, texts = _written(found.module, better.prices, backend, options)
+        found = msgspec.structs.replace(found, prices=better.prices, table=table, units=units, kernels=texts)
+    return msgspec.structs.replace(found, stats=stats)
+
+
 def pricer_for(target: Target, options: Options) -> PlanPricer:
     """What kernels cost on a target."""
-    planner = partial(backend_of(target).candidates, ordered=_is_ordered(options))
+    planner = partial(backend_of(target).candidates, exactness=options.exactness)
     return PlanPricer(target, region_facts, planner, options.cost_model)
 
 
@@ -131,8 +181,22 @@ def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) ->
         region = call.region
         if region.name not in lowered:
             core = region_facts(region).checked
-            lowered[region.name] = backend.lower(region, core, price.plan, f"eq_{region.name}")
+            lowered[region.name] = backend.lower(region, core, price.plan, _function(region))
     return lowered
+
+
+def _function(region: Region) -> str:
+    """The name of a region's kernel."""
+    return f"eq_{region.name}"
+
+
+def _written(
+    module: Module, prices: tuple[Price, ...], backend: Backend, options: Options
+) -> tuple[LaunchTable, dict[str, str], dict[str, str]]:
+    """The launches of a module, the texts to compile, and those of its kernels."""
+    lowered = lower_module(module, prices, backend)
+    table = backend.launches(module, lowered)
+    return table, backend.units(lowered.values(), table, _is_relaxed(options)), backend.texts(lowered.values())
 
 
 def load_compiled(
@@ -148,7 +212,7 @@ def load_compiled(
         artifact=found,
         kernels=tuple(map(report_of, module.running, found.prices, found.selections, table.launches, resources)),
         seconds=dict(clock.seconds),
-        notes=(*bound.notes, *notes, *found.stats.saturation.warnings, *found.stats.extraction, *code.diagnostics),
+        notes=(*bound.notes, *notes, *found.stats.diagnostics, *code.diagnostics),
         executable=backend.executable(module, table, code, constants, target.units, running.graph),
         code=code,
         running=running,
@@ -202,7 +266,7 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
 
 def find_target(wanted: str | Target) -> Target:
     """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for."""
-    if isinstance(wanted, str) and wanted.startswith("sm"):
+    if isinstance(wanted, str) and (wanted.startswith("sm") or wanted in GPUS):
         wanted = gpu_target(wanted)
     if isinstance(wanted, Target):
         if not wanted.is_gpu:

@@ -18,6 +18,8 @@ Types in memory (T → cell): f16 `eq_f16`, bf16 `eq_bf16` (opaque 16-bit struct
 In registers: fp16 and bf16 live rounded in `float`, bool is `bool`, the others are their cell's C type. A *word* is
 an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
 
+Memory that blocks count in is of cells `eq_counter`: 0 before a launch and after it, and touched by `eq_ticket` alone.
+
 Shared memory is one array of bytes per block, addressed by its byte offset (`unsigned`, 0 is its start, which is
 aligned to 1024 bytes); its size is a launch parameter. What was never written there is undefined.
 Registers that a function fills or reads in number are passed as a pointer to the first of an array.
@@ -46,6 +48,10 @@ class Effect(enum.StrEnum):
     """Tells the thread where it stands."""
     GLOBAL_READ = "global_read"
     GLOBAL_WRITE = "global_write"
+    GLOBAL_ATOMIC = "global_atomic"
+    """Reads and writes memory at once, ordered with nothing else."""
+    FENCE = "fence"
+    """Orders what this thread has seen and done in memory before what it does next, for the whole device."""
     SHARED_READ = "shared_read"
     SHARED_WRITE = "shared_write"
     WARP = "warp"
@@ -329,6 +335,30 @@ def _copies() -> Iterator[DeviceFunction]:
     yield DeviceFunction("eq_sync_warp", "void eq_sync_warp()", Effect.WARP_SYNC, "all lanes of the warp")
 
 
+def _blocks() -> Iterator[DeviceFunction]:
+    """How blocks of one launch meet."""
+    yield DeviceFunction(
+        "eq_barrier_or",
+        "int eq_barrier_or(bool x)",
+        Effect.BARRIER,
+        "all threads of the block; 1 in all of them where x holds in any, else 0",
+    )
+    yield DeviceFunction(
+        "eq_fence",
+        "void eq_fence()",
+        Effect.FENCE,
+        "what this thread did in memory, and what barriers told it of, comes before its next eq_ticket; what others "
+        "fenced before their earlier tickets comes before what this thread does after it",
+    )
+    yield DeviceFunction(
+        "eq_ticket",
+        "int eq_ticket(eq_counter *counter, int count)",
+        Effect.GLOBAL_ATOMIC,
+        "the counter, which goes on by 1, and from count − 1 back to 0",
+        4,
+    )
+
+
 def _collectives() -> Iterator[DeviceFunction]:
     for way, (argument, doc) in _SHUFFLES.items():
         for dtype in _SHUFFLED:
@@ -367,7 +397,7 @@ def _collectives() -> Iterator[DeviceFunction]:
 
 
 def _table() -> Mapping[str, DeviceFunction]:
-    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_collectives())
+    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
     return MappingProxyType({each.name: each for each in rows})
 
 

@@ -28,6 +28,7 @@ class Kind(enum.StrEnum):
     EXCESSIVE_PIECEWISE = "ExcessivePiecewise"
     RESOURCE_EXCEEDED = "ResourceExceeded"
     ALIGNMENT_MISMATCH = "AlignmentMismatch"
+    TUNED = "Tuned"
     UNBOUND_DIM = "UnboundDim"
     INVALID_OPTION = "InvalidOption"
     INPUT_MISMATCH = "InputMismatch"

@@ -36,6 +36,9 @@ IDS = ("thread", "lane", "warp", "block_x", "block_y", "block_z")
 THREAD, LANE, WARP, BLOCK_X, BLOCK_Y, BLOCK_Z = range(len(IDS))
 WORD = "word"
 """The dtype of registers that hold 32 bits as they stand: two halves, or a tf32."""
+COUNTER = "counter"
+"""The dtype of 32 bits in memory that count blocks: 0 before a launch and after it, touched by `TakeTicket` alone."""
+COUNTER_BYTES = 4
 SWIZZLE_ATOM = 128
 """Bytes of which swizzles permute the 16-byte chunks; the pattern repeats after 2^bits of them."""
 
@@ -53,6 +56,10 @@ class Param(msgspec.Struct, frozen=True):
     def strides(self) -> tuple[int, ...]:
         """Elements from one coordinate to the next, per axis."""
         return row_major(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * (COUNTER_BYTES if self.dtype == COUNTER else DTYPES[self.dtype].bytes)
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -105,8 +112,9 @@ class Registers(msgspec.Struct, frozen=True):
 
 class Kernel(msgspec.Struct, frozen=True):
     """One launch: `grid` blocks of `threads` threads (whole warps), at least `min_blocks` of them at home on an SM.
-    `params` are the region's inputs, then its outputs. `arch` is the least that it runs on: "sm80", "sm90". `comment`
-    is printed above the text."""
+    `params` are the region's inputs, then its outputs; `workspace`, behind them, is memory in which blocks meet: it
+    holds anything, counters zeros. `arch` is the least that it runs on: "sm80", "sm90". `comment` is printed above the
+    text."""
 
     name: str
     arch: str
@@ -119,6 +127,12 @@ class Kernel(msgspec.Struct, frozen=True):
     registers: tuple[Registers, ...] = ()
     min_blocks: int = 1
     comment: str = ""
+    workspace: tuple[Param, ...] = ()
+
+    @property
+    def memory(self) -> tuple[Param, ...]:
+        """All buffers in global memory, in the order of the text's parameters."""
+        return (*self.params, *self.workspace)
 
     @property
     def shared_bytes(self) -> int:

@@ -17,7 +17,7 @@ _INT = 2**31
 def problems(kernel: Kernel) -> Iterator[tuple[Kind, str]]:
     """Each with its kind."""
     yield from _size(kernel)
-    names = [*(each.name for each in kernel.params), *(each.name for each in kernel.shared)]
+    names = [*(each.name for each in kernel.memory), *(each.name for each in kernel.shared)]
     names += [each.name for each in kernel.registers]
     for name, times in Counter(names).items():
         if times > 1:

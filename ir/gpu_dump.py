@@ -29,12 +29,18 @@ def kernel_dump(kernel: Kernel) -> dict[str, Any]:
             "threads": kernel.threads,
             "grid": list(kernel.grid),
             "params": [jsonable(msgspec.to_builtins(each)) for each in kernel.params],
+            **_workspace(kernel),
             "smem": [shared_text(each) for each in kernel.shared],
             "smem_bytes": kernel.shared_bytes,
             "registers": [jsonable(msgspec.to_builtins(each)) for each in kernel.registers],
             "stmts": _block(kernel.body, printer),
         }
     }
+
+
+def _workspace(kernel: Kernel) -> dict[str, Any]:
+    each = [jsonable(msgspec.to_builtins(each)) for each in kernel.workspace]
+    return {"workspace": each} if each else {}
 
 
 def _block(body: tuple[Stmt, ...], printer: Printer) -> list[dict[str, Any]]:

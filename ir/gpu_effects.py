@@ -10,6 +10,7 @@ import msgspec
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.gpu import Kernel
 from ir.gpu_nodes import (
+    AnyThread,
     At,
     Barrier,
     CommitGroup,
@@ -129,6 +130,9 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
             yield Sync(True)
         case SyncWarp():
             yield Sync(False)
+        case AnyThread():
+            yield Sync(True)
+            yield Set(stmt.variable, known=False)
         case Bind():
             yield Set(stmt.variable, stmt.expr, stmt.most, stmt.least)
         case Pick():

@@ -158,6 +158,29 @@ class SyncWarp(Node, frozen=True):
     """As a barrier, among the lanes of one warp."""
 
 
+class AnyThread(Node, frozen=True):
+    """A barrier, after which `variable` is 1 in all threads of the block where `value` holds in any, else 0."""
+
+    variable: int
+    value: Value
+
+
+class Fence(Node, frozen=True):
+    """What this thread has done in memory, and what barriers have told it of others, comes before all that it does
+    next, for every thread of the device: a `TakeTicket` after it publishes that, one before it brings what other blocks
+    published."""
+
+
+class TakeTicket(Node, frozen=True):
+    """The scalar `name`: how many of `count` came to this counter before; the last sets it back to 0. It orders nothing
+    without a `Fence`."""
+
+    name: str
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    count: int
+
+
 class LdMatrix(Node, frozen=True):
     """`matrices` tiles of 8 × 8 halves into as many words from `index` on; the row that a lane points at is
     `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
@@ -265,6 +288,9 @@ Stmt: TypeAlias = (
     | WaitGroup
     | Barrier
     | SyncWarp
+    | AnyThread
+    | Fence
+    | TakeTicket
     | LdMatrix
     | MmaSync
     | Epilogue
@@ -308,7 +334,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 def values_of(stmt: Stmt) -> Iterator[Value]:
     """The values in a statement itself, not in its body: operands before what uses them."""
     match stmt:
-        case Let() | Assign() | SetElement() | Pick() | StGlobal() | StShared():
+        case Let() | Assign() | SetElement() | Pick() | AnyThread() | StGlobal() | StShared():
             yield from _below(stmt.value)
 
 

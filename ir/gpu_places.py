@@ -30,10 +30,9 @@ def narrowed(facts: Facts, box: Box) -> Box | None:
 def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
     """Bounds (inclusive) of an expression where the facts hold; `box` is theirs already."""
     low, high = bounds(expr, box)
-    for fact in facts:
-        apart = expr - fact.expr
-        if not apart.terms:
-            low, high = max(low, fact.low + apart.const), min(high, fact.high - 1 + apart.const)
+    for fact in facts:  # an expression is what a fact bounds, and the rest
+        least, most = bounds(expr - fact.expr, box)
+        low, high = max(low, fact.low + least), min(high, fact.high - 1 + most)
     if len(expr.terms) == 1:
         floor, c = expr.terms[0]
         if isinstance(floor, FloorDiv):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ir.axis_expr import ZERO, AxisExpr
 from ir.gpu import Kernel, Shared
 from ir.gpu_nodes import (
+    AnyThread,
     Assign,
     At,
     Barrier,
@@ -15,6 +16,7 @@ from ir.gpu_nodes import (
     CpAsync,
     Element,
     Epilogue,
+    Fence,
     For,
     Holds,
     If,
@@ -35,6 +37,7 @@ from ir.gpu_nodes import (
     StShared,
     StSharedVec,
     SyncWarp,
+    TakeTicket,
     Value,
     WaitGroup,
 )
@@ -46,6 +49,7 @@ def kernel_text(kernel: Kernel) -> str:
     """The kernel as indented lines, as in `ir.gpu`'s example."""
     params = ", ".join(f"{each.name}: {each.dtype}{list(each.shape)}{' out' * each.written}" for each in kernel.params)
     lines = [f"kernel {kernel.name} {kernel.arch} threads={kernel.threads} grid={kernel.grid} ({params})"]
+    lines += [f"  workspace {each.name}: {each.dtype}{list(each.shape)}" for each in kernel.workspace]
     lines += [f"  shared {shared_text(each)}" for each in kernel.shared]
     lines += [f"  registers {each.name}: {each.dtype}[{each.count}]{' zero' * each.zero}" for each in kernel.registers]
     return "\n".join([*lines, *Printer(kernel).block(kernel.body, 1)])
@@ -122,6 +126,12 @@ class Printer:
                 return "barrier"
             case SyncWarp():
                 return "sync_warp"
+            case AnyThread():
+                return f"{self.variable(stmt.variable)} = barrier, any {self.value(stmt.value)}"
+            case Fence():
+                return "fence"
+            case TakeTicket():
+                return f"{stmt.name}: i32 = ticket {self._buffer(stmt.buffer, stmt.at)} of {stmt.count}"
         return self._move(stmt)
 
     def _move(self, stmt: Stmt) -> str:

@@ -1,5 +1,6 @@
 """What must hold of a GPU kernel: names are bound, types agree, no access leaves its buffer or its alignment, what
-threads do together they reach together, and no tile is read or overwritten before its time (`ir.gpu_async`)."""
+threads do together they reach together, and nothing is read or overwritten before its time, neither a tile
+(`ir.gpu_async`) nor what blocks hand on (`ir.gpu_meeting`)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from ir.axis_expr import AxisExpr, Box, FloorDiv, interval
 from ir.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called, parameters
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.gpu import IDS, WORD, Kernel, Param, Registers, Shared
+from ir.gpu import COUNTER, IDS, WORD, Kernel, Param, Registers, Shared
 from ir.gpu_async import hazards
 from ir.gpu_limits import LIMITS
+from ir.gpu_meeting import meetings
 from ir.gpu_nodes import (
+    AnyThread,
     Assign,
     At,
     Barrier,
@@ -42,6 +45,7 @@ from ir.gpu_nodes import (
     StShared,
     StSharedVec,
     SyncWarp,
+    TakeTicket,
     Value,
     WaitGroup,
     values_of,
@@ -66,7 +70,7 @@ def verify(kernel: Kernel) -> None:
     """
     found = dict.fromkeys((*gpu_declared.problems(kernel), *_Check(kernel).run()))
     if not found:  # what follows walks through a kernel that is well formed
-        found = dict.fromkeys((_WRONG, message) for message in hazards(kernel))
+        found = dict.fromkeys((_WRONG, message) for message in (*hazards(kernel), *meetings(kernel)))
     if found:
         raise EqsatError(Diagnostic(kind=kind, stage=STAGE, message=message, at=kernel.name) for kind, message in found)
 
@@ -100,7 +104,7 @@ class _Check:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params: dict[str, Param] = {each.name: each for each in kernel.params}
+        self.params: dict[str, Param] = {each.name: each for each in kernel.memory}
         self.shared: dict[str, Shared] = {each.name: each for each in kernel.shared}
         self.registers: dict[str, Registers] = {each.name: each for each in kernel.registers}
         self.filled = {each.name for each in kernel.registers if each.zero}
@@ -137,6 +141,10 @@ class _Check:
                 yield from self._epilogue(stmt, scope)
             case CommitGroup() | WaitGroup() | Barrier() | SyncWarp():
                 yield from self._synchronising(stmt, scope)
+            case AnyThread():
+                yield from self._any(stmt, scope)
+            case TakeTicket():
+                yield from self._ticket(stmt, scope)
             case CpAsync():
                 yield from self._copy(stmt, scope)
             case LdMatrix() | MmaSync():
@@ -216,10 +224,32 @@ class _Check:
         if isinstance(stmt, WaitGroup):
             yield from _unless(stmt.pending >= 0, "a WaitGroup for fewer than no groups")
 
+    def _any(self, stmt: AnyThread, scope: _Scope) -> Found:
+        variable = self.kernel.variables[stmt.variable]
+        together = scope.control is Spread.BLOCK
+        yield from _unless(together, "an AnyThread that not all threads of the block reach together")
+        dtype = stmt.value.dtype
+        yield from _unless(dtype == "bool", f"{variable.name} is whether any thread has a {dtype}")
+        yield from _unless((variable.low, variable.high) == (0, 1), f"{variable.name} is 0 or 1, beyond its range")
+        yield from scope.named(variable.name)
+        scope.variables[stmt.variable] = Spread.BLOCK
+
+    def _ticket(self, stmt: TakeTicket, scope: _Scope) -> Found:
+        counters = self.params.get(stmt.buffer)
+        if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
+            yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
+            return
+        yield from self._bound(stmt.at, scope)
+        for problem in outside(stmt.at, counters.shape, 1, scope.facts, self.box):
+            yield _WRONG, f"{stmt.buffer}: {problem}"
+        yield from _unless(stmt.count >= 1, "a TakeTicket of none")
+        yield from scope.named(stmt.name)
+        scope.scalars[stmt.name] = ("i32", False)
+
     def _copy(self, stmt: CpAsync, scope: _Scope) -> Found:
         param = self.params.get(stmt.buffer)
-        if param is None:
-            yield _WRONG, f"there is no buffer {stmt.buffer}"
+        if param is None or param.dtype == COUNTER:
+            yield _WRONG, f"there is no buffer {stmt.buffer} of elements"
             return
         count = stmt.nbytes // DTYPES[param.dtype].bytes
         if stmt.count is not None:
@@ -320,7 +350,7 @@ class _Check:
         limit: AxisExpr | None = None,
     ) -> Found:
         param = self.params.get(buffer)
-        if param is None or len(param.shape) != len(at):
+        if param is None or param.dtype == COUNTER or len(param.shape) != len(at):
             yield _WRONG, f"there is no buffer {buffer} of {len(at)} axes"
             return
         yield from self._bound((*at, *(each.expr for each in where)), scope)

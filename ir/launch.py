@@ -25,25 +25,36 @@ class Geometry(msgspec.Struct, frozen=True):
     shared_bytes: int
 
 
+class Piece(msgspec.Struct, frozen=True):
+    """`nbytes` of a workspace from byte `start` on: of its counters where it `counts`, else of its shared bytes."""
+
+    start: int
+    nbytes: int
+    counts: bool = False
+
+
 class Launch(msgspec.Struct, frozen=True):
     """One kernel launch: `args` are slots of the module, or packed constants, in the order of its parameters;
-    `geometry` is that of a GPU's kernel."""
+    `geometry` is that of a GPU's kernel, and `pieces` are what such a kernel takes of the workspace, behind `args`."""
 
     function: str
     args: tuple[str, ...]
     geometry: Geometry | None = None
+    pieces: tuple[Piece, ...] = ()
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """Memory that a launch works in besides its arguments: bytes that all its tasks share, and bytes that each thread
-    has for itself."""
+    """Memory that a launch works in besides its arguments, in bytes: what all its tasks share, what each thread has for
+    itself, and counters, which are 0 before each launch and after it."""
 
     shared: int = 0
     private: int = 0
+    counters: int = 0
 
     def __or__(self, other: Workspace) -> Workspace:
         """Enough for either."""
-        return Workspace(max(self.shared, other.shared), max(self.private, other.private))
+        pairs = ((self.shared, other.shared), (self.private, other.private), (self.counters, other.counters))
+        return Workspace(*map(max, pairs))
 
 
 class LaunchTable(msgspec.Struct, frozen=True):

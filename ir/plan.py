@@ -35,13 +35,15 @@ class LocalEdge(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """One way to run one region.
 
-    tile: block sizes (elements) [BM, BN, BK] of a contraction; [BM, BR, BC] of streams in tiles: rows of a task, rows
-    and terms of a tile of scores; else of the output axes in order.
+    tile: block sizes (elements) [BM, BN, BK] of a contraction, and of streams in tiles on a GPU; of those on a CPU
+    [BM, BR, BC]: rows of a task, rows and terms of a tile of scores; else of the output axes in order.
     stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}, {"m.o": "block.y"}.
     warp_tile: the register tile, "14x32"; of a warp, "64x64". predicate_tail: axes whose last tile (m and n of a
     contraction on a CPU: register tile) is cut by a predicate; an axis left out promises that its tile divides it.
     epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
     terms one by one in index order.
+    layout_hints: how data lies and moves; of a GPU also how blocks are ordered ("raster"), and how many share a tile of
+    the result or a row, each with a part of the terms ("split_k").
     notes: degradations and choices, for people.
 
     A lowering refuses what its template cannot do, and what contradicts the region.

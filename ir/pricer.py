@@ -26,6 +26,7 @@ class Work(msgspec.Struct, frozen=True):
     scratch      bytes on chip: a block's shared memory, a task's workspace
     block_threads, thread_registers
                  of a GPU's block and thread; 0 on a CPU
+    independent  instructions that a thread can have under way at once, none of which waits for another
     parallel     whether units share the kernel, and it costs a fork and join
     """
 
@@ -41,6 +42,7 @@ class Work(msgspec.Struct, frozen=True):
     scratch: int = 0
     block_threads: int = 0
     thread_registers: int = 0
+    independent: float = 1.0
     parallel: bool = True
 
 

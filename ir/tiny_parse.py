@@ -40,7 +40,7 @@ def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source
     """Read a program from JSON text, a file's path, or a dict. Raises EqsatError."""
     if isinstance(source, Source):
         return source
-    document = source if isinstance(source, Mapping) else document_of(program_text(source))
+    document = source if isinstance(source, Mapping) else read_document(source)
     if not isinstance(document, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, "a program is a JSON object", hint='{"uops": […]}')
     notes: tuple[Diagnostic, ...] = ()
@@ -98,7 +98,13 @@ def program_text(source: str | os.PathLike[str]) -> str:
         )
 
 
-def document_of(text: str) -> Any:
+def read_document(source: str | os.PathLike[str]) -> Any:
+    """The JSON value of a text or of a file. Raises EqsatError, which names the file."""
+    text = program_text(source)
+    return document_of(text, at=None if text is source else str(source)[:80])
+
+
+def document_of(text: str, at: str | None = None) -> Any:
     """The JSON value of a text that may hold // comments; blanked comments keep the line and column of every error."""
     plain = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " " * len(m[0]), text)
     try:
@@ -108,12 +114,13 @@ def document_of(text: str) -> Any:
             Kind.MALFORMED_GRAPH,
             STAGE,
             f"not JSON: {error.msg}, line {error.lineno}, column {error.colno}",
+            at=at,
             hint="the text may be cut short" if error.pos >= len(plain.rstrip()) else None,
             line=error.lineno,
             column=error.colno,
         )
     except (ValueError, RecursionError) as error:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"not JSON that can be read: {error}")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not JSON that can be read: {error}", at=at)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
+from ir.rule import Exactness
 from ir.target import Target
 
 Lowered = Any
@@ -55,9 +56,9 @@ class Backend(Protocol):
     """One family of targets. `relaxed` allows what "exact" forbids: a·b + c rounded once, denormals taken for 0."""
 
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
     ) -> Sequence[tuple[Plan, Work]]:
-        """The plans of a region, each with its work. `ordered`: floating-point sums keep the order of their terms."""
+        """The plans of a region, each with its work. `exactness`: the highest level that a plan may use."""
         ...
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
@@ -98,4 +99,17 @@ class Backend(Protocol):
 
     def features(self, arch: str) -> tuple[str, ...]:
         """The CPU's instruction sets that code for an arch may use."""
+        ...
+
+    def reporter(self) -> str:
+        """The compiler that tells what a kernel takes of a multiprocessor, which plans are corrected by; "" where none
+        does."""
+        ...
+
+    def device(self, arch: str) -> str:
+        """What plans are measured on: whatever their times depend on beside the target.
+
+        Raises:
+            EqsatError: NoDevice where there is none that runs code for an arch.
+        """
         ...

@@ -12,6 +12,7 @@ from codegen.backends.backend import Lowered, Texts
 from codegen.compile import library
 from codegen.compile.library import Library
 from codegen.compile.machine import machine, restricted
+from codegen.compile.toolchain import find_compiler
 from codegen.run.executable import Executable
 from ir.launch import LaunchTable
 from ir.module import Module
@@ -19,16 +20,17 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
+from ir.rule import Exactness
 from ir.target import Target
 
 
 class CpuBackend:
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
     ) -> Sequence[tuple[Plan, Work]]:
         from codegen.plan.cpu.candidates import candidates
 
-        return candidates(region, core, target, ordered=ordered)
+        return candidates(region, core, target, exactness)
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         from codegen.lower.cpu.lower import lower
@@ -69,3 +71,10 @@ class CpuBackend:
 
     def features(self, arch: str) -> tuple[str, ...]:
         return restricted(machine(), arch).features
+
+    def reporter(self) -> str:
+        return ""
+
+    def device(self, arch: str) -> str:
+        here = restricted(machine(), arch)
+        return f"{here.cpu}, {here.cores} cores, {' '.join(here.features)}, {find_compiler()}"

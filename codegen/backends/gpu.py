@@ -15,16 +15,17 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
+from ir.rule import Exactness
 from ir.target import Target
 
 
 class GpuBackend:
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
     ) -> Sequence[tuple[Plan, Work]]:
         from codegen.plan.gpu.candidates import candidates
 
-        return candidates(region, core, target, ordered=ordered)
+        return candidates(region, core, target, exactness)
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         from codegen.lower.gpu.lower import lower
@@ -70,6 +71,18 @@ class GpuBackend:
     def features(self, arch: str) -> tuple[str, ...]:
         return ()
 
+    def reporter(self) -> str:
+        from codegen.compile.nvrtc import nvrtc_version
+
+        major, minor = nvrtc_version()
+        return f"NVRTC {major}.{minor}"
+
+    def device(self, arch: str) -> str:
+        from codegen.run.device import device_for
+
+        found = device_for(arch)
+        return f"{found.name}, {found.units} SMs, driver {found.driver}, {self.reporter()}"
+
 
 class EmulatedBackend(GpuBackend):
     def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
@@ -94,3 +107,6 @@ class EmulatedBackend(GpuBackend):
         from codegen.run.emulated import EmulatedExecutable
 
         return EmulatedExecutable(module, table, code, constants)
+
+    def reporter(self) -> str:
+        return ""

@@ -17,6 +17,7 @@ PTX: Mapping[str, str] = MappingProxyType(
         "cp_async_16": r"\bcp\.async\.cg\.shared\.global\S* \[[^]]*\], \[[^]]*\], 16\b",
         "cp_async": r"\bcp\.async\.c[ag]\.",
         "barrier": r"\bbar(?:rier)?\.sync",
+        "ld_global_16": r"\bld\.global\S*\.v4\.[bfsu]32|\bld\.global\S*\.v2\.[bfsu]64",
         "st_global_16": r"\bst\.global\.v4\.[bfsu]32|\bst\.global\.v2\.[bfsu]64",
         "local": r"\b(?:ld|st)\.local",
     }
@@ -29,6 +30,7 @@ SASS: Mapping[str, str] = MappingProxyType(
         "cp_async_16": r"\bLDGSTS\.E\.\S*128",
         "cp_async": r"\bLDGSTS\.",
         "barrier": r"\bBAR\.SYNC",
+        "ld_global_16": r"\bLDG\.E\.\S*128",
         "st_global_16": r"\bSTG\.E\.\S*128",
         "local": r"\b(?:LDL|STL)\b",
     }

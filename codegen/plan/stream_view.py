@@ -88,6 +88,17 @@ def stream_view(region: Region, core: PolyCore) -> StreamView | None:
     )
 
 
+def stream_epilogue(view: StreamView) -> tuple[str, ...]:
+    """The functions applied to the sums, in the region's order."""
+    after, found = set(view.roles.members), []
+    for let in view.region.body:
+        reads = {each.value for each in let.op.inputs if isinstance(each, Operand)}
+        if let.name not in after and not reads.isdisjoint(after):
+            after.add(let.name)
+            found.append(let.op.fn)
+    return tuple(found)
+
+
 def summed_in(region: Region, op: Op) -> str:
     """The dtype of a stream's scores, exponentials and sums: the widest accumulator of its operands and its own."""
     dtypes = {let.name: let.op.dtype for let in region.body} | {each.name: each.memref.dtype for each in region.inputs}

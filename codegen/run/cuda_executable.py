@@ -12,7 +12,7 @@ import numpy as np
 
 from codegen.compile.cubins import Cubins
 from codegen.run.device import device_for
-from codegen.run.slot_memory import Bytes, SlotMemory, flat_bytes
+from codegen.run.slot_memory import Bytes, SlotMemory, Space, flat_bytes
 from ir.diagnostics import Kind, fail
 from ir.launch import Launch, LaunchTable
 from ir.module import Module
@@ -37,7 +37,7 @@ class _Captured(NamedTuple):
     done: Any
     inputs: list[Bytes]
     outputs: list[Bytes]
-    arena: Bytes
+    space: Space
 
 
 class CudaExecutable:
@@ -53,7 +53,7 @@ class CudaExecutable:
         graph: bool,
     ) -> None:
         self._memory = SlotMemory(module, table)
-        self._arena_bytes = module.arena_bytes
+        self._arena_bytes, self._workspace = module.arena_bytes, table.workspace
         self._launches = table.launches
         self._library = library
         self._constants = {name: np.ascontiguousarray(constants[name]) for name in self._memory.constants}
@@ -61,6 +61,7 @@ class CudaExecutable:
         self._loaded: dict[int, _Loaded] = {}
         self._ran: set[int] = set()
         self._captured: dict[int, _Captured] = {}
+        self._counters: dict[tuple[int, int, int], Bytes] = {}
         self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
@@ -87,8 +88,7 @@ class CudaExecutable:
             if self._wants_graph and device in self._ran:
                 self._replay(device, inputs, outputs)
                 return
-            arena = cupy.empty(self._arena_bytes, cupy.uint8)
-            self._launch_all(self._on(device), arena, inputs, outputs)
+            self._launch_all(self._on(device), self._space(), inputs, outputs)
             self._ran.add(device)
 
     def profile(
@@ -102,11 +102,11 @@ class CudaExecutable:
             loaded = self._on(cupy.cuda.Device().id)
             given = [cupy.asarray(flat_bytes(each)) for each in inputs]
             results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
-            arena = cupy.empty(self._arena_bytes, cupy.uint8)
+            space = self._space()
             rows = []
             for _ in range(repeats + 1):
                 events = [cupy.cuda.Event() for _ in range(len(self._launches) + 1)]
-                self._launch_all(loaded, arena, given, results, events)
+                self._launch_all(loaded, space, given, results, events)
                 events[-1].synchronize()
                 pairs = itertools.pairwise(events)
                 rows.append([1e6 * cupy.cuda.get_elapsed_time(start, end) for start, end in pairs])
@@ -119,20 +119,38 @@ class CudaExecutable:
     def _launch_all(
         self,
         loaded: _Loaded,
-        arena: Bytes,
+        space: Space,
         inputs: Sequence[Bytes],
         outputs: Sequence[Bytes],
         events: Sequence[Any] = (),
     ) -> None:
         """The launches in order; `events` are recorded before the first and after each."""
-        placed = self._memory.place(arena, loaded.constants, inputs, outputs)
+        placed = self._memory.place(space.arena, loaded.constants, inputs, outputs)
         for event in events[:1]:
             event.record()
         for position, (launch, function) in enumerate(zip(self._launches, loaded.functions, strict=True)):
-            _launch(launch, function, placed)
+            _launch(launch, function, self._memory.arguments(launch, placed, space))
             for event in events[position + 1 : position + 2]:
                 event.record()
         self._memory.copy_shared(placed, outputs)
+
+    def _space(self) -> Space:
+        """Memory for a call in the order of the current stream: CuPy's own, which later calls there may take over, and
+        counters, which are zeroed once for all calls of one stream and thread."""
+        import cupy
+
+        stream = cupy.cuda.get_current_stream()
+        key = cupy.cuda.Device().id, stream.ptr, threading.get_ident()  # each thread may have one default stream
+        with self._lock:
+            if key not in self._counters:
+                self._counters[key] = cupy.zeros(self._workspace.counters, cupy.uint8)
+        return Space(*self._unset(), self._counters[key])
+
+    def _unset(self) -> tuple[Bytes, Bytes]:
+        """An arena, and what blocks share."""
+        import cupy
+
+        return cupy.empty(self._arena_bytes, cupy.uint8), cupy.empty(self._workspace.shared, cupy.uint8)
 
     def _on(self, device: int) -> _Loaded:
         """What the device holds, brought there at its first call."""
@@ -180,20 +198,20 @@ class CudaExecutable:
 
         own = [cupy.empty(each.size, cupy.uint8) for each in inputs]
         results = [cupy.empty(each.size, cupy.uint8) for each in outputs]
-        arena = cupy.empty(self._arena_bytes, cupy.uint8)
+        space = Space(*self._unset(), cupy.zeros(self._workspace.counters, cupy.uint8))
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()
-            self._launch_all(loaded, arena, own, results)
+            self._launch_all(loaded, space, own, results)
             graph = stream.end_capture()
-        return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, arena)
+        return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, space)
 
 
-def _launch(launch: Launch, function: Any, placed: Mapping[str, Bytes]) -> None:
+def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None:
     assert launch.geometry is not None, "a GPU's launches have a geometry"
     grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
     with _reported(launch.function):
-        function(grid, (threads, 1, 1), tuple(placed[name] for name in launch.args), shared_mem=shared)
+        function(grid, (threads, 1, 1), arguments, shared_mem=shared)
 
 
 @contextmanager

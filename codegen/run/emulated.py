@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.run.slot_memory import SlotMemory, flat_bytes
+from codegen.run.slot_memory import SlotMemory, Space, flat_bytes
 from codegen.simt import Kernel, compile_kernels
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.gpu_limits import LIMITS
@@ -17,7 +17,7 @@ from ir.module import Module
 
 _STAGE = "emulator"
 _POISON = 0xFF
-"""What the arena is filled with: NaN in every float."""
+"""What the arena and the workspace are filled with: NaN in every float."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EmulatedExecutable:
         self, module: Module, table: LaunchTable, library: EmulatedKernels, constants: Mapping[str, np.ndarray]
     ) -> None:
         self._memory = SlotMemory(module, table)
-        self._arena_bytes = module.arena_bytes
+        self._arena_bytes, self._workspace = module.arena_bytes, table.workspace
         self._launches = table.launches
         self._library = library
         self._constants = {name: flat_bytes(np.ascontiguousarray(constants[name])) for name in self._memory.constants}
@@ -65,11 +65,14 @@ class EmulatedExecutable:
         Raises:
             EqsatError: KernelFault with all that is wrong with the first kernel in which the emulator finds anything.
         """
-        arena = np.full(self._arena_bytes, _POISON, np.uint8)
+        arena, shared = (np.full(size, _POISON, np.uint8) for size in (self._arena_bytes, self._workspace.shared))
+        space = Space(arena, shared, np.zeros(self._workspace.counters, np.uint8))
         results = [flat_bytes(each) for each in outputs]
-        placed = self._memory.place(arena, self._constants, _apart([flat_bytes(each) for each in inputs]), results)
+        placed = self._memory.place(
+            space.arena, self._constants, _apart([flat_bytes(each) for each in inputs]), results
+        )
         for launch in self._launches:
-            self._launch(launch, placed)
+            self._launch(launch, self._memory.arguments(launch, placed, space))
         self._memory.copy_shared(placed, results)
 
     def profile(
@@ -78,10 +81,10 @@ class EmulatedExecutable:
         """There is nothing to measure. Raises EqsatError, NoDevice."""
         fail(Kind.NO_DEVICE, _STAGE, "an emulated program has no times", hint="measure it on a GPU")
 
-    def _launch(self, launch: Launch, placed: Mapping[str, np.ndarray]) -> None:
+    def _launch(self, launch: Launch, memory: Sequence[np.ndarray]) -> None:
         kernel, geometry = self._library.kernels[launch.function], _geometry(launch)
         parameters = kernel.signature.parameters
-        arguments = [placed[name].view(each.dtype) for name, each in zip(launch.args, parameters, strict=True)]
+        arguments = [given.view(each.dtype) for given, each in zip(memory, parameters, strict=True)]
         limit = LIMITS[self._library.arch].shared_bytes
         shared = geometry.shared_bytes
         kernel.launch(geometry.grid, arguments, shared_bytes=shared, shared_limit=limit).require_clean()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ir.launch import LaunchTable
+from ir.launch import Launch, LaunchTable
 from ir.module import Module
 
 Bytes = Any
@@ -17,6 +17,15 @@ Bytes = Any
 def flat_bytes(array: np.ndarray) -> np.ndarray:
     """The memory of a C-contiguous array."""
     return array.reshape(-1).view(np.uint8)
+
+
+class Space(NamedTuple):
+    """What a call writes besides its outputs: intermediate values, and the workspace of its launches. Counters are 0
+    before a call and after it; no other call may use them meanwhile."""
+
+    arena: Bytes
+    shared: Bytes
+    counters: Bytes
 
 
 class SlotMemory:
@@ -44,6 +53,12 @@ class SlotMemory:
         }
         held |= {**constants, **dict(zip(self._module.inputs, inputs, strict=True))}
         return held | {slot: outputs[position] for slot, position in self._owner.items()}
+
+    def arguments(self, launch: Launch, placed: Mapping[str, Bytes], space: Space) -> tuple[Bytes, ...]:
+        """What the launch's kernel is given, in the order of its parameters."""
+        memory = ((space.counters if each.counts else space.shared, each) for each in launch.pieces)
+        pieces = (whole[each.start : each.start + each.nbytes] for whole, each in memory)
+        return (*(placed[name] for name in launch.args), *pieces)
 
     def copy_shared(self, placed: Mapping[str, Bytes], outputs: Sequence[Bytes]) -> None:
         """Outputs that no kernel writes for themselves: inputs, constants, and second names of another output."""

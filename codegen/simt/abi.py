@@ -37,6 +37,7 @@ class CBuffer(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("element_bytes", ctypes.c_uint32),
         ("writable", ctypes.c_uint32),
+        ("counts", ctypes.c_uint32),
     )
 
 

@@ -76,7 +76,7 @@ def _race(raw: CFinding, where: str) -> str:
 
 def _block_race(raw: CFinding, where: str) -> str:
     pair = f"a {_access(raw.stores)} and another block's {_access(raw.first_stores)}"
-    return f"{pair} of {where} at byte {raw.offset}: blocks run in no order"
+    return f"{pair} of {where} at byte {raw.offset}: nothing was published from one to the other"
 
 
 def _not_waited_for(raw: CFinding, where: str) -> str:
@@ -124,5 +124,8 @@ _MESSAGES: Mapping[FindingKind, Callable[[CFinding, str], str]] = {
     FindingKind.DIVERGENT_BARRIER: lambda raw, where: _waiting(raw, "a barrier that not all threads reach"),
     FindingKind.DEADLOCK: lambda raw, where: _waiting(raw, "no thread can go on"),
     FindingKind.RUNAWAY: lambda raw, where: "the block does not end",
+    FindingKind.COUNTER_LEFT: lambda raw, where: (
+        f"the counter at byte {raw.offset} of {where} is left at {raw.lanes}, from which the next launch would go on"
+    ),
 }
 _WAITING = (FindingKind.DIVERGENT_WARP, FindingKind.DIVERGENT_BARRIER, FindingKind.DEADLOCK)

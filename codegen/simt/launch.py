@@ -102,13 +102,14 @@ class _Bound:
             )
         self._arrays: list[np.ndarray] = []
         self._writable: list[bool] = []
+        self._counts: list[bool] = []
         self.names: list[str] = []
         self._values = [self._value(*each) for each in zip(signature.parameters, arguments, strict=True)]
         self.addresses = (ctypes.c_void_p * max(1, len(self._values)))(*(each.ctypes.data for each in self._values))
         self.buffers = (CBuffer * len(self._arrays))(
             *(
-                CBuffer(array.ctypes.data, array.nbytes, array.itemsize, writable)
-                for array, writable in zip(self._arrays, self._writable, strict=True)
+                CBuffer(array.ctypes.data, array.nbytes, array.itemsize, writable, counts)
+                for array, writable, counts in zip(self._arrays, self._writable, self._counts, strict=True)
             )
         )
 
@@ -132,6 +133,7 @@ class _Bound:
                 fail(Kind.INPUT_MISMATCH, _STAGE, f"{names} overlap without being one array", at=parameter.name)
         self._arrays.append(array)
         self._writable.append(parameter.writable)
+        self._counts.append(parameter.counts)
         self.names.append(parameter.name)
         return len(self._arrays) - 1
 

@@ -23,6 +23,7 @@ _ENGINE = (
     "requests",
     "shared",
     "global",
+    "blocks",
     "copies",
     "collectives",
     "schedule",

@@ -31,6 +31,7 @@ class FindingKind(enum.StrEnum):
     DIVERGENT_BARRIER = "divergent_barrier"
     DEADLOCK = "deadlock"
     RUNAWAY = "runaway"
+    COUNTER_LEFT = "counter_left"
 
 
 class Place(msgspec.Struct, frozen=True):

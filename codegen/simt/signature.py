@@ -16,7 +16,8 @@ from ir.dtype import DTYPES
 _STAGE = "simt"
 _KERNEL = re.compile(r'extern\s+"C"\s+EQ_KERNEL\(\s*(\d+)\s*,\s*\d+\s*\)\s*void\s+(\w+)\s*\(([^)]*)\)\s*\{')
 _PARAMETER = re.compile(r"(?:(const)\s+)?(\w+(?:\s\w+)*?)\s*(\*)?\s*(?:__restrict__\s*)?(\w+)")
-_CELL_DTYPES = {f"eq_{cell}": DTYPES[name].numpy for name, cell in CELLS.items()}
+_COUNTER = "eq_counter"
+_CELL_DTYPES = {f"eq_{cell}": DTYPES[name].numpy for name, cell in CELLS.items()} | {_COUNTER: np.dtype(np.uint32)}
 _SCALARS: Mapping[str, np.dtype] = MappingProxyType(
     {
         "int": np.dtype(np.int32),
@@ -33,13 +34,14 @@ MOST_THREADS = 1024
 
 class Parameter(msgspec.Struct, frozen=True):
     """`c_type` is what the kernel's argument is read as; `dtype` of the value, or of the elements behind a pointer;
-    `writable` where they may be stored to."""
+    `writable` where they may be stored to; `counts` where they are counters."""
 
     name: str
     c_type: str
     dtype: np.dtype
     is_pointer: bool
     writable: bool
+    counts: bool = False
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -92,7 +94,9 @@ def _parameter(kernel: str, text: str) -> Parameter:
     if match:
         const, base, star, name = match.groups()
         if star and base in _CELL_DTYPES:
-            return Parameter(name, f"{'const ' if const else ''}{base} *", _CELL_DTYPES[base], True, not const)
+            return Parameter(
+                name, f"{'const ' if const else ''}{base} *", _CELL_DTYPES[base], True, not const, base == _COUNTER
+            )
         if not star and base in _SCALARS:
             return Parameter(name, base, _SCALARS[base], False, False)
     fail(Kind.COMPILE_FAILED, _STAGE, f"the parameter `{text}` is neither a pointer to cells nor a number", at=kernel)

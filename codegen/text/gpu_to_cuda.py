@@ -2,8 +2,8 @@
 
     extern "C" EQ_KERNEL(128, 2) void eq_k3(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C)
 
-The parameters are the kernel's buffers in order. The same text runs on a GPU, below the CUDA prelude, and in the
-emulator. Indices are computed in 32 bits where their ranges allow it.
+The parameters are the kernel's buffers in order, its workspace last. The same text runs on a GPU, below the CUDA
+prelude, and in the emulator. Indices are computed in 32 bits where their ranges allow it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from ir.axis_expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.device_functions import CELLS, REGISTER_C, called, register_suffix
 from ir.dtype import DTYPES
-from ir.gpu import IDS, WORD, Kernel, Param, flat
+from ir.gpu import COUNTER, IDS, WORD, Kernel, Param, flat
 from ir.gpu_nodes import (
+    AnyThread,
     Assign,
     At,
     Barrier,
@@ -23,6 +24,7 @@ from ir.gpu_nodes import (
     CpAsync,
     Element,
     Epilogue,
+    Fence,
     For,
     Holds,
     If,
@@ -43,6 +45,7 @@ from ir.gpu_nodes import (
     StShared,
     StSharedVec,
     SyncWarp,
+    TakeTicket,
     Value,
     WaitGroup,
     used_variables,
@@ -72,7 +75,7 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params = {each.name: each for each in kernel.params}
+        self.params = {each.name: each for each in kernel.memory}
         self.shared = {each.name: each for each in kernel.shared}
         self.registers = {each.name: each for each in kernel.registers}
         self._narrow = Writing(self._variable, " / ", " * ")
@@ -80,7 +83,7 @@ class _Emitter:
 
     def text(self) -> str:
         kernel = self.kernel
-        params = ", ".join(map(_param, kernel.params))
+        params = ", ".join(map(_param, kernel.memory))
         body = self._block(kernel.body, 1)
         parts = [_comment(kernel.comment)] if kernel.comment else []
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
@@ -161,6 +164,13 @@ class _Emitter:
                 return "eq_barrier()"
             case SyncWarp():
                 return "eq_sync_warp()"
+            case AnyThread():
+                return f"const int {self._variable(stmt.variable)} = eq_barrier_or({self._value(stmt.value)})"
+            case Fence():
+                return "eq_fence()"
+            case TakeTicket():
+                counter = self._address(stmt.buffer, stmt.at)
+                return f"const int {_name(stmt.name)} = eq_ticket({counter}, {stmt.count})"
             case CpAsync():
                 to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
                 return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"
@@ -317,7 +327,8 @@ class _Emitter:
 
 
 def _param(param: Param) -> str:
-    return f"{'' if param.written else 'const '}eq_{CELLS[param.dtype]} *__restrict__ {_name(param.name)}"
+    cell = COUNTER if param.dtype == COUNTER else CELLS[param.dtype]
+    return f"{'' if param.written else 'const '}eq_{cell} *__restrict__ {_name(param.name)}"
 
 
 def _name(name: str) -> str:

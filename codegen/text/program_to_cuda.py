@@ -5,18 +5,23 @@ A text stands for itself: a kernel that two programs share is compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from operator import or_
 
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.gpu import Kernel
-from ir.launch import Geometry, Launch, LaunchTable, Workspace
+from ir.gpu import COUNTER, Kernel
+from ir.launch import Geometry, Launch, LaunchTable, Piece, Workspace
 from ir.module import Module
+
+_ALIGNMENT = 256
+"""Of what a launch takes of the workspace, in bytes: that of an allocation."""
 
 
 def launch_table(module: Module, lowered: Mapping[str, Kernel]) -> LaunchTable:
     """The launches of the run-time calls. `lowered` is by region name, which is unique in a module."""
-    launches = (_launch(lowered[call.region.name], call.args) for call in module.running)
-    return LaunchTable(tuple(launches), (), Workspace())
+    launches = tuple(_launch(lowered[call.region.name], call.args) for call in module.running)
+    return LaunchTable(launches, (), functools.reduce(or_, map(_workspace, launches), Workspace()))
 
 
 def kernel_texts(lowered: Iterable[Kernel]) -> dict[str, str]:
@@ -25,4 +30,21 @@ def kernel_texts(lowered: Iterable[Kernel]) -> dict[str, str]:
 
 
 def _launch(kernel: Kernel, args: tuple[str, ...]) -> Launch:
-    return Launch(kernel.name, args, Geometry(kernel.grid, kernel.threads, kernel.shared_bytes))
+    geometry = Geometry(kernel.grid, kernel.threads, kernel.shared_bytes)
+    return Launch(kernel.name, args, geometry, tuple(_pieces(kernel)))
+
+
+def _pieces(kernel: Kernel) -> Iterator[Piece]:
+    """One after another, the counters apart from all else."""
+    ends = {True: 0, False: 0}
+    for each in kernel.workspace:
+        counts = each.dtype == COUNTER
+        yield Piece(ends[counts], each.nbytes, counts)
+        ends[counts] += -(-each.nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _workspace(launch: Launch) -> Workspace:
+    """What a launch needs."""
+    ends = [(each.start + each.nbytes, each.counts) for each in launch.pieces]
+    shared, counters = (max((end for end, counts in ends if counts is which), default=0) for which in (False, True))
+    return Workspace(shared=shared, counters=counters)

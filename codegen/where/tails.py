@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ir.diagnostics import Kind, fail
@@ -41,8 +41,3 @@ def check_tails(loops: Iterable[Steps], predicated: Collection[str], stage: str,
                 at=region,
                 hint=f"add {loop.axis!r} to predicate_tail",
             )
-
-
-def possible_tails(core_axes: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    """The axes that some tile does not divide: all of more than one point."""
-    return tuple(name for name, size in core_axes if size > 1)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from eqsat.cost.occupancy import stops
+import msgspec
+
+from eqsat.cost.occupancy import Rivals, rivals_of, stops
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
+from ir.kernel_resources import KernelResources
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Price, Rejected, Work
@@ -22,6 +25,8 @@ class Facts(Protocol):
     def core(self) -> PolyCore: ...
 
 
+SPILLS = "registers are spilled"
+"""What a plan meets whose values the compiler could not keep in registers."""
 Analyse = Callable[[Region], Facts]
 Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
@@ -39,26 +44,40 @@ class PlanPricer:
     def price(self, region: Region) -> Price | Rejected:
         """The price of the cheapest plan that no STOP condition rules out, of all where each meets one; the first of
         equals."""
+        found = self._candidates(region)
+        return found if isinstance(found, Rejected) else min(found, key=rank)
+
+    def ranked(self, region: Region) -> list[Price]:
+        """All plans of a region that has a price, in the order in which they are taken."""
+        found = self._candidates(region)
+        return [] if isinstance(found, Rejected) else sorted(found, key=rank)
+
+    def corrected(self, price: Price, found: KernelResources, rivals: Sequence[Plan]) -> Price:
+        """The price of a plan, one of its region's `rivals`, with the registers that the compiler says it takes."""
+        work = msgspec.structs.replace(price.work, thread_registers=found.registers)
+        return self._priced(price.plan, work, rivals_of(rivals), (SPILLS,) if found.spills else ())
+
+    def _candidates(self, region: Region) -> list[Price] | Rejected:
         core = self._analyse(region).core
         if not core.legal:
             return Rejected(core.reason, core.refusal or Kind.UNSUPPORTED_OP)
         plans = self._planner(region, core, self._target)
         if not plans:
             return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
-        if not self._terms.stop:
-            return min((self._priced(plan, work) for plan, work in plans), key=_time)
-        widest = max(plan.vectorize.width if plan.vectorize else 1 for plan, _ in plans)
-        priced = [self._priced(plan, work, stops(plan, work, self._target, widest)) for plan, work in plans]
-        return min([each for each in priced if not each.stops] or priced, key=_time)
+        rivals = rivals_of(plan for plan, _ in plans)
+        return [self._priced(plan, work, rivals) for plan, work in plans]
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
         """ns that no plan can beat."""
         return self._roofline.lower_bound(flops, bytes_moved)
 
-    def _priced(self, plan: Plan, work: Work, met: tuple[str, ...] = ()) -> Price:
+    def _priced(self, plan: Plan, work: Work, rivals: Rivals, met: tuple[str, ...] = ()) -> Price:
         parts = self._roofline.estimate(work)
-        return Price(parts.time, plan, work, parts, met)
+        found = stops(plan, work, self._target, rivals) if self._terms.stop else ()
+        return Price(parts.time, plan, work, parts, (*met, *found))
 
 
-def _time(price: Price) -> float:
-    return price.time_ns
+def rank(price: Price) -> tuple[bool, bool, float]:
+    """Orders the plans of a region: those that spill last, those that meet a STOP condition before them, else by
+    time."""
+    return SPILLS in price.stops, bool(price.stops), price.time_ns

@@ -208,7 +208,7 @@ def gpu_target(name: str) -> Target:
     """A GPU by name or architecture ("sm80" and "sm_80" are one); UnknownTarget if there is none."""
     found = GPUS.get(name.lower().replace("_", ""))
     if found is None:
-        fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(["cpu", *GPUS]))
+        fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(GPUS))
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, bf16, dtype
+from ir.dtype import DTYPES, DType, bf16, dtype
 
 STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host
@@ -77,7 +77,8 @@ def check_type(
             STAGE,
             f"the array has dtype {found}, the program takes {wanted}",
             at=name,
-            hint=f"convert it first, or put a CAST to {wanted} behind an input of its dtype",
+            hint="convert it first"
+            + (f", or put a CAST to {wanted} behind an input of its dtype" if str(found) in DTYPES else ""),
             got=str(found),
             expected=str(wanted),
         )

@@ -1,6 +1,6 @@
 """An optimized program as data, which the disk cache keeps and `Program.save` writes.
 
-A cached file is a line with the SHA-256 of the rest, then JSON; whatever does not match is made again.
+A cached file is JSON below its checksum (`ir.checked_file`); whatever does not match is made again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eqsat.extraction.selection import Selection
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.runtime.stats import Stats
-from ir.atomic_file import write_atomically
+from ir.checked_file import read_checked, write_checked
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, note
 from ir.launch import LaunchTable
 from ir.module import Module
@@ -50,14 +50,16 @@ class Artifact(msgspec.Struct, frozen=True):
     stats: Stats
 
 
-def key_of(bound: BoundModel, target: Target, options: Options) -> str:
-    """What an artifact depends on: the graph, which inputs are constants, the target, the options, our own text."""
+def key_of(bound: BoundModel, target: Target, options: Options, measured: str = "") -> str:
+    """What an artifact depends on: the graph, which inputs are constants, the target, the options, our own text, and
+    what its plans were corrected by (`measured`: a compiler's report, or a device)."""
     parts = {
         "eqsat": source_digest(),
         "graph": bound.graph.to_json(),
         "constants": sorted(bound.constants),
         "target": msgspec.to_builtins(target),
         "options": msgspec.to_builtins(options),
+        "measured": measured,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -79,31 +81,17 @@ def recall(path: Path, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Di
     file that was damaged, or one that cannot be written."""
     notes = []
     try:
-        return _read(path), ()
+        return from_json(read_checked(path), Artifact), ()
     except FileNotFoundError:
         pass
     except (OSError, ValueError, EqsatError) as error:
         notes.append(_warning(f"a stored program was unusable and has been made again: {error}", path))
     made = make()
     try:
-        _write(made, path)
+        write_checked(path, to_json(made).encode())
     except OSError as error:
         notes.append(_warning(f"the program cannot be kept for the next run: {error}", path))
     return made, tuple(notes)
-
-
-def _read(path: Path) -> Artifact:
-    """Raises OSError, ValueError (msgspec's errors among them) or EqsatError for what is no whole artifact."""
-    head, _, body = path.read_bytes().partition(b"\n")
-    if head.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
-        raise ValueError("it does not match its checksum")
-    return from_json(body, Artifact)
-
-
-def _write(artifact: Artifact, path: Path) -> None:
-    """Atomically: a reader sees the whole file or none."""
-    body = to_json(artifact).encode()
-    write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
 def _warning(message: str, path: Path) -> Diagnostic:

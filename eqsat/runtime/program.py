@@ -82,8 +82,11 @@ class Program:
         latest = self._variants.latest
         if latest is None:
             return f"Program(free dims: {', '.join(self._free)}; no variant yet)"
-        target = latest.artifact.target.name
-        return f"Program({len(self.kernels)} kernels for {target}, {self.cost / 1e3:.1f} µs estimated)"
+        from eqsat.explanation.price_text import micros
+
+        count = len(self.kernels)
+        kernels = "1 kernel" if count == 1 else f"{count} kernels"
+        return f"Program({kernels} for {latest.artifact.target.name}, {micros(self.cost)} estimated)"
 
     @property
     def arguments(self) -> tuple[str, ...]:

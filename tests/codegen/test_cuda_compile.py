@@ -47,7 +47,7 @@ def test_a_product_compiles_to_what_was_meant(kernel: Kernel, copies: int, wide_
     assert found.registers <= 65536 // (kernel.threads * kernel.min_blocks)
     assert found.lints == ()
     expected = {"mma": 64, "ldmatrix": 16, "cp_async_16": copies, "cp_async": copies, "barrier": 3, "local": 0}
-    expected["st_global_16"] = wide_stores
+    expected |= {"ld_global_16": 0, "st_global_16": wide_stores}
     assert ptx_counts(made.ptx) == expected
     command = disassembler()
     if command is not None:

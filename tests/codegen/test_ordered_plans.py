@@ -13,6 +13,7 @@ from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError, Kind
 from ir.region import Region
 from ir.region_playback import play_region
+from ir.rule import Exactness
 from tests.codegen.contraction_runs import Built, target_of
 from tests.codegen.nest_kernels import Case, available, case, cases, library, random_inputs, run, target
 from tests.support import regions as r
@@ -63,7 +64,7 @@ CONTRACTIONS = [
 @pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda each: each.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
-    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target_of(), ordered=True)]
+    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target_of(), Exactness.EXACT)]
     assert plans
     assert all(plan.ordered and list(plan.algo_choice.values()) == ["outer"] for plan in plans)
     rng = np.random.default_rng(0)
@@ -108,5 +109,5 @@ def test_parts_are_refused() -> None:
 
 def test_an_extremum_is_split_all_the_same() -> None:
     region = r.total((70000,), "max")
-    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target(ARCH), ordered=True)]
+    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target(ARCH), Exactness.EXACT)]
     assert any("reduce" in plan.algo_choice for plan in plans)

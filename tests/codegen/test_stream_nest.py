@@ -15,6 +15,7 @@ from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.region import Region
+from ir.rule import Exactness
 from tests.codegen import nest_kernels as kernels
 from tests.support import stream_regions as streams
 
@@ -88,7 +89,7 @@ def test_large_scores_do_not_overflow(tried: Tried) -> None:
 @pytest.mark.parametrize("region", [streams.log_sum_exp(), streams.attention()], ids=lambda each: each.name)
 def test_sums_in_index_order_are_no_streams(region: Region) -> None:
     core = region_facts(region).core
-    assert candidates(region, core, kernels.target("avx2"), ordered=True) == []
+    assert candidates(region, core, kernels.target("avx2"), Exactness.EXACT) == []
 
 
 def test_an_ordered_plan_by_hand_is_refused() -> None:

@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.device.ceilings import Ceilings
+from bench.device.clock import EventClock
+from bench.gpu.cases import cases
+from bench.gpu.decoder import decoder
+from bench.gpu.lab import cuda_lab
+from bench.gpu.measure import measured
 from codegen.run.device import find_device
 from eqsat import Program, optimize_and_compile
 from eqsat.cost.targets import device_target
 from ir.diagnostics import EqsatError, Kind
+from tests.support.gpu_models import bert
 from tests.support.gpu_programs import PROGRAMS, dense, pointwise, softmax
 
 DEVICE = find_device()
@@ -28,6 +35,21 @@ def compiled(source: Any, **keywords: Any) -> Program:
 def test_programs_compute_what_playback_does(name: str) -> None:
     source, dims = PROGRAMS[name]()
     compiled(source, dims=dims).verify(seed=3)
+
+
+@pytest.mark.parametrize("source", [bert(2, 50, 64, 4), decoder(65, 64, 4, 96).lazy()], ids=["bert", "decoder"])
+def test_models_compute_what_playback_does(source: Any) -> None:
+    program = compiled(source)
+    program.verify({name: (array * 0.2).astype(array.dtype) for name, array in program.random_inputs(3).items()})
+
+
+@pytest.mark.parametrize("name", ["gemm bf16 1024³", "softmax bf16 16384×4096"])
+def test_a_case_of_the_bench_is_measured(name: str) -> None:
+    case, target = cases()[name].small(), device_target(DEVICE.name, DEVICE.arch, DEVICE.units) if DEVICE else None
+    assert target is not None
+    row = measured(case, cuda_lab(target), EventClock(), Ceilings(3e12, 6e14), 0.1)
+    assert "failed" not in row
+    assert 1 < row["times"]["eqsat"]["us"] < 1000
 
 
 def test_large_products_use_more_shared_memory_than_48_kb() -> None:

@@ -234,7 +234,7 @@ def test_no_contraction_where_all_is_exact(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(nvrtc, "build", watched)
     for exactness in ("exact", "rounding"):
         optimize_and_compile(t.input("x", (3,)) + 1, target="sm_80", exactness=exactness)
-    assert asked == [("sm80", False), ("sm80", True)]
+    assert list(dict.fromkeys(asked)) == [("sm80", False), ("sm80", True)]
 
 
 # --- the command line ---

@@ -50,6 +50,15 @@ def test_ranges_hold_what_can_happen(
     assert not wrong or list(outside((expr,), (size,), count, facts, box))
 
 
+def test_a_condition_on_a_part_bounds_the_sum() -> None:
+    """Rows of ten, of which the first half is read from five further on; too many points to try each."""
+    sizes = (1 << 20, 1)
+    at = (parse_expr("10*(a // 1024) + a % 10 + 5", NAMES, sizes),)
+    first = (Within(parse_expr("a % 10", NAMES, sizes), 0, 5),)
+    assert not list(outside(at, (10240,), 1, first, box_of(sizes)))
+    assert list(outside(at, (10240,), 1, (), box_of(sizes)))
+
+
 def test_a_condition_on_the_whole_proves_its_parts() -> None:
     """A flattened index below 90 is a row below 9 of 10 columns."""
     sizes = (100, 1)

@@ -46,6 +46,7 @@ class Stream:
     """Work is done at once, except while it is captured."""
 
     capturing: list[Callable[[], None]] | None = None
+    ptr = 0
 
     @classmethod
     def work(cls, task: Callable[[], None]) -> None:
@@ -109,6 +110,7 @@ def fake_cupy(texts: Mapping[str, str], launched: list[str]) -> Any:
         ndarray=Array,
         uint8=np.uint8,
         empty=lambda size, dtype: Array(np.full(size, 77, dtype)),
+        zeros=lambda size, dtype: Array(np.zeros(size, dtype)),
         asarray=lambda host: Array(host.copy()),
         ascontiguousarray=lambda array: Array(np.ascontiguousarray(array.host)),
         RawModule=lambda path: SimpleNamespace(get_function=lambda name: Function(kernels[name], launched)),

@@ -27,6 +27,7 @@ from ir.gpu import (
     LANE,
     THREAD,
     WARP,
+    Param,
     Registers,
     Shared,
     id_variables,
@@ -40,13 +41,14 @@ _SIMPLE = (Const, Reg)
 
 
 class Writer(Names):
-    """What a kernel has one of: variables, names, registers, shared memory."""
+    """What a kernel has one of: variables, names, registers, shared memory, memory in which blocks meet."""
 
     def __init__(self, threads: int, grid: tuple[int, int, int]) -> None:
         super().__init__(id_variables(threads, grid), taken=IDS)
         self.threads, self.grid = threads, grid
         self.registers: list[Registers] = []
         self.shared: list[Shared] = []
+        self.workspace: list[Param] = []
 
     # --- where a thread stands ---
 
@@ -92,6 +94,11 @@ class Writer(Names):
         """Shared memory, under a name of its own."""
         self.shared.append(msgspec.structs.replace(shared, name=self.fresh(shared.name)))
         return self.shared[-1]
+
+    def meet(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
+        """Memory of the kernel's own that all blocks reach; its name."""
+        self.workspace.append(Param(self.fresh(name), dtype, shape, written=True))
+        return self.workspace[-1].name
 
 
 @dataclass(eq=False)

@@ -9,10 +9,12 @@ elements   one by one, where the epilogue computes them
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.contraction_frame import Frame, divided
-from codegen.lower.gpu.main_loop import Product
-from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.main_loop import Fragment
+from codegen.lower.gpu.value import Provider, converted
 from codegen.plan.gpu.contraction_tile import steps_of
 from ir.axis_expr import AxisExpr, constant
 from ir.dtype import DTYPES
@@ -27,6 +29,7 @@ from ir.gpu_nodes import (
     StGlobal,
     StGlobalVec,
     StSharedVec,
+    Value,
 )
 from ir.kernel_nodes import Comment, Within
 
@@ -34,25 +37,35 @@ Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
 """An element of the outputs, and when it exists."""
 
 
-def epilogue(frame: Frame, block: Block, product: Product, staged: Shared | None) -> None:
-    """Finishes the tile, whose sums are complete, and stores it."""
-    _apply(frame, block, product)
+def epilogue(
+    frame: Frame,
+    block: Block,
+    product: Fragment,
+    staged: Shared | None,
+    beside: Callable[[AxisExpr], Mapping[str, Value]] = lambda _: {},
+    *,
+    free: bool = False,
+) -> None:
+    """Finishes the tile, whose sums are complete, and stores it. `beside`: the region's values that are known where an
+    accumulator stands, by its number, besides the sum itself. `free`: nobody reads any more what `staged` lies over."""
+    _apply(frame, block, product, beside)
     if frame.tile.store == "staged":
         assert staged is not None
+        block.add(Comment("results, put together over the ring"), *(() if free else (Barrier(),)))
         _staged(frame, block, product, staged)
     elif frame.tile.store == "vectors":
         _vectors(frame, block, product)
 
 
-def _apply(frame: Frame, block: Block, product: Product) -> None:
+def _apply(frame: Frame, block: Block, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]) -> None:
     """The ops. The first output stays in the accumulators if it leaves as vectors; all others are stored at once."""
     view, ev = frame.view, frame.evaluator
     variable = frame.writer.variable("e", 0, product.count - 1)
     element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
     body = block.inner({variable}, barrier=True)
     total = Element(product.acc, element, view.accumulator)
-    sums = body.let("sum", converted(total, view.accumulator, view.op.dtype))
-    ev.provided[view.name] = lambda _at, _block, _where: sums
+    known = {view.name: converted(total, view.accumulator, view.op.dtype), **beside(element)}
+    ev.provided |= {name: _given(body.let("sum", value)) for name, value in known.items()}
     point, where = _place(frame, body, *product.place(element))
     first = view.region.yields[0]
     kept = frame.tile.store != "elements"
@@ -63,6 +76,10 @@ def _apply(frame: Frame, block: Block, product: Product) -> None:
     if kept:
         body.add(SetElement(product.acc, element, values[0]))
     block.add(Epilogue(product.acc, frame.plan.epilogue, variable, body.used()))
+
+
+def _given(value: Value) -> Provider:
+    return lambda _at, _block, _where: value
 
 
 def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
@@ -77,7 +94,7 @@ def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: i
     return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
 
 
-def _vectors(frame: Frame, block: Block, product: Product) -> None:
+def _vectors(frame: Frame, block: Block, product: Fragment) -> None:
     width = frame.tile.store_width
     buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
     block.add(Comment("results, as registers hold them"))
@@ -87,10 +104,9 @@ def _vectors(frame: Frame, block: Block, product: Product) -> None:
         body.add(StGlobalVec(buffer, at, product.acc, number * width, width, where))
 
 
-def _staged(frame: Frame, block: Block, product: Product, tile: Shared) -> None:
-    """Over the ring, which all have read: first as accumulators lie, then as memory does."""
+def _staged(frame: Frame, block: Block, product: Fragment, tile: Shared) -> None:
+    """Where all have read: first as accumulators lie, then as memory does."""
     writer, width = frame.writer, frame.tile.store_width
-    block.add(Comment("results, put together over the ring"), Barrier())
     own = product.neighbours
     with block.loop("pair", constant(product.count // own), unroll=True) as (body, number):
         row, column = product.place(number * own)

@@ -70,7 +70,17 @@ class Frame:
 
 def block_place(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
     """The number of the product, of the tile of rows and of that of columns that a block works on."""
-    sizes = dict(zip(("batch", "m.o", "n.o"), tiles_of(view, tile), strict=True))
+    found = _block_pieces(view, tile, plan, writer)
+    return found["batch"], found["m.o"], found["n.o"]
+
+
+def block_part(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> AxisExpr:
+    """The number of the part of the terms that a block adds up."""
+    return _block_pieces(view, tile, plan, writer)["k.o"]
+
+
+def _block_pieces(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> dict[str, AxisExpr]:
+    sizes = dict(zip(("k.o", "batch", "m.o", "n.o"), (tile.split, *tiles_of(view, tile)), strict=True))
     found: dict[str, AxisExpr] = {}
     for axis, place in zip(BLOCK_AXES, writer.block, strict=True):
         pieces = [piece for piece in sizes if plan.bind.get(piece, BLOCK_AXES[0]) == axis]
@@ -81,7 +91,7 @@ def block_place(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> tu
             found["m.o"] = found["m.o"] * tile.raster + inner
         else:
             found |= zip(pieces, writer.coordinates(place, [sizes[piece] for piece in pieces]), strict=True)
-    return found["batch"], found["m.o"], found["n.o"]
+    return found
 
 
 def divided(expr: AxisExpr, by: int) -> AxisExpr:

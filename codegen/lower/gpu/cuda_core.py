@@ -11,29 +11,26 @@ from __future__ import annotations
 
 import math
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.contraction_frame import Frame
 from codegen.lower.gpu.operand_tile import OperandTile
+from codegen.plan.gpu.contraction_tile import Tile
 from ir.axis_expr import AxisExpr, constant
 from ir.dtype import DTYPES
-from ir.gpu_nodes import At, Call, Element, LdSharedVec, LoadShared, SetElement, Value
+from ir.gpu_nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
+
+_WRITTEN_OUT = 1024
+"""Multiply-adds of a stage that a thread's text holds one by one; beyond that a loop runs over its steps."""
 
 
-class _Fragment:
-    """A thread's rows or columns: `count` of them for `terms` terms."""
+class _Operand:
+    """A thread's rows or columns: `count` of them for `terms` terms, `step` side by side."""
 
-    def __init__(self, frame: Frame, tile: OperandTile, name: str, count: int, terms: int, vector: int) -> None:
-        self.writer, self.tile, self.count, self.terms = frame.writer, tile, count, terms
-        along_k = tile.staged.along_k
-        self.vector = terms if along_k else math.gcd(vector, count)
-        self.step = 1 if along_k else self.vector
+    def __init__(self, tile: OperandTile, name: str, count: int, terms: int, step: int) -> None:
+        self.writer, self.tile, self.count, self.terms, self.step = tile.frame.writer, tile, count, terms, step
+        self.vector = terms if tile.staged.along_k else step
         self.dtype = tile.staged.dtype
         self.name = self.writer.array(name, self.dtype, count * terms)
-
-    def own(self, number: AxisExpr, lane: AxisExpr, lanes: int) -> AxisExpr:
-        """Which row or column of the warp's tile a lane's number `number` is."""
-        vector, inside = self.writer.split(number, self.step)
-        return vector * (self.step * lanes) + lane * self.step + inside
 
     def element(self, number: AxisExpr, term: AxisExpr) -> Element:
         index = number * self.terms + term if self.tile.staged.along_k else term * self.count + number
@@ -41,15 +38,15 @@ class _Fragment:
 
     def load(self, block: Block, first: AxisExpr, lane: AxisExpr, lanes: int, term: AxisExpr, stage: AxisExpr) -> None:
         """The rows or columns from `first` on of the block's tile, for the terms from `term` on."""
-        name, vector = self.tile.shared.name, self.vector
-        along_k = self.tile.staged.along_k
+        vector, along_k = self.vector, self.tile.staged.along_k
         outer, inner = (self.count, 1) if along_k else (self.terms, self.count // vector)
         with (
             block.loop(f"{self.name}_i", constant(outer), unroll=True) as (body, i),
             body.loop(f"{self.name}_j", constant(inner), unroll=True) as (each, j),
         ):
             number, at_term = (i, term) if along_k else (j * vector, term + i)
-            place = At(name, self.tile.place(first + self.own(number, lane, lanes), at_term), stage)
+            own = first + _own(self.writer, number, lane, lanes, self.step)
+            place = self.tile.at(own, at_term, stage)
             index = i * self.terms if along_k else i * self.count + j * vector
             if vector > 1:
                 each.add(LdSharedVec(self.name, index, vector, place))
@@ -57,39 +54,65 @@ class _Fragment:
                 each.add(SetElement(self.name, index, LoadShared(place, self.dtype)))
 
 
-class CudaCore:
-    """The accumulators of a thread's tile, and what adds products to them."""
+class ThreadFragment:
+    """The accumulators of a thread's tile, and where they stand. `steps`: the rows and the columns that a thread has
+    side by side, before those of the next lane."""
 
-    def __init__(self, frame: Frame, rows: OperandTile, columns: OperandTile) -> None:
-        tile, view, self.writer = frame.tile, frame.view, frame.writer
+    def __init__(
+        self, writer: Writer, tile: Tile, dtype: str, steps: tuple[int, int] = (1, 1), name: str = "acc"
+    ) -> None:
         assert tile.thread is not None
+        self.writer, self.dtype, self.steps = writer, dtype, steps
         self.tm, self.tn = tile.thread
-        self.dtype, self.bk = view.accumulator, tile.bk
-        vector = 16 // DTYPES[self.dtype].bytes
-        self.terms = vector if rows.staged.along_k or columns.staged.along_k else 1
-        warp_row, warp_column = self.writer.split(self.writer.warp, tile.warps[1])
+        warp_row, warp_column = writer.split(writer.warp, tile.warps[1])
         self.row, self.column = warp_row * tile.warp_m, warp_column * tile.warp_n
         self.lanes = tile.lanes
-        self.lane_row, self.lane_column = self.writer.split(self.writer.lane, self.lanes[1])
-        self.count = self.tm * self.tn
-        self.acc = self.writer.array("acc", self.dtype, self.count, zero=True)
-        self.a = _Fragment(frame, rows, "a", self.tm, self.terms, vector)
-        self.b = _Fragment(frame, columns, "b", self.tn, self.terms, vector)
+        self.lane_row, self.lane_column = writer.split(writer.lane, self.lanes[1])
+        self.own_rows, self.count = self.tm, self.tm * self.tn
+        self.acc = writer.array(name, dtype, self.count, zero=True)
 
     @property
     def neighbours(self) -> int:
         """Columns side by side in a thread's registers."""
-        return self.b.step
+        return self.steps[1]
+
+    @property
+    def across(self) -> int:
+        """Lanes side by side that have the same rows."""
+        return self.lanes[1]
 
     def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
         """Row and column in the block's tile of accumulator register `element`."""
         i, j = self.writer.split(element, self.tn)
-        row = self.row + self.a.own(i, self.lane_row, self.lanes[0])
-        return row, self.column + self.b.own(j, self.lane_column, self.lanes[1])
+        return self.row_place(i), self.column + _own(self.writer, j, self.lane_column, self.lanes[1], self.steps[1])
+
+    def row_of(self, element: AxisExpr) -> AxisExpr:
+        """Which of the thread's rows a register is of."""
+        return self.writer.split(element, self.tn)[0]
+
+    def row_place(self, row: AxisExpr) -> AxisExpr:
+        """Where in the block's tile a row of the thread is."""
+        return self.row + _own(self.writer, row, self.lane_row, self.lanes[0], self.steps[0])
+
+
+class CudaCore(ThreadFragment):
+    """A fragment, and what adds products to it."""
+
+    def __init__(self, frame: Frame, rows: OperandTile, columns: OperandTile, *, name: str = "acc") -> None:
+        tile, dtype = frame.tile, frame.view.accumulator
+        assert tile.thread is not None
+        vector = 16 // DTYPES[dtype].bytes
+        self.bk, self.terms = tile.bk, vector if rows.staged.along_k or columns.staged.along_k else 1
+        sides = zip((rows, columns), tile.thread, strict=True)
+        a, b = (1 if each.staged.along_k else math.gcd(vector, own) for each, own in sides)
+        super().__init__(frame.writer, tile, dtype, (a, b), name)
+        self.a = _Operand(rows, "a", self.tm, self.terms, a)
+        self.b = _Operand(columns, "b", self.tn, self.terms, b)
 
     def multiply(self, block: Block, stage: AxisExpr) -> None:
         """Adds the products of all terms of a stage, in their order."""
-        with block.loop("step", constant(self.bk // self.terms), unroll=True) as (body, step):
+        written_out = self.bk * self.count <= _WRITTEN_OUT
+        with block.loop("step", constant(self.bk // self.terms), unroll=written_out) as (body, step):
             first = step * self.terms
             self.a.load(body, self.row, self.lane_row, self.lanes[0], first, stage)
             self.b.load(body, self.column, self.lane_column, self.lanes[1], first, stage)
@@ -106,3 +129,9 @@ class CudaCore:
         if DTYPES[self.dtype].is_float:
             return Call("fma", (a, b, acc), self.dtype)
         return Call("add", (acc, Call("mul", (a, b), self.dtype)), self.dtype)
+
+
+def _own(writer: Writer, number: AxisExpr, lane: AxisExpr, lanes: int, step: int) -> AxisExpr:
+    """Which row or column of the warp's tile a lane's number `number` is."""
+    vector, inside = writer.split(number, step)
+    return vector * (step * lanes) + lane * step + inside

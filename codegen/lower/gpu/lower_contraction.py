@@ -4,6 +4,7 @@ where the block stands: product, tile of rows, tile of columns
 main_loop           a ring of stages in shared memory (operand_tile) and the products of each
   tensor_core         ldmatrix, mma; or
   cuda_core           rows and columns in registers
+split_sum           where several blocks share a tile: the parts of its sums, added up by the last of them
 contraction_epilogue  the region's ops on the accumulators, and the stores
 """
 
@@ -11,14 +12,15 @@ from __future__ import annotations
 
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.contraction_epilogue import epilogue
-from codegen.lower.gpu.contraction_frame import Frame, block_place
+from codegen.lower.gpu.contraction_frame import Frame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore
-from codegen.lower.gpu.main_loop import Product, main_loop
+from codegen.lower.gpu.main_loop import Part, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
+from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value import Evaluator, params_of
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, turns_of
+from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, turns_of, turns_of_block
 from codegen.plan.gpu.shared_tiles import shared_tiles
 from ir.diagnostics import Kind, fail
 from ir.gpu import Kernel
@@ -53,12 +55,15 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
     hints = plan.layout_hints
     swizzled = tuple(bool(hints.get(f"{side}_swizzle", True)) for side in ("lhs", "rhs"))
     rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile, (swizzled[0], swizzled[1])))
-    turns = turns_of(view, tile)
+    turns, own = turns_of(view, tile), turns_of_block(view, tile)
+    part = block_part(view, tile, plan, writer)
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
-    product: Product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
+    product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
-        main_loop(block, operands, product, tile.stages, turns)
-    epilogue(frame, block, product, staged[0] if staged else None)
+        terms = Part(part * own, own)
+        main_loop(block, operands, lambda body, _turn, stage: product.multiply(body, stage), tile.stages, turns, terms)
+    with whole_sums(frame, block, product, (batch, row, column), part) as last:
+        epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, tile, plan, writer, block)
 
 
@@ -74,6 +79,7 @@ def _kernel(name: str, view: Contraction, tile: Tile, plan: Plan, writer: Writer
         body=tuple(block.statements),
         shared=tuple(writer.shared),
         registers=tuple(writer.registers),
+        workspace=tuple(writer.workspace),
         comment=_comment(view, tile, plan),
     )
 
@@ -87,7 +93,8 @@ def _comment(view: Contraction, tile: Tile, plan: Plan) -> str:
     return "\n".join(
         [
             *str(view.region).splitlines(),
-            f"plan {plan.arch}: tile {'x'.join(map(str, plan.tile))}, warp_tile {plan.warp_tile}, stages {plan.stages}",
+            f"plan {plan.arch}: tile {'x'.join(map(str, plan.tile))}, warp_tile {plan.warp_tile}, stages {plan.stages}"
+            + (f", {tile.split} blocks a tile" if tile.split > 1 else ""),
             *ways,
             *plan.notes,
         ]

@@ -46,6 +46,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k
         body=tuple(body.statements),
         shared=tuple(writer.shared),
         registers=tuple(writer.registers),
+        workspace=tuple(writer.workspace),
         comment=_comment(region, plan),
     )
     return without_unread(kernel)
@@ -59,4 +60,6 @@ def _comment(region: Region, plan: Plan) -> str:
         lines[-1] += f", {plan.vectorize.width} elements at once along {plan.vectorize.axis}"
     if plan.predicate_tail:
         lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
+    if "split_k" in plan.layout_hints:
+        lines[-1] += f", {plan.layout_hints['split_k']} blocks a row"
     return "\n".join([*lines, *plan.notes])

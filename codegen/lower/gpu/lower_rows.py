@@ -4,37 +4,42 @@
     kernel row = block_x: for k in 0 .. 4 unrolled: x_1[8*k ..] = x[row, 8*(128*k + thread) ..]
            m = max over the team; for k: e[8*k + v] = exp(x_1[8*k + v] - m); s = sum over the team; y = e / s
 
+Where rows are few, several blocks have a part of each, and the last of them joins the parts (`meeting`).
 Each pass over a row has the same threads at the same elements, so that what one pass computed the next may keep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from codegen.lower.gpu.buffer_axes import Runs, merged_axes
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.lower_points import write
+from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
 from codegen.lower.gpu.thread_reduce import Joining
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point
+from codegen.lower.lane_values import Point, Where
 from codegen.plan.gpu.nest_blocks import Rows
 from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr
 from ir.axis_map import support
-from ir.gpu_nodes import Assign, Call, Holds
+from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
 from ir.kernel_nodes import Reg, Within
 from ir.post_order import post_order
 from ir.region import Operand, Yield
 
+Term = Callable[[str, Joining, AxisExpr, Block, Where], Value]
+"""The value of an element of the reduction of a name, read in a block, where it exists."""
+
 
 def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, Block]:
     """The evaluator, which knows the kernel's parts, and its body."""
-    writer = Writer(rows.threads, (rows.blocks, 1, 1))
+    writer = Writer(rows.threads, (rows.blocks, rows.split, 1))
     together = frozenset(row_values(loops))
 
     def terms(value: str) -> Runs:
@@ -58,6 +63,9 @@ class _Rows:
         self.row = ev.writer.coordinates(self.team.row, [self.shape[axis] for axis in rows.axes])
 
     def lower(self) -> None:
+        if self.rows.split > 1:
+            self._shared(row_values(self.loops))
+            return
         for names in self._levels():
             for alike in self._alike(names):
                 self._reduce(alike)
@@ -86,30 +94,61 @@ class _Rows:
         return [each.value for each in inputs if isinstance(each, Operand)]
 
     def _reduce(self, names: Sequence[str]) -> None:
-        """One pass over the row: each thread's own terms, then those of the team."""
-        ev, ops = self.ev, self.loops.ops
-        length = terms_of(self.loops, names[0])
-        joinings = [Joining.of(ev, ops[name]) for name in names]
+        """One pass over the row."""
+        self._finish(names, self._joined(names, terms_of(self.loops, names[0]), self._term))
+
+    def _shared(self, names: Sequence[str]) -> None:
+        """A pass over this block's part of the row; the last block makes one over the parts, and the outputs."""
+        writer, rows, part = self.ev.writer, self.rows, self.ev.writer.block[1]
+        totals = self._joined(names, terms_of(self.loops, names[0]), self._term, part)
+        alone = rows.height == 1
+        leads = Within(writer.thread if alone else self.team.member, 0, 1)
+        shape = (rows.count, rows.split)
+        parts = {
+            name: writer.meet(f"{name}_of_blocks", total.dtype, shape)
+            for name, total in zip(names, totals, strict=True)
+        }
+        for name, total in zip(names, totals, strict=True):
+            self.block.add(StGlobal(parts[name], (self.team.row, part), total, (*self.team.where, leads)))
+
+        def part_of(name: str, how: Joining, element: AxisExpr, _block: Block, where: Where) -> Value:
+            return LoadGlobal(parts[name], (self.team.row, element), how.dtype, (*self.team.where, *where))
+
+        meeting = last_block(self.block, writer.block[:1], (rows.blocks,), rows.split, alone=alone)
+        with meeting as last:
+            self.block = self.team.block = last
+            self._finish(names, self._joined(names, rows.split, part_of))
+            self._outputs()
+
+    def _joined(self, names: Sequence[str], length: int, term: Term, part: AxisExpr | None = None) -> list[Value]:
+        """What `length` terms of a row, or a part of them, come to: each thread's own, then those of the team."""
+        joinings = [Joining.of(self.ev, self.loops.ops[name]) for name in names]
         totals = []
         for name, how in zip(names, joinings, strict=True):
             register = self.block.let(f"{name}_own", how.identity, mutable=True)
             assert isinstance(register, Reg)
             totals.append(register)
-        points = [self._point_of(name) for name in names]
         if length:
-            with Pass(self.team, self.block, length).body() as (block, element, where):
-                for name, how, total, point in zip(names, joinings, totals, points, strict=True):
-                    op = ops[name]
-                    reduced = ev.writer.coordinates(element, op.domain[len(op.shape) :])
-                    term = ev.operand(op.inputs[0], (*point, *reduced), block, (*self.team.where, *where))
-                    term = converted(term, how.source, how.dtype)
+            with Pass(self.team, self.block, length, part=part).body() as (block, element, where):
+                for name, how, total in zip(names, joinings, totals, strict=True):
+                    value = term(name, how, element, block, where)
                     if where:
-                        term = Call("where", (Holds(where), term, how.identity), how.dtype)
-                    block.add(Assign(total.name, how.of_two(total, term)))
-        finished = self.team.join(names, joinings, totals)
-        for name, how, point, joined in zip(names, joinings, points, finished, strict=True):
-            value = self.block.let(name, converted(joined, how.dtype, ops[name].dtype))
-            self.team.finish(name, point, value)
+                        value = Call("where", (Holds(where), value, how.identity), how.dtype)
+                    block.add(Assign(total.name, how.of_two(total, value)))
+        return self.team.join(names, joinings, totals)
+
+    def _term(self, name: str, how: Joining, element: AxisExpr, block: Block, where: Where) -> Value:
+        """A term of a reduction."""
+        op = self.loops.ops[name]
+        reduced = self.ev.writer.coordinates(element, op.domain[len(op.shape) :])
+        value = self.ev.operand(op.inputs[0], (*self._point_of(name), *reduced), block, (*self.team.where, *where))
+        return converted(value, how.source, how.dtype)
+
+    def _finish(self, names: Sequence[str], totals: Sequence[Value]) -> None:
+        """The reductions of the row are known in all threads of its team."""
+        for name, total in zip(names, totals, strict=True):
+            value = self.block.let(name, converted(total, total.dtype, self.loops.ops[name].dtype))
+            self.team.finish(name, self._point_of(name), value)
 
     def _point_of(self, name: str) -> Point:
         """Where a reduction is finished: at the coordinates that this row picks."""

@@ -9,21 +9,28 @@ for each turn:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.operand_tile import OperandTile
-from ir.axis_expr import AxisExpr, constant, mod
+from ir.axis_expr import ZERO, AxisExpr, constant, mod
 from ir.gpu_nodes import Barrier, CommitGroup, WaitGroup
 from ir.kernel_nodes import Comment, Within
 
 
-class Product(Protocol):
-    """What multiplies fragments: its accumulators, and where they stand."""
+class Fragment(Protocol):
+    """A thread's accumulators, and where they stand."""
 
-    acc: str
-    count: int
+    @property
+    def acc(self) -> str:
+        """The registers."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        ...
 
     @property
     def neighbours(self) -> int:
@@ -34,25 +41,48 @@ class Product(Protocol):
         """Row and column in the block's tile of accumulator register `element`."""
         ...
 
-    def multiply(self, block: Block, stage: AxisExpr) -> None:
-        """Adds the products of all terms of a stage."""
-        ...
+
+class Part(NamedTuple):
+    """The turns of one block, of all that a tile has: from `first` on, and at most so many (0: all there are), or up to
+    `stop`, of which it has one at least."""
+
+    first: AxisExpr
+    most: int
+    stop: AxisExpr | None = None
 
 
-def main_loop(block: Block, operands: Sequence[OperandTile], product: Product, stages: int, turns: int) -> None:
-    """Sums all terms into the accumulators."""
+WHOLE = Part(ZERO, 0)
+
+
+def main_loop(
+    block: Block,
+    operands: Sequence[OperandTile],
+    multiply: Callable[[Block, AxisExpr, AxisExpr], None],
+    stages: int,
+    turns: int,
+    part: Part = WHOLE,
+    filled: Callable[[Block], None] = lambda _: None,
+) -> None:
+    """Calls multiply(body, turn, stage) for each turn, the operands' tiles of which lie in that stage; of `turns` in
+    all for those of the block's `part`. `filled` is called before the first, when the ring's copies are under way."""
     ahead = max(stages - 1, 1)
     copied = any(each.is_copied for each in operands)
+    first, own = part.first, part.most or turns
+    is_cut = turns % own != 0
+
+    def exists(turn: AxisExpr) -> tuple[Within, ...]:
+        before_stop = [] if part.stop is None else [Within(part.stop - turn, 1, own + 1)]
+        return (Within(turn, 0, own), *([Within(first + turn, 0, turns)] if is_cut else []), *before_stop)
 
     def fetch(body: Block, turn: AxisExpr) -> None:
-        with body.guard(Within(turn, 0, turns)) as inside:
+        with body.guard(*exists(turn)) as inside:
             for each in operands:
-                each.fetch(inside, turn, mod(turn, stages, body.writer.box))
+                each.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
         if copied:
             body.add(CommitGroup())
 
     def put(body: Block, turn: AxisExpr) -> None:
-        with body.guard(Within(turn, 0, turns)) as inside:
+        with body.guard(*exists(turn)) as inside:
             for each in operands:
                 each.put(inside, mod(turn, stages, body.writer.box))
 
@@ -60,13 +90,17 @@ def main_loop(block: Block, operands: Sequence[OperandTile], product: Product, s
     with block.loop("stage", constant(ahead)) as (body, stage):
         fetch(body, stage)
         put(body, stage)
+    filled(block)
     block.add(Comment("the products"))
-    with block.loop("turn", constant(turns)) as (body, turn):
+    stop = block.bind("turns", constant(turns) - first, own) if is_cut else constant(own)
+    with block.loop("turn", part.stop or stop) as (body, turn):
         if copied:
             body.add(WaitGroup(ahead - 1))
         body.add(Barrier())
-        if turns > ahead:
+        if own > ahead:
             fetch(body, turn.shift(ahead))
-        product.multiply(body, mod(turn, stages, body.writer.box))
-        if turns > ahead:
+        elif copied and own > 1:
+            body.add(CommitGroup())  # of none: a wait counts the groups since
+        multiply(body, first + turn, mod(turn, stages, body.writer.box))
+        if own > ahead:
             put(body, turn.shift(ahead))

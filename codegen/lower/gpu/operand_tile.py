@@ -24,7 +24,7 @@ from codegen.lower.gpu.value import is_zero_outside
 from codegen.lower.lane_values import Point, Where
 from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
 from codegen.plan.gpu.operand_read import Staging
-from ir.axis_expr import AxisExpr, constant
+from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.gpu import Shared, flat, row_major
 from ir.gpu_nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
 from ir.kernel_nodes import Const, Within, register_type
@@ -35,12 +35,14 @@ _BYTES: dict[int, Literal[4, 8, 16]] = {4: 4, 8: 8, 16: 16}
 
 @dataclass(frozen=True, eq=False)
 class OperandTile:
-    """The ring of one operand. `first` is the row or column with which the block's tile starts."""
+    """The ring of one operand. `first` is the row or column with which the block's tile starts; with `over_own` turns
+    go on along the rows or columns, not along the terms."""
 
     frame: Frame
     staged: Staging
     shared: Shared
     first: AxisExpr
+    over_own: bool = False
 
     @property
     def is_copied(self) -> bool:
@@ -52,14 +54,14 @@ class OperandTile:
         """Rows or columns."""
         return self.frame.tile.extent(self.staged)
 
-    def place(self, own: AxisExpr, term: AxisExpr) -> tuple[AxisExpr, ...]:
-        """Where row or column `own` of term `term` lies in a stage."""
-        if self.staged.along_k:
-            return own, term
-        if len(self.shared.shape) == 2:
-            return term, own
-        panel, inside = self.frame.writer.split(own, self.shared.shape[-1])
-        return panel, term, inside
+    def at(self, own: AxisExpr, term: AxisExpr, stage: AxisExpr) -> At:
+        """Where row or column `own` of term `term` lies in a stage; a tile of one stage is the same in all turns."""
+        line, place = (own, term) if self.staged.along_k else (term, own)
+        at: tuple[AxisExpr, ...] = (line, place)
+        if len(self.shared.shape) == 3:
+            panel, inside = self.frame.writer.split(place, self.shared.shape[-1])
+            at = (panel, line, inside)
+        return At(self.shared.name, at, stage if self.shared.stages > 1 else ZERO)
 
     def fetch(self, block: Block, turn: AxisExpr, stage: AxisExpr) -> None:
         """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers."""
@@ -73,7 +75,7 @@ class OperandTile:
         with self._pieces(block) as (inside, number, line, chunk):
             own, term = (line, chunk) if self.staged.along_k else (chunk, line)
             value = Element(self.held, number, register_type(self.staged.dtype))
-            inside.add(StShared(At(self.shared.name, self.place(own, term), stage), value))
+            inside.add(StShared(self.at(own, term, stage), value))
 
     @cached_property
     def held(self) -> str:
@@ -97,26 +99,27 @@ class OperandTile:
         self, block: Block, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, line: AxisExpr, chunk: AxisExpr
     ) -> None:
         frame, view, bk, staged = self.frame, self.frame.view, self.frame.tile.bk, self.staged
-        w = staged.width
+        w, first = staged.width, self.first
+        if self.over_own:
+            first, turn = first + turn * self.extent, ZERO
         if staged.along_k:
             own, term = line, chunk * w
             terms = frame.along(block, view.k, turn * (bk // w) + chunk, w, staged.digits)
-            points = frame.along(block, staged.group, self.first + line)
+            points = frame.along(block, staged.group, first + line)
         else:
             own, term = chunk * w, line
             terms = frame.along(block, view.k, turn * bk + line)
-            points = frame.along(block, staged.group, divided(self.first, w) + chunk, w, staged.digits)
+            points = frame.along(block, staged.group, divided(first, w) + chunk, w, staged.digits)
         *both, depth = steps_of(view, frame.tile)
         where = (
-            *frame.inside(both[staged is frame.tile.rhs], self.first + own),
+            *frame.inside(both[staged is frame.tile.rhs], first + own),
             *frame.inside(depth, turn * bk + term),
         )
         digits = frame.digits(terms, points)
         if staged.read is None:
             block.add(SetElement(self.held, number, self._computed(block, digits, where)))
         else:
-            to = At(self.shared.name, self.place(own, term), stage)
-            self._copy(block, to, staged.read, digits, where)
+            self._copy(block, self.at(own, term, stage), staged.read, digits, where)
 
     def _copy(self, block: Block, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer

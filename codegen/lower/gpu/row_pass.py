@@ -54,17 +54,17 @@ class Team:
         inside = Within(self.row, 0, rows.count)
         self.where: Where = () if writer.proves(inside) else (inside,)
         self.lane = writer.variable("v", 0, rows.width - 1)
-        self._counters: dict[tuple[int, int], Counters] = {}
+        self._counters: dict[tuple[int, int, int], Counters] = {}
         self.kept: dict[Hashable, Value] = {}
         self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
 
-    def counters(self, rounds: int, written_out: int) -> Counters:
-        """The variables of a pass of so many turns; passes that are alike share them, so that their elements are the
-        same."""
-        key = rounds, written_out
+    def counters(self, rounds: int, written_out: int, before: int) -> Counters:
+        """The variables of a pass of so many turns, and at most so many before it; passes that are alike share them, so
+        that their elements are the same."""
+        key = rounds, written_out, before
         if key not in self._counters:
             writer = self.ev.writer
-            vectors = rounds * written_out * self.rows.team
+            vectors = (before + rounds * written_out) * self.rows.team
             names = ("k", rounds), ("u" if rounds > 1 else "k", written_out), ("e", vectors)
             self._counters[key] = Counters(*(writer.variable(name, 0, count - 1) for name, count in names))
         return self._counters[key]
@@ -128,22 +128,35 @@ class Team:
 
 class Pass:
     """A pass over `length` elements of each row. `in_order`: the team goes on to the next turn together; after the
-    `last` nothing is kept."""
+    `last` nothing is kept; `part`: the number of the part of them that the pass is over."""
 
-    def __init__(self, team: Team, block: Block, length: int, *, in_order: bool = False, last: bool = False) -> None:
-        rows, turns = team.rows, team.rows.turns(length)
+    def __init__(
+        self,
+        team: Team,
+        block: Block,
+        length: int,
+        *,
+        in_order: bool = False,
+        last: bool = False,
+        part: AxisExpr | None = None,
+    ) -> None:
+        rows = team.rows
+        turns = rows.turns(length) if part is None else rows.own_turns(length)
+        self.first = ZERO if part is None else part * turns
         self.team, self.block, self.length, self.last = team, block, length, last
         self.keep = rows.in_registers and not in_order
         self.written_out = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
         self.rounds = -(-turns // self.written_out)
-        self.fills = rows.fills(length) and turns % self.written_out == 0
-        self.counters = team.counters(self.rounds, self.written_out)
+        self.fills = rows.fills(length) and turns % self.written_out == 0 and rows.turns(length) % turns == 0
+        before = 0 if part is None else (rows.split - 1) * turns
+        self.counters = team.counters(self.rounds, self.written_out, before)
 
     @contextmanager
     def body(self) -> Iterator[tuple[Block, AxisExpr, Where]]:
         """The element that the pass has reached, and when it exists."""
         team, rows, ev = self.team, self.team.rows, self.team.ev
-        around, inner, turn, vector = self.block, self.block, ZERO, team.member
+        around, inner, turn = self.block, self.block, self.first
+        vector = turn * rows.team + team.member
         if self.rounds > 1:
             around = inner = inner.inner({self.counters.round})
             turn += AxisExpr(0, ((self.counters.round, self.written_out),))
@@ -154,7 +167,7 @@ class Pass:
             inner.variables.add(self.counters.vector)
             inner.add(Bind(self.counters.vector, turn * rows.team + team.member))
             vector = AxisExpr(0, ((self.counters.vector, 1),))
-        first = turn * rows.width if self.keep else ZERO
+        first = (turn - self.first) * rows.width if self.keep else ZERO
         count = rows.width * (rows.turns(rows.length) if self.keep else 1)
         with ev.neighbours(inner, team.lane, rows.width, first, count) as body:
             neighbour = AxisExpr(0, ((team.lane, 1),)) if rows.width > 1 else ZERO

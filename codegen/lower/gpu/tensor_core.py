@@ -9,71 +9,122 @@ Tiles that lie along rows or columns in shared memory are transposed on the way.
 
 from __future__ import annotations
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.contraction_frame import Frame
 from codegen.lower.gpu.operand_tile import OperandTile
+from codegen.plan.gpu.contraction_tile import Tile
 from ir.axis_expr import AxisExpr, constant, mod
 from ir.gpu import WORD
-from ir.gpu_nodes import At, LdMatrix, MmaSync
+from ir.gpu_nodes import LdMatrix, MmaSync
 from ir.kernel_nodes import Within
 
 SHAPE = "m16n8k16"
 ROWS, COLUMNS, TERMS = 16, 8, 16
 """Of one mma."""
-_ACC, _A, _B = 4, 4, 2
+ACC, A, B = 4, 4, 2
 """Registers of a lane."""
 
 
-class TensorCore:
-    """The accumulators of a warp's tile, and what adds products to them."""
+class MatrixFragment:
+    """The accumulators of a warp's tile, and where they stand."""
 
     neighbours = 2
     """Columns side by side in a lane's registers."""
+    across = 4
+    """Lanes side by side that have the same rows."""
 
-    def __init__(self, frame: Frame, rows: OperandTile, columns: OperandTile) -> None:
-        tile, self.writer = frame.tile, frame.writer
-        self.rows, self.columns, self.steps = rows, columns, tile.bk // TERMS
+    def __init__(self, writer: Writer, tile: Tile, name: str = "acc") -> None:
+        self.writer = writer
         self.mi, self.ni = tile.warp_m // ROWS, tile.warp_n // COLUMNS
-        warp_row, warp_column = self.writer.split(self.writer.warp, tile.warps[1])
+        warp_row, warp_column = writer.split(writer.warp, tile.warps[1])
         self.row, self.column = warp_row * tile.warp_m, warp_column * tile.warp_n
-        halves = min(self.steps, 2)
-        self.count = _ACC * self.mi * self.ni
-        self.acc = self.writer.array("acc", "fp32", self.count, zero=True)
-        self.a = self.writer.array("a", WORD, halves * _A * self.mi)
-        self.b = self.writer.array("b", WORD, halves * _B * self.ni)
+        self.own_rows, self.count = 2 * self.mi, ACC * self.mi * self.ni
+        self.acc = writer.array(name, "fp32", self.count, zero=True)
 
     def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
         """Row and column in the block's tile of accumulator register `element`."""
-        split = self.writer.split
-        fragment, inside = split(element, _ACC)
-        i, j = split(fragment, self.ni)
-        low, right = split(inside, 2)
-        group, quad = split(self.writer.lane, 4)
-        return self.row + i * ROWS + low * 8 + group, self.column + j * COLUMNS + quad * 2 + right
+        _, j, _, right = self._coordinates(element)
+        quad = self.writer.split(self.writer.lane, 4)[1]
+        return self.row_place(self.row_of(element)), self.column + j * COLUMNS + quad * 2 + right
+
+    def row_of(self, element: AxisExpr) -> AxisExpr:
+        """Which of the thread's rows a register is of."""
+        i, _, low, _ = self._coordinates(element)
+        return i * 2 + low
+
+    def row_place(self, row: AxisExpr) -> AxisExpr:
+        """Where in the block's tile a row of the thread is."""
+        i, low = self.writer.split(row, 2)
+        return self.row + i * ROWS + low * 8 + self.writer.split(self.writer.lane, 4)[0]
+
+    def _coordinates(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr, AxisExpr, AxisExpr]:
+        """Tile of rows, tile of columns, lower half, right column."""
+        fragment, inside = self.writer.split(element, ACC)
+        return *self.writer.split(fragment, self.ni), *self.writer.split(inside, 2)
+
+
+class TensorCore(MatrixFragment):
+    """A fragment, and what adds products to it.
+
+    `held`: the fragments of the rows for all steps stay in the registers `a`, which `hold` fills from their tile, or
+    the caller does where there is none. `ahead`: fragments are loaded a step before the mma that use them.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        rows: OperandTile | None,
+        columns: OperandTile,
+        *,
+        held: bool = False,
+        ahead: bool = True,
+        name: str = "acc",
+    ) -> None:
+        super().__init__(frame.writer, frame.tile, name)
+        self.rows, self.columns, self.held = rows, columns, held
+        self.steps = frame.tile.bk // TERMS
+        loaded = min(self.steps, 2 if ahead else 1)
+        self.turns = {True: self.steps if held else loaded, False: loaded}
+        """Of rows, and of columns: the steps whose fragments lie side by side."""
+        self.a = self.writer.array("a", WORD, self.turns[True] * A * self.mi)
+        self.b = self.writer.array("b", WORD, self.turns[False] * B * self.ni)
+
+    def hold(self, block: Block) -> None:
+        """Loads the fragments of the rows, once for all stages."""
+        with block.loop("step", constant(self.steps), unroll=True) as (body, step):
+            self._load_rows(body, step, constant(0))
 
     def multiply(self, block: Block, stage: AxisExpr) -> None:
         """Adds the products of all terms of a stage."""
-        self._load(block, constant(0), stage)
+        ahead = self.turns[False] > 1
+        if ahead:
+            self._load(block, constant(0), stage)
         with block.loop("step", constant(self.steps), unroll=True) as (body, step):
-            if self.steps > 1:
-                ahead = step.shift(1)
-                with body.guard(Within(ahead, 0, self.steps)) as inside:
-                    self._load(inside, ahead, stage)
+            if ahead:
+                with body.guard(Within(step.shift(1), 0, self.steps)) as inside:
+                    self._load(inside, step.shift(1), stage)
+            else:
+                self._load(body, step, stage)
             with (
                 body.loop("i", constant(self.mi), unroll=True) as (row, i),
                 row.loop("j", constant(self.ni), unroll=True) as (inner, j),
             ):
-                acc = i * (_ACC * self.ni) + j * _ACC
-                a, b = self._half(step, _A * self.mi) + i * _A, self._half(step, _B * self.ni) + j * _B
-                inner.add(MmaSync(SHAPE, self.rows.staged.dtype, self.acc, acc, self.a, a, self.b, b))
+                acc = i * (ACC * self.ni) + j * ACC
+                a, b = self._first(step, rows=True) + i * A, self._first(step, rows=False) + j * B
+                inner.add(MmaSync(SHAPE, self.columns.staged.dtype, self.acc, acc, self.a, a, self.b, b))
 
-    def _half(self, step: AxisExpr, registers: int) -> AxisExpr:
-        """Where the fragments of a step lie: those of the next one are loaded beside them."""
-        return mod(step, 2, self.writer.box) * registers
+    def _first(self, step: AxisExpr, *, rows: bool) -> AxisExpr:
+        """Where the fragments of a step start: those of the next one lie beside them."""
+        return mod(step, self.turns[rows], self.writer.box) * (A * self.mi if rows else B * self.ni)
 
     def _load(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
-        self._matrices(block, self.rows, self.a, self.mi, self._half(step, _A * self.mi), step, stage)
-        self._matrices(block, self.columns, self.b, self.ni // 2, self._half(step, _B * self.ni), step, stage)
+        if not self.held:
+            self._load_rows(block, step, stage)
+        self._matrices(block, self.columns, self.b, self.ni // 2, self._first(step, rows=False), step, stage)
+
+    def _load_rows(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
+        assert self.rows is not None
+        self._matrices(block, self.rows, self.a, self.mi, self._first(step, rows=True), step, stage)
 
     def _matrices(
         self,
@@ -98,6 +149,5 @@ class TensorCore:
             near, far = upper * 8 + line, middle * 8
         with block.loop("i" if of_rows else "j", constant(count), unroll=True) as (body, number):
             own, term = (near, far) if along_k else (far, near)
-            at = tile.place(warp + number * 16 + own, step * TERMS + term)
-            place = At(tile.shared.name, at, stage)
+            place = tile.at(warp + number * 16 + own, step * TERMS + term, stage)
             body.add(LdMatrix(registers, first + number * 4, place, 4, trans=not along_k))

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from codegen.plan.gpu.contraction_candidates import contraction_candidates
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.plan.gpu.stream_candidates import gpu_stream_candidates
+from codegen.plan.stream_sums import without_streams
+from codegen.where.region_facts import region_facts
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
+from ir.rule import Exactness
 from ir.target import Target
 
 
-def candidates(region: Region, core: PolyCore, target: Target, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
-    """Plans from the template of contractions, or of nests of points and rows; none where the region fits neither, as
-    streams do. `ordered`: they take the terms of floating-point sums and products in index order."""
+def candidates(
+    region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING
+) -> list[tuple[Plan, Work]]:
+    """Plans from the templates of contractions and of streams in tiles, or of nests of points and rows; none where the
+    region fits none of them. Below "reassociate" they take the terms of floating-point sums and products in index
+    order; at "range" they take inputs for finite."""
+    ordered = exactness < Exactness.REASSOCIATE
     if any(let.op.kind == "stream" for let in region.body):
-        return []
+        if ordered:
+            return []  # a stream rescales sums of several terms
+        return _of_streams(region, core, target, finite=exactness >= Exactness.RANGE)
     if core.contraction is not None:
         return contraction_candidates(region, core, target, ordered=ordered)
     return gpu_nest_candidates(region, core, target, ordered=ordered)
+
+
+def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool) -> list[tuple[Plan, Work]]:
+    """In tiles where the scores are tiles; else in nests, as the reductions that they stand for."""
+    if core.streams is not None:
+        in_tiles = gpu_stream_candidates(region, core, target, finite=finite)
+        if in_tiles or core.streams.contraction is not None:
+            return in_tiles
+    plain = without_streams(region)
+    return gpu_nest_candidates(plain, region_facts(plain).core, target)

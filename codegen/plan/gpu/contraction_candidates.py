@@ -27,6 +27,7 @@ from codegen.plan.gpu.contraction_tile import (
 from codegen.plan.gpu.contraction_work import ContractionWork, most_registers, registers_of
 from codegen.plan.gpu.operand_read import on_tensor_cores
 from codegen.plan.gpu.shared_tiles import shared_bytes
+from codegen.plan.gpu.split_k import splits_of
 from codegen.where.tails import tail_axes
 from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
 from ir.plan import Plan
@@ -101,11 +102,12 @@ def contraction_candidates(
     met: set[tuple[object, ...]] = set()
     work = ContractionWork(view, target)
     for shape in _shapes(view):
-        for tile, notes in _fitted(view, shape, target):
-            sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages)
-            if sizes not in met:
-                met.add(sizes)
-                found.append((tile, notes, work.of(tile)))
+        for whole, notes in _fitted(view, shape, target):
+            for tile in (whole, *splits_of(view, whole, target)):
+                sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages, tile.split)
+                if sizes not in met:
+                    met.add(sizes)
+                    found.append((tile, notes, work.of(tile)))
     found.sort(key=lambda each: _time(each[2], target))
     kept = found[:1] if is_empty(view) else found[:_CANDIDATES]
     return [(_plan(view, tile, notes, target), made) for tile, notes, made in kept]
@@ -147,10 +149,9 @@ def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Til
     wanted = [each for each in _STAGES if each <= max(turns, 2)] if turns > 1 else [1]
     limit = LIMITS[target.arch].shared_bytes
     fitting = [each for each in wanted if shared_bytes(view, _staged(view, tile, each)) <= limit]
-    if fitting and fitting[0] < wanted[0]:
-        notes += (f"stages {wanted[0]} → {fitting[0]}: shared memory",)
     for stages in fitting[:2]:
-        yield _staged(view, tile, stages), notes
+        fewer = (f"stages {wanted[0]} → {stages}: shared memory",) if fitting[0] < wanted[0] else ()
+        yield _staged(view, tile, stages), (*notes, *fewer)
 
 
 def _staged(view: Contraction, tile: Tile, stages: int) -> Tile:
@@ -194,6 +195,8 @@ def _plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target)
     bind = _bind(view, tile)
     if tile.raster > 1 and bind["m.o"] == bind["n.o"]:
         hints["raster"] = tile.raster
+    if tile.split > 1:
+        hints["split_k"] = tile.split
     return Plan(
         arch=target.arch,
         algo_choice={view.pattern: "mma" if tile.tensor_cores else "fma"},
@@ -223,4 +226,6 @@ def _bind(view: Contraction, tile: Tile) -> dict[str, str]:
         places["m.o"] = "block.x"
     if products > MAX_GRID[2]:
         places["batch"] = "block.x"
+    if tile.split > 1:
+        places["k.o"] = "block.z"
     return {**places, **WARP_AXES}

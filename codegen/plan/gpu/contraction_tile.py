@@ -42,15 +42,16 @@ CHOICES = Choices(
         "C_store": STORES,
         "thread_tile": None,
         "raster": None,
+        "split_k": None,
     },
-    bind=("batch", "m.o", "n.o", *WARP_AXES),
+    bind=("batch", "m.o", "n.o", "k.o", *WARP_AXES),
 )
 
 
 class Tile(msgspec.Struct, frozen=True, dict=True):
     """The tiles of a plan in elements. `thread`: rows and columns of a thread on CUDA cores; None on tensor cores.
     `raster`: so many tiles of rows stand beside each other in the order of blocks, so that they share columns in the
-    second-level cache."""
+    second-level cache. `split`: so many blocks share a tile of the result, each with a part of the terms."""
 
     bm: int
     bn: int
@@ -64,6 +65,7 @@ class Tile(msgspec.Struct, frozen=True, dict=True):
     store_width: int
     thread: tuple[int, int] | None = None
     raster: int = 1
+    split: int = 1
 
     @property
     def tensor_cores(self) -> bool:
@@ -95,8 +97,13 @@ class Tile(msgspec.Struct, frozen=True, dict=True):
 
 
 def turns_of(view: Contraction, tile: Tile) -> int:
-    """Stages that are filled and used, one after another."""
+    """Stages that are filled and used, one after another, by all blocks that share a tile."""
     return -(-view.depth // tile.bk)
+
+
+def turns_of_block(view: Contraction, tile: Tile) -> int:
+    """Those of one block, at most."""
+    return -(-turns_of(view, tile) // tile.split)
 
 
 def tiles_of(view: Contraction, tile: Tile) -> tuple[int, int, int]:
@@ -181,6 +188,7 @@ def tile_of(view: Contraction, plan: Plan) -> Tile:
     thread = None if mma else _pair(view, str(plan.layout_hints.get("thread_tile", "")), "thread_tile")
     raster = int(plan.layout_hints.get("raster", 1))
     tile = made_tile(view, (bm, bn, bk), (warp_m, warp_n), plan.stages, thread=thread, raster=raster)
+    tile = msgspec.structs.replace(tile, split=int(plan.layout_hints.get("split_k", 1)))
     asked = str(plan.layout_hints.get("C_store", tile.store))
     if STORES.index(asked) < STORES.index(tile.store):
         _malformed(view, f"results can not leave {asked}: {tile.store} at the most")
@@ -199,7 +207,7 @@ def grid_of(view: Contraction, tile: Tile, bind: Mapping[str, str]) -> tuple[int
     Raises:
         EqsatError: ResourceExceeded where these are too many.
     """
-    counts = dict(zip(("batch", "m.o", "n.o"), tiles_of(view, tile), strict=True))
+    counts = dict(zip(("batch", "m.o", "n.o", "k.o"), (*tiles_of(view, tile), tile.split), strict=True))
     grid = [1, 1, 1]
     for piece, count in counts.items():
         grid[BLOCK_AXES.index(bind.get(piece, "block.x"))] *= count
@@ -244,7 +252,9 @@ def _check_shape(view: Contraction, tile: Tile) -> None:
         _misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
     if tile.threads > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{tile.threads} threads a block", at=view.region.name)
-    if tile.stages < 1 or (tile.stages == 1 and turns_of(view, tile) > 1):
+    if tile.split != 1 and (tile.split < 1 or view.ordered or not _parts_hold(view, tile)):
+        _malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
+    if tile.stages < 1 or (tile.stages == 1 and turns_of_block(view, tile) > 1):
         _malformed(view, f"{tile.stages} stages do not hold one that is used and one that is filled")
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
         _misaligned(view, f"{tile.raster} tiles of rows beside each other do not divide {tiles_of(view, tile)[1]}")
@@ -259,6 +269,11 @@ def _check_shape(view: Contraction, tile: Tile) -> None:
     vector = 16 // DTYPES[view.accumulator].bytes
     if tile.bk % vector:
         _misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")
+
+
+def _parts_hold(view: Contraction, tile: Tile) -> bool:
+    """Whether each of the blocks that share a tile has terms."""
+    return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
 
 
 def _pair(view: Contraction, text: str, name: str) -> tuple[int, int]:

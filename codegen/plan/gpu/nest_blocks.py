@@ -60,7 +60,8 @@ class Points:
 @dataclass(frozen=True)
 class Rows:
     """`axes` number the rows, of which a block has `height`, each with a team of `team` threads. A row has `length`
-    elements (the longest of its reductions, or of the outputs' other axes `inner`)."""
+    elements (the longest of its reductions, or of the outputs' other axes `inner`), of which `split` blocks have a part
+    each."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -71,6 +72,7 @@ class Rows:
     near: bool
     keep: str
     width: int
+    split: int = 1
 
     @property
     def threads(self) -> int:
@@ -88,11 +90,17 @@ class Rows:
 
     @property
     def blocks(self) -> int:
+        """Of rows; each stands for the `split` that share them."""
         return max(1, -(-self.count // self.height))
 
     def turns(self, length: int) -> int:
-        """Vectors of each thread in a row of so many elements."""
+        """Vectors of a team's threads in a row of so many elements."""
         return max(1, -(-length // (self.team * self.width)))
+
+    def own_turns(self, length: int) -> int:
+        """Those of one block: of the ones that share a row each has whole rounds of turns, and no other's."""
+        turns = -(-self.turns(length) // self.split)
+        return turns if self.split == 1 or turns <= AT_A_TIME else -(-turns // AT_A_TIME) * AT_A_TIME
 
     @property
     def held(self) -> int:

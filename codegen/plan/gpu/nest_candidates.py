@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from codegen.plan.gpu.nest_blocks import AT_A_TIME
 from codegen.plan.gpu.nest_choices import (
+    can_split,
     crossing_reads,
     points_of,
     row_axes,
@@ -19,7 +22,7 @@ from codegen.plan.gpu.nest_work import GpuNestWork
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
-from ir.gpu_limits import LIMITS, MAX_THREADS
+from ir.gpu_limits import HIDING_THREADS, LIMITS, MAX_THREADS
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -37,6 +40,8 @@ _REGISTERS, _OTHER_REGISTERS = 65536, 32
 _SHARED = 0.75
 """The share of a block's shared memory that rows may take."""
 _BLOCK = 256
+_SHARED_TEAM = 128
+"""Neighbouring threads, at least, of each of the blocks that share a row."""
 _TEAMS = (8, 32, 128, 256, 512, 1024)
 _TEMPLATES = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"})
 
@@ -53,7 +58,8 @@ def gpu_nest_candidates(
     work = GpuNestWork(loops, target)
     found = [(plan, work.of_points(points_of(loops, plan))) for plan in _points(loops, work, target.arch)]
     found += [(plan, work.of_tiles(tiles_of(loops, plan))) for plan in _tiles(loops, target.arch)]
-    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in _rows(loops, work, target.arch)]
+    rows = [*_rows(loops, work, target.arch)]
+    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in (*rows, *_shared_rows(loops, target, rows))]
     found.sort(key=lambda each: _cycles(each[1], target))
     return found[:most]
 
@@ -163,6 +169,34 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
         for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # rows side by side: sectors
             kept = _fits(work, length, height, team, 1)
             yield rows_plan(loops, arch, (height, team), near=False, keep="reg" if kept else "none", width=1)
+
+
+def _shared_rows(loops: RegionLoops, target: Target, plans: Sequence[Plan]) -> Iterator[Plan]:
+    """Plans of rows that leave multiprocessors idle, each row shared by as many blocks as give each one,
+    or enough to hide its latencies."""
+    if not plans or not can_split(loops):
+        return
+    met: set[tuple[object, ...]] = set()
+    for plan in plans:
+        rows = rows_of(loops, plan)
+        turns = rows.turns(rows.length)
+        if rows.near and rows.team < _SHARED_TEAM:
+            continue
+        for blocks in (target.units, target.units * max(1, HIDING_THREADS // rows.threads)):
+            wanted = max(1, min(blocks // rows.blocks, turns // AT_A_TIME))
+            split = -(-turns // replace(rows, split=wanted).own_turns(rows.length))
+            key = (plan.tile, rows.near, rows.width, split)
+            if split > 1 and key not in met:
+                met.add(key)
+                yield rows_plan(
+                    loops,
+                    target.arch,
+                    (rows.height, rows.team),
+                    near=rows.near,
+                    keep="none",
+                    width=rows.width,
+                    split=split,
+                )
 
 
 def _fits(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:

@@ -12,6 +12,7 @@ tile         points: (threads, vectors of each thread); rows: (rows of a block, 
              the last loop but one, and of the last
 bind         {"p.o": "block", "p.i": "thread"}   blocks of points or rows, and what is in them
 vectorize    the neighbours that one thread loads and stores at once, along the last loop ("e": along the row)
+layout_hints {"split_k": 8}  rows: so many blocks share a row, each with a part of it; the last joins the parts
 predicate_tail  "p" where the last block is not full of points or rows, "e" where the last turn of a row is not; of
              tiles, the loops that they do not divide
 """
@@ -19,7 +20,7 @@ predicate_tail  "p" where the last block is not full of points or rows, "e" wher
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
 from codegen.plan.plan_check import Choices, check_open_fields
@@ -30,6 +31,8 @@ from ir.gpu import WARP_LANES
 from ir.gpu_limits import LIMITS, MAX_THREADS
 from ir.plan import Plan
 from ir.poly_core import MemoryAccess
+from ir.post_order import post_order
+from ir.region import Operand
 
 STAGE = "gpu_nest_choices"
 BIND = {"p.o": "block", "p.i": "thread"}
@@ -37,7 +40,7 @@ ELEMENTS = "e"
 """`Vectorize.axis` along a row."""
 _CHOICES = Choices(
     {"nest": ("points", "rows", "tile"), "loops": None, "team": ("near", "far"), "keep": ("reg", "smem", "none")},
-    {},
+    {"split_k": None},
     tuple(BIND),
 )
 
@@ -51,6 +54,8 @@ def check_gpu_nest(plan: Plan) -> None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has one stage, and no warp_tile, cache, epilogue or local edges")
     if len(plan.tile) != 2 or min(plan.tile) < 1 or dict(plan.bind) != BIND:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a nest with the tile {plan.tile} and bind {plan.bind}")
+    if "split_k" in plan.layout_hints and plan.algo_choice.get("nest") != "rows":
+        fail(Kind.UNSUPPORTED_OP, STAGE, "blocks share rows alone", hint="nest: rows")
 
 
 def points_of(loops: RegionLoops, plan: Plan) -> Points:
@@ -83,7 +88,8 @@ def rows_of(loops: RegionLoops, plan: Plan) -> Rows:
     near, keep = plan.algo_choice.get("team", "near") == "near", plan.algo_choice.get("keep", "none")
     width = plan.vectorize.width if plan.vectorize is not None else 1
     count = math.prod(loops.shape[axis] for axis in axes)
-    found = Rows(axes, inner, count, row_length(loops), height, team, near, keep, width)
+    split = int(plan.layout_hints.get("split_k", 1))
+    found = Rows(axes, inner, count, row_length(loops), height, team, near, keep, width, split)
     _check_block(found.threads)
     if near and team > 1 and (team & (team - 1) if team < WARP_LANES else team % WARP_LANES):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a team of {team}: a power of two, or whole warps")
@@ -95,6 +101,8 @@ def rows_of(loops: RegionLoops, plan: Plan) -> Rows:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"vectors along {plan.vectorize.axis} in a row", hint=ELEMENTS)
     if loops.scan_axes(loops.shape) and (width > 1 or not near):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is carried from neighbour to neighbour", hint="team: near, width 1")
+    if split != 1:
+        _check_split(loops, found)
     _check_tails(found.tails, plan)
     return found
 
@@ -142,6 +150,25 @@ def row_values(loops: RegionLoops) -> tuple[str, ...]:
     return tuple(name for name in names if loops.core.finished.get(name) is not None)
 
 
+def can_split(loops: RegionLoops) -> bool:
+    """Whether several blocks may share a row: all that is made of it is reductions side by side, whose terms may be
+    joined in any order, and what follows from them once a row."""
+    names, (_, inner) = row_values(loops), row_axes(loops)
+    alone = all(not set(post_order([name], _operands_of(loops))) & (set(names) - {name}) for name in names)
+    alike = len({terms_of(loops, name) for name in names}) == 1
+    of_row = all(loops.shape[axis] == 1 for axis in inner)
+    ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
+    return alone and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
+
+
+def _operands_of(loops: RegionLoops) -> Callable[[str], list[str]]:
+    def operands(value: str) -> list[str]:
+        inputs = loops.ops[value].inputs if value in loops.ops else ()
+        return [each.value for each in inputs if isinstance(each, Operand)]
+
+    return operands
+
+
 def row_length(loops: RegionLoops) -> int:
     """Elements of the longest pass over a row."""
     _, inner = row_axes(loops)
@@ -152,6 +179,11 @@ def row_length(loops: RegionLoops) -> int:
 
 def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:
     """The inputs that several passes over a row read, element by element."""
+    return tuple(name for name, scopes in row_passes(loops).items() if len(scopes) > 1)
+
+
+def row_passes(loops: RegionLoops) -> dict[str, set[str]]:
+    """The inputs that passes over a row read element by element, each with the scopes of those passes."""
     passes: dict[str, set[str]] = {}
     _, inner = row_axes(loops)
     for each in loops.core.accesses:
@@ -160,7 +192,7 @@ def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:
             along = inner if each.scope == loops.scope else range(rank, len(each.map.sizes))
             if not support(each.map).isdisjoint(along):
                 passes.setdefault(each.buffer, set()).add(each.scope)
-    return tuple(name for name, scopes in passes.items() if len(scopes) > 1)
+    return passes
 
 
 def terms_of(loops: RegionLoops, name: str) -> int:
@@ -177,6 +209,15 @@ def _loops_of(loops: RegionLoops, plan: Plan) -> tuple[tuple[tuple[int, ...], ..
     if sorted(axis for each in axes for axis in each) != list(range(len(loops.shape))):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's loops do not cover the output", loops=names, shape=loops.shape)
     return axes, extents
+
+
+def _check_split(loops: RegionLoops, rows: Rows) -> None:
+    turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
+    if 0 in loops.shape or not can_split(loops) or rows.keep != "none":
+        message = "blocks share a row of reductions side by side, in any order of terms, of which nothing is kept"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, keep=rows.keep)
+    if rows.split < 1 or (rows.split - 1) * own >= turns:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks cannot share {turns} turns")
 
 
 def _check_block(threads: int) -> None:

@@ -29,8 +29,10 @@ def points_plan(
     )
 
 
-def rows_plan(loops: RegionLoops, arch: str, tile: tuple[int, int], *, near: bool, keep: str, width: int) -> Plan:
-    """The plan of rows with `tile` rows of a block and threads of a team."""
+def rows_plan(
+    loops: RegionLoops, arch: str, tile: tuple[int, int], *, near: bool, keep: str, width: int, split: int = 1
+) -> Plan:
+    """The plan of rows with `tile` rows of a block and threads of a team, which `split` blocks share."""
     axes, inner = row_axes(loops)
     count = math.prod(loops.shape[axis] for axis in axes)
     found = Rows(axes, inner, count, row_length(loops), *tile, near, keep, width)
@@ -43,6 +45,7 @@ def rows_plan(loops: RegionLoops, arch: str, tile: tuple[int, int], *, near: boo
         vectorize=Vectorize(ELEMENTS, width) if width > 1 else None,
         predicate_tail=found.tails,
         ordered=loops.ordered,
+        layout_hints={"split_k": split} if split > 1 else {},
     )
 
 

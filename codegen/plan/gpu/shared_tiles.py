@@ -1,10 +1,13 @@
 """The shared memory of a contraction's plan: a ring of tiles of both operands, and over it the tile of results.
 
 tensor cores  along k   As[rows, k]               along rows   As[panel, k, 64 rows]       swizzled
+              As[panel, rows, 64 of k] where lines are longer than the swizzle's 128 bytes
 CUDA cores    along k   As[rows, k], padded       along rows   As[k, rows]
 """
 
 from __future__ import annotations
+
+import math
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tile import Tile
@@ -17,13 +20,9 @@ LHS, RHS, RESULT = "As", "Bs", "Cs"
 
 def shared_tiles(view: Contraction, tile: Tile, swizzled: tuple[bool, bool] = (True, True)) -> tuple[Shared, ...]:
     """The rings of the operand with the rows and of that with the columns, and the results' tile where it is staged."""
-    rows = _ring(LHS, tile, tile.lhs, 0, swizzled[0])
-    columns = _ring(RHS, tile, tile.rhs, rows.end, swizzled[1])
-    if tile.store != "staged":
-        return rows, columns
-    dtype = view.region.outputs[0].memref.dtype
-    panel = min(tile.bn, SWIZZLE_ATOM // DTYPES[dtype].bytes)
-    return rows, columns, _swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1, True)
+    rows = operand_ring(LHS, tile, tile.lhs, 0, tile.stages, swizzled[0])
+    columns = operand_ring(RHS, tile, tile.rhs, rows.end, tile.stages, swizzled[1])
+    return (rows, columns, *result_tile(view, tile))
 
 
 def shared_bytes(view: Contraction, tile: Tile) -> int:
@@ -31,16 +30,32 @@ def shared_bytes(view: Contraction, tile: Tile) -> int:
     return max(each.end for each in shared_tiles(view, tile))
 
 
-def _ring(name: str, tile: Tile, staged: Staging, start: int, swizzled: bool) -> Shared:
+def result_tile(view: Contraction, tile: Tile) -> tuple[Shared, ...]:
+    """The tile of results over the rings, where they are staged."""
+    if tile.store != "staged":
+        return ()
+    dtype = view.region.outputs[0].memref.dtype
+    panel = _panel(tile.bn, dtype)
+    return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1, True),)
+
+
+def operand_ring(name: str, tile: Tile, staged: Staging, start: int, stages: int, swizzled: bool = True) -> Shared:
+    """So many stages of one operand's tile, from byte `start` on or a little later."""
     extent = tile.extent(staged)
     if tile.tensor_cores:
-        panel = min(extent, SWIZZLE_ATOM // DTYPES[staged.dtype].bytes)
-        shape = (extent, tile.bk) if staged.along_k else (extent // panel, tile.bk, panel)
-        return _swizzled(name, staged.dtype, shape, start, tile.stages, swizzled)
+        lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
+        panel = _panel(length, staged.dtype)
+        shape = (lines, length) if staged.along_k and panel == length else (length // panel, lines, panel)
+        return _swizzled(name, staged.dtype, shape, start, stages, swizzled)
     if staged.along_k:
         pitch = tile.bk + 16 // DTYPES[staged.dtype].bytes
-        return Shared(name, staged.dtype, (extent, tile.bk), -(-start // 16) * 16, tile.stages, pitch)
-    return Shared(name, staged.dtype, (tile.bk, extent), -(-start // 16) * 16, tile.stages)
+        return Shared(name, staged.dtype, (extent, tile.bk), -(-start // 16) * 16, stages, pitch)
+    return Shared(name, staged.dtype, (tile.bk, extent), -(-start // 16) * 16, stages)
+
+
+def _panel(length: int, dtype: str) -> int:
+    """Elements of a line that stand together: what a swizzle permutes, or less where that divides the line."""
+    return math.gcd(length, SWIZZLE_ATOM // DTYPES[dtype].bytes)
 
 
 def _swizzled(name: str, dtype: str, shape: tuple[int, ...], start: int, stages: int, swizzled: bool) -> Shared:

@@ -19,14 +19,14 @@ static Finding blank_finding(FindingKind kind, int line) {
   return made;
 }
 
-/* The number of the block whose clocks `clock` is of. */
-static int64_t block_at(uint64_t clock) {
+/* The block whose clocks `clock` is of, in the order of execution. */
+static uint32_t order_at(uint64_t clock) {
   uint32_t low = 0, high = self->block_starts.size;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
     (self->block_starts[middle] <= clock ? low : high) = middle;
   }
-  return (int64_t)self->block_numbers[low];
+  return low;
 }
 
 static void name_first(Finding &finding, uint64_t stamp, bool stores) {
@@ -34,7 +34,7 @@ static void name_first(Finding &finding, uint64_t stamp, bool stores) {
   finding.first_line = Stamp::line(stamp);
   finding.first_warp = (int32_t)Stamp::warp(stamp);
   finding.first_lane = lane < kLanes ? (int32_t)lane : -1;
-  finding.first_block = block_at(Stamp::clock(stamp));
+  finding.first_block = (int64_t)self->block_numbers[order_at(Stamp::clock(stamp))];
   finding.first_stores = stores;
 }
 

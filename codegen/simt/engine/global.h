@@ -2,7 +2,7 @@
 
    A kernel gets addresses that exist nowhere: each buffer starts in the middle of 2^40 bytes of its own, so that no
    offset, however wrong, leads from one buffer into another. Buffers that a kernel may store to have an entry for each
-   element; blocks run one after another, yet are taken as unordered. */
+   element; blocks run one after another, yet are taken as unordered but for what they publish (blocks.h). */
 
 static constexpr unsigned kSlotBits = 40;
 static constexpr uint64_t kMiddle = (uint64_t)1 << (kSlotBits - 1);
@@ -46,11 +46,14 @@ static inline bool from_another_block(uint64_t stamp) {
   return stamp != kNoStamp && Stamp::clock(stamp) < self->block_start;
 }
 
+static bool passed_on(uint64_t earlier);
+
 /* Whether `earlier` is a race with this access; reports it. */
 static inline bool races(uint64_t earlier, bool earlier_stores, const GlobalPlace &place, unsigned bytes, bool stores,
                          int line) {
   const Lane &lane = *self->current;
   if (__builtin_expect(from_another_block(earlier), 0)) {
+    if (passed_on(earlier)) return false;
     report_global(kBlockRace, place, bytes, stores, line, earlier, earlier_stores);
     return true;
   }

@@ -14,6 +14,9 @@ struct eq_engine {
   void (*commit)(int line);
   void (*wait)(unsigned groups, int line);
   void (*barrier)(int line);
+  int (*barrier_or)(int holds, int line);
+  void (*fence)(int line);
+  unsigned (*ticket)(void *address, unsigned count, int line);
   void (*sync_warp)(int line);
   void (*load_matrix)(unsigned *fragment, unsigned offset, int matrices, int transposed, int line);
   void (*multiply)(int format, float *d, const unsigned *a, const unsigned *b, int line);

@@ -56,7 +56,9 @@ static void start_block() {
   self->alive = self->request->threads;
   self->at_barrier = 0;
   self->fuel = self->request->fuel;
-  self->copies.size = 0;
+  self->copies.size = self->taken.size = self->acquired.size = 0;
+  self->voted = 0;
+  self->block_published.push() = self->published.size;
   self->ready_warps = 0;
   clear_shared();
   for (unsigned number = 0; number < self->warp_count; ++number) {
@@ -68,7 +70,7 @@ static void start_block() {
   }
   for (unsigned thread = 0; thread < self->request->threads; ++thread) {
     Lane &lane = self->lanes[thread];
-    lane.copies.size = lane.groups.size = lane.uncommitted = 0;
+    lane.copies.size = lane.groups.size = lane.uncommitted = lane.fenced = 0;
     self->stacks.prepare(&lane.fiber, thread, run_lane);
   }
 }
@@ -97,6 +99,7 @@ static void run_grid() {
     order[left - 1] = taken;
   }
   for (uint64_t index = 0; index < blocks && !self->stopped; ++index) run_block(order[index]);
+  if (!self->stopped) check_counters();
   free(order);
 }
 
@@ -135,6 +138,12 @@ static void release_memory() {
   self->copies.release();
   self->block_starts.release();
   self->block_numbers.release();
+  self->fences.release();
+  self->clocks.release();
+  self->published.release();
+  self->block_published.release();
+  self->taken.release();
+  self->acquired.release();
   free(self->entries);
   free(self->lanes);
   free(self->cells);
@@ -142,8 +151,8 @@ static void release_memory() {
 }
 
 static const eq_engine engine = {
-    own_thread, own_block, shared_access, global_access, copy_async, commit,  wait,
-    barrier,    sync_warp, load_matrix,   multiply,      shuffle,    beyond_registers,
+    own_thread, own_block, shared_access, global_access, copy_async,  commit,   wait,    barrier,
+    barrier_or, fence,     ticket,        sync_warp,     load_matrix, multiply, shuffle, beyond_registers,
 };
 
 EQ_EXPORT const eq_engine *eq_simt_engine() { return &engine; }

@@ -110,6 +110,8 @@ static void barrier(int line) {
       stop();
     }
     self->at_barrier = 0;
+    self->vote = self->voted;
+    self->voted = 0;
     self->count->barriers++;
     join_clocks();
     for (unsigned warp = 0; warp < self->warp_count; ++warp) {
@@ -119,6 +121,13 @@ static void barrier(int line) {
     }
   }
   give_way();
+}
+
+/* All threads read the vote before they can meet again. */
+static int barrier_or(int holds, int line) {
+  self->voted |= holds != 0;
+  barrier(line);
+  return (int)self->vote;
 }
 
 /* Lanes of one warp that wait at one place. */

@@ -45,6 +45,7 @@ enum FindingKind : uint32_t {
   kDivergentBarrier,
   kDeadlock,
   kRunaway,
+  kCounterLeft,
 };
 
 /* One finding. `first` is the earlier of two accesses, `line` the later; numbers are -1 where nothing is known. */
@@ -75,6 +76,7 @@ struct Buffer {
   uint64_t bytes;
   uint32_t element_bytes;
   uint32_t writable;
+  uint32_t counts; /* holds counters, which are 0 after a launch */
 };
 
 struct LaunchRequest {
@@ -130,6 +132,7 @@ struct Lane {
   Vector<uint32_t> copies; /* issued and not complete, oldest first: indices of Launch::copies */
   Vector<uint32_t> groups; /* for each committed group that is not complete: its number of copies */
   uint32_t uncommitted;
+  uint32_t fenced; /* 1 + the number of its last fence, or 0 */
 };
 
 /* One memory instruction of a warp: which lanes take part, and their addresses. */
@@ -158,6 +161,31 @@ struct Warp {
 
 struct GlobalEntry {
   uint64_t write, read, read_before; /* the last store, the last load, the last load of an earlier block */
+                                     /* of a counter: write is how many tickets were taken */
+};
+
+/* What a thread had seen at a fence: its own clock, and from `clocks` on those of all warps of its block. */
+struct FenceView {
+  uint64_t own;
+  uint32_t warp, lane, clocks;
+};
+
+/* Tickets have numbers, counter by counter; `thread` fenced nothing since it took this one. */
+struct Ticket {
+  uint64_t counter;
+  uint32_t number, thread;
+};
+
+struct Published {
+  uint64_t counter;
+  uint32_t number, fence;
+};
+
+/* What tickets before `number` published, since the access that is `stamp`. */
+struct Acquired {
+  uint64_t counter;
+  uint32_t number;
+  uint64_t stamp;
 };
 
 struct Launch {
@@ -173,6 +201,13 @@ struct Launch {
   uint64_t block_number, clock, block_start;
   Vector<uint64_t> block_starts; /* by order of execution, with the block's number beside */
   Vector<uint64_t> block_numbers;
+  uint32_t voted, vote; /* whether a thread said yes at the barrier that is met; what the last one came to */
+  Vector<FenceView> fences;
+  Vector<uint64_t> clocks;
+  Vector<Published> published;
+  Vector<uint32_t> block_published; /* by order of execution: where those of a block start */
+  Vector<Ticket> taken;             /* of this block, as `acquired` */
+  Vector<Acquired> acquired;
   uint64_t random, fuel;
   bool stopped;
   char *shared;

@@ -11,6 +11,7 @@ typedef short eq_i16;
 typedef int eq_i32;
 typedef long long eq_i64;
 typedef unsigned char eq_bool;
+typedef unsigned eq_counter;
 
 #define EQ_KERNEL(threads, min_blocks)
 #define EQ_UNROLL

@@ -2,6 +2,11 @@
 
 static inline void eq_barrier(EQ_HERE) { eq_simt->barrier(line); }
 static inline void eq_sync_warp(EQ_HERE) { eq_simt->sync_warp(line); }
+static inline int eq_barrier_or(bool x, EQ_HERE) { return eq_simt->barrier_or(x, line); }
+static inline void eq_fence(EQ_HERE) { eq_simt->fence(line); }
+static inline int eq_ticket(eq_counter *counter, int count, EQ_HERE) {
+  return (int)eq_simt->ticket(counter, (unsigned)count, line);
+}
 
 #define EQ_COPY(n)                                                                                    \
   static inline void eq_cp_async##n(unsigned to, const void *from, unsigned valid_bytes, EQ_HERE) {   \

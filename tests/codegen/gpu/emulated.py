@@ -7,36 +7,37 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lower.gpu.lower_contraction import lower_contraction
-from codegen.plan.gpu.contraction_candidates import contraction_candidates
+from codegen.lower.gpu.lower import lower
+from codegen.plan.gpu.candidates import candidates
 from codegen.simt import Order, Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.dtype import DTYPES
 from ir.gpu import Kernel
-from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.pricer import Work
 from ir.region import Region
 from ir.region_playback import play_region
+from ir.rule import Exactness
 from ir.target import Target
+from tests.support.gpu_workspace import workspace_of
 
 Array = np.ndarray[Any, Any]
 TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
 """Of the greatest element."""
 
 
-def plans_of(region: Region, target: Target = A100, *, ordered: bool = False) -> list[tuple[Plan, Work]]:
+def plans_of(
+    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING
+) -> list[tuple[Plan, Work]]:
     """The candidates, best first."""
-    return contraction_candidates(region, region_facts(region).checked, target, ordered=ordered)
+    return candidates(region, region_facts(region).checked, target, exactness)
 
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> Kernel:
     """The kernel, verified."""
-    kernel = lower_contraction(region, region_facts(region).checked, plan, name)
-    verify(kernel)
-    return kernel
+    return lower(region, region_facts(region).checked, plan, name)
 
 
 class Emulated:
@@ -55,7 +56,7 @@ class Emulated:
         }
         arrays = [inputs[each.name] for each in region.inputs] + [outputs[each.name] for each in region.outputs]
         launched = self.compiled[kernel.name].launch(
-            kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=5
+            kernel.grid, [*arrays, *workspace_of(kernel)], shared_bytes=kernel.shared_bytes, order=order, seed=5
         )
         return launched, outputs
 

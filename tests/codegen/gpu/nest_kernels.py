@@ -21,6 +21,7 @@ from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.region import Region
 from ir.region_playback import play_region
+from tests.support.gpu_workspace import workspace_of
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -66,11 +67,10 @@ def run(kernels: Kernels, case: GpuCase, inputs: Arrays, order: Order, seed: int
     outputs = {
         each.name: np.full(each.memref.shape, 77).astype(dtype(each.memref.dtype).numpy) for each in case.region.outputs
     }
-    arrays = [np.ascontiguousarray(inputs[each.name]) for each in case.region.inputs]
     kernel = case.kernel
-    report = kernels[kernel.name].launch(
-        kernel.grid, [*arrays, *outputs.values()], shared_bytes=kernel.shared_bytes, order=order, seed=seed
-    )
+    arrays = [np.ascontiguousarray(inputs[each.name]) for each in case.region.inputs]
+    arrays += [*outputs.values(), *workspace_of(kernel)]
+    report = kernels[kernel.name].launch(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=seed)
     return report, outputs
 
 

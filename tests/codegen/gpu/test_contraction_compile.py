@@ -7,6 +7,7 @@ import pytest
 from codegen.compile.instruction_counts import ptx_counts
 from codegen.compile.nvrtc import assemble, build
 from codegen.text.gpu_to_cuda import cuda_text
+from ir.kernel_resources import KernelResources
 from ir.plan import Plan
 from ir.region import Region
 from tests.codegen.gpu.emulated import lowered, plans_of
@@ -36,13 +37,24 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_kernels_of_models_compile_without_spills(arch: str) -> None:
+@pytest.fixture(scope="module", params=["sm_80", "sm_90"])
+def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
+    """What the kernels of the models take by their best plans."""
     kernels = [lowered(one, plans_of(one)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]
-    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), arch).kernels}
-    for kernel, name in zip(kernels, MODELS, strict=True):
-        made = found[kernel.name]
+    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
+    return {name: found[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
+
+
+def test_kernels_of_models_compile_without_spills(compiled: dict[str, KernelResources]) -> None:
+    for name, made in compiled.items():
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
+
+
+def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) -> None:
+    estimates = {name: plans_of(one)[0][1].thread_registers for name, one in MODELS.items()}
+    errors = {name: estimates[name] - made.registers for name, made in compiled.items()}
+    assert sum(map(abs, errors.values())) / len(errors) < 16, errors
+    assert all(abs(each) <= 60 for each in errors.values()), errors
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from codegen.simt import FindingKind
 from tests.codegen.simt.gemm import GEMM
+from tests.codegen.simt.small_kernels import TOTAL
 
 WRONG = "wrong_result"
 """In the place of a finding: nothing is undefined, the numbers are another program's."""
@@ -13,21 +14,23 @@ WRONG = "wrong_result"
 
 @dataclass(frozen=True)
 class Bug:
-    """`old` becomes `new` in the text, everywhere; any of `expected` names it."""
+    """`old` becomes `new` in the text `whole` of the kernel `of`, everywhere; any of `expected` names it."""
 
     name: str
     old: str
     new: str
     expected: tuple[str, ...]
+    whole: str = GEMM
+    of: str = "eq_gemm"
 
     @property
     def kernel(self) -> str:
-        return f"eq_gemm_{self.name}"
+        return f"{self.of}_{self.name}"
 
     @property
     def text(self) -> str:
-        assert self.old in GEMM, self.name
-        return GEMM.replace(self.old, self.new).replace("eq_gemm", self.kernel)
+        assert self.old in self.whole, self.name
+        return self.whole.replace(self.old, self.new).replace(self.of, self.kernel)
 
 
 _WAIT = "eq_cp_async_wait<1>();"
@@ -146,4 +149,40 @@ GEMM_BUGS = (
         "row < M ? eq_clip(2LL * (K - k), 32)",
         (FindingKind.BAD_OPERAND,),
     ),
+)
+
+
+def _of_total(name: str, old: str, new: str, *expected: str) -> Bug:
+    return Bug(name, old, new, expected, TOTAL, "eq_total")
+
+
+_TICKET = "const int before = eq_ticket(tickets, blocks);"
+
+TOTAL_BUGS = (
+    _of_total(
+        "fence_after_ticket", f"eq_fence();\n    {_TICKET}", f"{_TICKET}\n    eq_fence();", FindingKind.BLOCK_RACE
+    ),
+    _of_total(
+        "other_threads_fence",
+        "if (thread == 0) {\n    eq_fence();",
+        "if (thread == 1) eq_fence();\n  if (thread == 0) {",
+        FindingKind.BLOCK_RACE,
+    ),
+    _of_total(
+        "fence_before_barrier",
+        "eq_barrier();\n  bool last = false;\n  if (thread == 0) {\n    eq_fence();",
+        "if (thread == 0) eq_fence();\n  eq_barrier();\n  bool last = false;\n  if (thread == 0) {",
+        FindingKind.BLOCK_RACE,
+    ),
+    _of_total(
+        "counter_not_reset", "eq_ticket(tickets, blocks)", "eq_ticket(tickets, blocks + 1)", FindingKind.COUNTER_LEFT
+    ),
+    _of_total(
+        "counter_too_short", "eq_ticket(tickets, blocks)", "eq_ticket(tickets, blocks - 1)", FindingKind.COUNTER_LEFT
+    ),
+    _of_total("first_for_last", "before == blocks - 1", "before == 0", FindingKind.BLOCK_RACE),
+    _of_total("number_for_ticket", "last = before == blocks - 1", "last = block == blocks - 1", FindingKind.BLOCK_RACE),
+    _of_total("one_thread_goes_on", "if (eq_barrier_or(last))", "if (last)", WRONG),
+    _of_total("counter_of_each", "eq_ticket(tickets,", "eq_ticket(tickets + block,", FindingKind.GLOBAL_BOUNDS),
+    _of_total("parts_overlap", "parts + 64 * block + thread", "parts + 32 * block + thread", FindingKind.BLOCK_RACE),
 )

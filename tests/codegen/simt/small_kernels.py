@@ -1,4 +1,5 @@
-"""Small right kernels: a reduction over a block, and tiles that a warp turns over in its own shared memory."""
+"""Small right kernels: a reduction over a block, one over all blocks, and tiles that a warp turns over in shared memory
+of its own."""
 
 from __future__ import annotations
 
@@ -46,6 +47,31 @@ extern "C" EQ_KERNEL(64, 1) void eq_turn(const eq_f16 *__restrict__ X, eq_f16 *_
 }
 """
 
+# Each block of 64 threads adds up its part of n numbers, thread by thread; the last block adds up the parts.
+TOTAL = """\
+extern "C" EQ_KERNEL(64, 1) void eq_total(const eq_f32 *__restrict__ X, eq_f32 *__restrict__ Y,
+                                          eq_f32 *__restrict__ parts, eq_counter *__restrict__ tickets,
+                                          int n, int blocks) {
+  const int thread = eq_thread(), block = eq_block_x();
+  float sum = 0;
+  for (int i = 64 * block + thread; i < n; i += 64 * blocks) sum += eq_ld_global_f32(X + i);
+  eq_st_global_f32(parts + 64 * block + thread, sum);
+  eq_barrier();
+  bool last = false;
+  if (thread == 0) {
+    eq_fence();
+    const int before = eq_ticket(tickets, blocks);
+    eq_fence();
+    last = before == blocks - 1;
+  }
+  if (eq_barrier_or(last)) {
+    sum = 0;
+    for (int part = 0; part < blocks; part++) sum += eq_ld_global_f32(parts + 64 * part + thread);
+    eq_st_global_f32(Y + thread, sum);
+  }
+}
+"""
+
 
 def softmax(kernel: Kernel, order: Order) -> tuple[Report, bool]:
     """The report, and whether the numbers are right."""
@@ -62,3 +88,12 @@ def turn(kernel: Kernel, order: Order) -> tuple[Report, bool]:
     y = np.full_like(x, np.nan)
     report = kernel.launch((1,), [x, y, 3], shared_bytes=4224, order=order)
     return report, np.array_equal(y, x.transpose(0, 2, 1))
+
+
+def total(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+    """As `softmax`."""
+    x = np.random.default_rng(3).standard_normal(1000).astype(np.float32)
+    y, parts, tickets = np.full(64, np.nan, np.float32), np.full(64 * 5, np.nan, np.float32), np.zeros(1, np.uint32)
+    report = kernel.launch((5,), [x, y, parts, tickets, 1000, 5], order=order)
+    wanted = np.pad(x, (0, 24)).reshape(16, 64).sum(0)
+    return report, np.allclose(y, wanted, rtol=1e-5, atol=1e-5)

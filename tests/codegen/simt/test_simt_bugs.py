@@ -8,24 +8,30 @@ import pytest
 from codegen.simt import FindingKind, Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import EqsatError, Kind
-from tests.codegen.simt.bugs import GEMM_BUGS, WRONG, Bug
+from tests.codegen.simt.bugs import GEMM_BUGS, TOTAL_BUGS, WRONG, Bug
 from tests.codegen.simt.deletions import deletions
 from tests.codegen.simt.gemm import GEMM, SHARED_BYTES, Problem
-from tests.codegen.simt.small_kernels import SOFTMAX, TURN, softmax, turn
+from tests.codegen.simt.small_kernels import SOFTMAX, TOTAL, TURN, softmax, total, turn
 
 PROBLEM = Problem(m=100, n=90, k=147)
 """Two blocks each way, tails in each axis, five turns of the main loop."""
 DELETED = {
     name: (kernel, text)
-    for kernel, whole in (("eq_gemm", GEMM), ("eq_softmax", SOFTMAX), ("eq_turn", TURN))
+    for kernel, whole in (("eq_gemm", GEMM), ("eq_softmax", SOFTMAX), ("eq_turn", TURN), ("eq_total", TOTAL))
     for name, text in deletions(whole, kernel)
 }
-ORDERING_KINDS = {FindingKind.SHARED_RACE, FindingKind.COPY_NOT_WAITED_FOR, FindingKind.UNINITIALISED_SHARED}
+ORDERING_KINDS = {
+    FindingKind.SHARED_RACE,
+    FindingKind.COPY_NOT_WAITED_FOR,
+    FindingKind.UNINITIALISED_SHARED,
+    FindingKind.BLOCK_RACE,
+}
+SMALL = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total}
 
 
 @pytest.fixture(scope="module")
 def broken() -> Kernels:
-    texts = [each.text for each in GEMM_BUGS] + [text for _, text in DELETED.values()]
+    texts = [each.text for each in (*GEMM_BUGS, *TOTAL_BUGS)] + [text for _, text in DELETED.values()]
     return compile_kernels("\n".join(texts))
 
 
@@ -35,6 +41,15 @@ def test_a_planted_defect_is_named(broken: Kernels, bug: Bug, order: Order) -> N
     report, c = PROBLEM.launch(broken[bug.kernel], order)
     found = [*(each.kind for each in report.findings), *([] if PROBLEM.right(c) else [WRONG])]
     assert set(found) & set(bug.expected), found
+
+
+@pytest.mark.parametrize("bug", TOTAL_BUGS, ids=lambda bug: bug.name)
+def test_a_planted_defect_of_blocks_that_meet_is_named(broken: Kernels, bug: Bug) -> None:
+    found = set()
+    for order in Order:
+        report, right = total(broken[bug.kernel], order)
+        found |= {*(each.kind for each in report.findings), *([] if right else [WRONG])}
+    assert found & set(bug.expected), found
 
 
 @pytest.mark.parametrize("name", DELETED)
@@ -48,11 +63,11 @@ def test_no_synchronising_statement_can_be_left_out(broken: Kernels, name: str) 
 def _run(kernel: str, kernels: Kernels, name: str, order: Order) -> Report:
     if kernel == "eq_gemm":
         return PROBLEM.launch(kernels[name], order)[0]
-    return (softmax if kernel == "eq_softmax" else turn)(kernels[name], order)[0]
+    return SMALL[kernel](kernels[name], order)[0]
 
 
 def test_there_is_something_to_leave_out() -> None:
-    assert len(DELETED) == 6 + 3 + 2
+    assert len(DELETED) == 6 + 3 + 2 + 3
 
 
 class TestReport:

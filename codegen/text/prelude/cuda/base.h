@@ -12,6 +12,7 @@ typedef short eq_i16;
 typedef int eq_i32;
 typedef long long eq_i64;
 typedef struct { unsigned char is; } eq_bool;
+typedef unsigned eq_counter;
 
 #define EQ_FN static __device__ __forceinline__
 #define EQ_KERNEL(threads, min_blocks) __global__ __launch_bounds__(threads, min_blocks)

@@ -1,7 +1,18 @@
-/* What threads do together: barriers, asynchronous copies, shuffles, tensor cores (PTX ISA, sm_80). */
+/* What threads do together: barriers, fences, asynchronous copies, shuffles, tensor cores (PTX ISA, sm_80). */
 
 EQ_FN void eq_barrier() { __syncthreads(); }
 EQ_FN void eq_sync_warp() { __syncwarp(); }
+EQ_FN int eq_barrier_or(bool x) { return __syncthreads_or(x) != 0; }
+
+/* Causality order (PTX ISA, memory consistency model): a fence and then an atomic release, an atomic and then a fence
+   acquire, and barriers pass both on within the block. */
+EQ_FN void eq_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+EQ_FN int eq_ticket(eq_counter *counter, int count) {
+  unsigned before;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before) : "l"(__cvta_generic_to_global(counter)), "r"(count - 1) : "memory");
+  return (int)before;
+}
 
 EQ_FN unsigned eq_shared_address(unsigned offset) { return (unsigned)__cvta_generic_to_shared(eq_shared) + offset; }
 

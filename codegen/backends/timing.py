@@ -1,0 +1,76 @@
+"""How long plans of one region take: kernels of all of them in one program, run in turn, so that whatever else the
+machine does slows them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from codegen.backends.backend import Backend
+from codegen.where.region_facts import region_facts
+from ir.dtype import dtype
+from ir.module import Call, Module, Role, Slot
+from ir.plan import Plan
+from ir.region import Region
+from ir.target import Target
+
+BUDGET_NS = 3e8
+"""Time for all runs of one region."""
+LEAST_RUNS, MOST_RUNS = 3, 50
+
+
+def times_of(
+    region: Region,
+    plans: Sequence[Plan],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    backend: Backend,
+    target: Target,
+    relaxed: bool,
+    cache: Path,
+) -> list[float]:
+    """ns of each plan's kernel on `arrays` (the region's inputs by name): the least of its runs, as all else a machine
+    does only adds to a time.
+
+    Raises:
+        EqsatError: NoDevice for a GPU that is not there; whatever lowering and compilation raise.
+    """
+    core = region_facts(region).checked
+    module = _in_turn(region, len(plans))
+    lowered = {
+        call.region.name: backend.lower(call.region, core, plan, f"eq_{call.region.name}")
+        for call, plan in zip(module.calls, plans, strict=True)
+    }
+    table = backend.launches(module, lowered)
+    code = backend.build(backend.units(lowered.values(), table, relaxed), target.arch, relaxed, cache)
+    constants = {each.name: arrays[each.name] for each in region.inputs if each.constant}
+    runs = backend.executable(module, table, code, constants, target.units, False)
+    results = {each.name: np.empty(each.memref.shape, dtype(each.memref.dtype).numpy) for each in region.outputs}
+    outputs = [results[each.name] for _ in plans for each in region.outputs]
+    given = [arrays[name] for name in module.inputs]
+    once = runs.profile(given, outputs, target.units, 1)
+    repeats = int(min(max(BUDGET_NS / max(float(once.sum()), 1.0), LEAST_RUNS), MOST_RUNS))
+    least = runs.profile(given, outputs, target.units, repeats).min(axis=0)
+    return [float(ns) for ns in least]
+
+
+def _in_turn(region: Region, count: int) -> Module:
+    """A module that calls the region so many times, each time under another name and into other outputs."""
+    slots, calls, outputs = [], [], []
+    for each in region.inputs:
+        role: Role = "constant" if each.constant else "input"
+        slots.append(Slot(each.name, each.memref, role, 0, count - 1))
+    for number in range(count):
+        written = tuple(f"{each.name}@{number}" for each in region.outputs)
+        slots += [
+            Slot(name, each.memref, "output", number, number)
+            for name, each in zip(written, region.outputs, strict=True)
+        ]
+        named = msgspec.structs.replace(region, name=f"{region.name}_{number}")
+        calls.append(Call(named, (*(each.name for each in region.inputs), *written)))
+        outputs += [(name, name) for name in written]
+    given = tuple(each.name for each in region.inputs if not each.constant)
+    return Module(region.name, tuple(slots), tuple(calls), given, tuple(outputs))

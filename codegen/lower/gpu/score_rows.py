@@ -1,0 +1,228 @@
+"""A tile of scores in registers, and what becomes of it: maxima of rows, weights, sums of rows.
+
+    for each turn
+      s[e] := score(s[e]), base[row] := max(base[row], s[e])       where it stands, -inf beyond the last term
+      base[row] over the lanes that share a row, by shuffles
+      shrink[row] := fn(top[row] - base[row]); top[row] := base[row]; sums so far · shrink[row]
+      s[e] := fn(s[e] - base[row]), L[row] += s[e]
+
+Sums of rows are those of a lane's own terms until all have been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.cuda_core import ThreadFragment
+from codegen.lower.gpu.running_maximum import base_of, undefined, weight
+from codegen.lower.gpu.tensor_core import MatrixFragment
+from codegen.lower.gpu.value import converted
+from codegen.lower.lane_values import Point, Where
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.gpu.contraction_tile import steps_of
+from codegen.plan.gpu.stream_mask import LastSeen
+from codegen.plan.stream_view import StreamView
+from ir.axis_expr import AxisExpr, constant, mod
+from ir.gpu_nodes import Call, Element, For, Holds, If, SetElement, Shuffle, Value
+from ir.kernel_nodes import Const, Within
+from ir.region import Operand
+
+Fragment = MatrixFragment | ThreadFragment
+
+
+def reach_of(bound: LastSeen, frame: Frame, row: int) -> AxisExpr:
+    """The last term that row `row` of the block's tile may see."""
+    several = len(frame.view.rows) > 1
+    first = mod(frame.row, bound.size, frame.writer.box) if several else frame.row
+    return (first.shift(row) * bound.step).shift(bound.shift)
+
+
+@contextmanager
+def each_register(block: Block, count: int) -> Iterator[tuple[Block, AxisExpr]]:
+    """The body of a loop over registers, and the number of each. Values computed there stay there: they depend on what
+    the registers hold."""
+    variable = block.writer.variable("e", 0, count - 1)
+    body = block.inner({variable}, barrier=True)
+    yield body, AxisExpr(0, ((variable, 1),)) if count > 1 else constant(0)
+    block.add(For(variable, constant(0), constant(count), body.used(), unroll=True))
+
+
+@dataclass(eq=False)
+class ScoreRows:
+    """The rows of a thread. `frame` is that of the first stream, `scores` the tile, which holds the sums of the scores'
+    contraction where there is one. `coarse`: weights are rounded to 16 bits, those of sums of rows aside. `bound`: what
+    rows see by their places."""
+
+    view: StreamView
+    frame: Frame
+    scores: Fragment
+    coarse: bool
+    bound: LastSeen | None
+    top: str = field(init=False)
+    base: str = field(init=False)
+    shrink: str = field(init=False)
+    sums: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        def array(name: str, *, zero: bool = False) -> str:
+            return self.frame.writer.array(name, self.view.kind, self.scores.own_rows, zero=zero)
+
+        self.top, self.base, self.shrink = array("top"), array("base"), array("shrink")
+        self.sums = {each.name: array(each.name, zero=True) for each in self.view.row_sums}
+
+    def start(self, block: Block) -> None:
+        """No terms yet."""
+        with self._rows(block) as (body, row):
+            body.add(SetElement(self.top, row, Const("-inf", self.view.kind)))
+
+    # --- a tile of scores ---
+
+    def clear(self, block: Block) -> None:
+        """Zeros, for a product to be added to."""
+        with each_register(block, self.scores.count) as (body, e):
+            body.add(SetElement(self.scores.acc, e, Const(0.0, self.view.kind)))
+
+    def finish(self, block: Block, turn: AxisExpr) -> None:
+        """Scores in place of the contraction's sums, and the maxima with them."""
+        with self._rows(block) as (body, row):
+            body.add(SetElement(self.base, row, self._at(self.top, row)))
+        full = tuple(each for each in self._full(turn) if not block.knows(each))
+        if full and not any(map(block.writer.refutes, full)):
+            then, orelse = block.inner(barrier=True, facts=full), block.inner(barrier=True)
+            self._scores(then, turn, full=True)
+            self._scores(orelse, turn, full=False)
+            block.add(If(full, tuple(then.statements), tuple(orelse.statements)))
+        else:
+            self._scores(block, turn, full=not full)
+        with self._rows(block) as (body, row):
+            self._across(body, "max", self.base, row)
+            before, top = self._at(self.top, row), body.let("top", self._at(self.base, row))
+            base = body.let("base", base_of(top))
+            body.add(SetElement(self.shrink, row, weight(self.view.fn, before, base, coarse=self.coarse)))
+            body.add(SetElement(self.top, row, top), SetElement(self.base, row, base))
+            for name in self.sums.values():
+                self._join(body, "mul", name, row, self._at(self.shrink, row))
+
+    def rescale(self, block: Block, sums: Fragment) -> None:
+        """A product's sums relative to the maxima with this tile."""
+        with each_register(block, sums.count) as (body, e):
+            self._join(body, "mul", sums.acc, e, self._at(self.shrink, sums.row_of(e)))
+
+    def weigh(self, block: Block, turn: AxisExpr) -> None:
+        """Weights in place of the scores, and the sums of rows with them."""
+        scores = self.scores
+        with each_register(block, scores.count) as (body, e):
+            score, row = Element(scores.acc, e, self.view.kind), scores.row_of(e)
+            p = body.let("p", weight(self.view.fn, score, self._at(self.base, row), coarse=self.coarse))
+            body.add(SetElement(scores.acc, e, p))
+            for each in self.view.row_sums:
+                self._join(body, "add", self.sums[each.name], row, self._term(body, each, p, e, turn))
+
+    # --- all terms seen ---
+
+    def complete(self, block: Block, products: Sequence[Fragment]) -> None:
+        """Whole sums: of all lanes, and NaN where the maximum is infinite."""
+        with self._rows(block) as (body, row):
+            body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
+            for name in self.sums.values():
+                self._across(body, "add", name, row)
+                self._join(body, "add", name, row, self._at(self.base, row))
+        for each in products:
+            with each_register(block, each.count) as (body, e):
+                self._join(body, "add", each.acc, e, self._at(self.base, each.row_of(e)))
+
+    def known(self, row: AxisExpr) -> Mapping[str, Value]:
+        """The maxima and the sums of a row, by the region's names for them."""
+        held = dict.fromkeys(self.view.maxima, self.top) | self.sums
+        ev, kind = self.frame.evaluator, self.view.kind
+        return {name: converted(self._at(array, row), kind, ev.dtype(name)) for name, array in held.items()}
+
+    # --- values ---
+
+    def _full(self, turn: AxisExpr) -> tuple[Within, ...]:
+        """That all terms of a turn exist, and every row of the tile sees them by its place."""
+        frame, terms = self.frame, self.frame.tile.bk
+        last = turn * terms + constant(terms - 1)
+        tail = frame.inside(steps_of(frame.view, frame.tile)[2], last)
+        if self.bound is None:
+            return tail
+        room = reach_of(self.bound, frame, 0) - last
+        return (*tail, Within(room, 0, max(1, frame.writer.bounds(room)[1] + 1)))
+
+    def _scores(self, block: Block, turn: AxisExpr, *, full: bool) -> None:
+        """The scores, of which none is -∞ by its place where the tile is `full`."""
+        scores, ev = self.scores, self.frame.evaluator
+        if full and self.bound is not None:
+            ev.provided[self.bound.condition] = lambda _at, _block, _where: Const(True, "bool")
+        with each_register(block, scores.count) as (body, e):
+            value = body.let("score", self._score(body, e, turn, full=full))
+            body.add(SetElement(scores.acc, e, value))
+            self._join(body, "max", self.base, scores.row_of(e), value)
+        if self.bound is not None:
+            ev.provided.pop(self.bound.condition, None)
+
+    def _score(self, block: Block, e: AxisExpr, turn: AxisExpr, *, full: bool) -> Value:
+        view, roles, ev = self.view, self.view.roles, self.frame.evaluator
+        if view.scores is not None:
+            total = Element(self.scores.acc, e, view.kind)
+            given = block.let("sum", converted(total, view.kind, view.scores.op.dtype))
+            ev.provided[view.scores.name] = lambda _at, _block, _where: given
+        digits, where, exists = self._place(block, e, turn)
+        dtype = ev.dtype(roles.score)
+
+        def read(at: Point, inner: Block, conditions: Where) -> Value:
+            return ev.value(roles.score, at, inner, conditions)
+
+        value = converted(ev.mapped(roles.read, digits, dtype, block, where, read), dtype, view.kind)
+        if full or not exists:
+            return value
+        return Call("where", (Holds(exists), value, Const("-inf", view.kind)), view.kind)
+
+    def _term(self, block: Block, of: Contraction, p: Value, e: AxisExpr, turn: AxisExpr) -> Value:
+        """Weight times the value of a sum of rows. A weight beyond the last term is 0, and so is what is read there."""
+        value, ev, kind = of.op.inputs[1], self.frame.evaluator, self.view.kind
+        if isinstance(value, Operand):
+            digits, where, _ = self._place(block, e, turn)
+            found = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
+            open_ = tuple(each for each in where if not block.knows(each))
+            factor = converted(found, ev.dtype(value.value), kind)
+            if open_:
+                factor = Call("where", (Holds(open_), factor, Const(0.0, kind)), kind)
+            return Call("mul", (p, factor), kind)
+        factor = converted(ev.operand(value, (), block), value.dtype, kind)
+        return p if value.number == 1 else Call("mul", (p, factor), kind)
+
+    def _place(self, block: Block, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
+        """The loops' digits where a score stands; the conditions under which it exists; those of them on its term."""
+        frame, roles = self.frame, self.view.roles
+        row, column = self.scores.place(e)
+        row, term = frame.row + row, turn * self.frame.tile.bk + column
+        rows, _, terms = steps_of(frame.view, frame.tile)
+        digits = frame.digits(frame.along(block, roles.rows, row), frame.along(block, roles.terms, term))
+        exists = tuple(each for each in frame.inside(terms, term) if not block.knows(each))
+        return digits, (*frame.inside(rows, row), *exists), exists
+
+    # --- rows ---
+
+    @contextmanager
+    def _rows(self, block: Block) -> Iterator[tuple[Block, AxisExpr]]:
+        with each_register(block, self.scores.own_rows) as found:
+            yield found
+
+    def _at(self, array: str, index: AxisExpr) -> Element:
+        return Element(array, index, self.view.kind)
+
+    def _join(self, block: Block, fn: str, array: str, index: AxisExpr, value: Value) -> None:
+        block.add(SetElement(array, index, Call(fn, (self._at(array, index), value), self.view.kind)))
+
+    def _across(self, block: Block, fn: str, array: str, row: AxisExpr) -> None:
+        """Joins what the lanes have that share a row."""
+        by = 1
+        while by < self.scores.across:
+            passed = Shuffle("xor", self._at(array, row), constant(by), self.view.kind)
+            self._join(block, fn, array, row, passed)
+            by *= 2

@@ -1,0 +1,90 @@
+"""Sums of which several blocks have a part each: the accumulators of a tile go to memory as registers hold them, and
+the last block adds them up in the order of the parts.
+
+    parts[row tile, column tile, part, vector, thread, 0 .. 4] := acc[4*vector ..]
+    the last block: acc = 0; for part: acc[4*vector ..] += parts[…, part, vector, thread, 0 .. 4]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.main_loop import Fragment
+from codegen.lower.gpu.meeting import last_block
+from codegen.lower.lane_values import Point
+from codegen.plan.gpu.contraction_tile import tiles_of
+from ir.axis_expr import ZERO, AxisExpr, constant
+from ir.dtype import DTYPES
+from ir.gpu_nodes import Call, Element, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec
+from ir.kernel_nodes import Comment, Const
+
+_AT_ONCE = 16
+"""Bytes that a thread moves at once."""
+
+_WRITTEN_OUT = 32
+"""So few loads are written out, so that they are under way together."""
+
+
+@contextmanager
+def whole_sums(frame: Frame, block: Block, product: Fragment, tile: Point, part: AxisExpr) -> Iterator[Block]:
+    """What is done with the sums of the block's `tile` once all their terms, of which it has `part`, are added up."""
+    if frame.tile.split == 1:
+        yield block
+        return
+    parts = _Parts(frame, product, tile)
+    block.add(Comment("this part of the sums, for the block that comes last"))
+    parts.store(block, part)
+    with last_block(block, tile, tiles_of(frame.view, frame.tile), frame.tile.split) as body:
+        parts.add_up(body)
+        yield body
+
+
+class _Parts:
+    """The accumulators of all blocks of a launch in memory, neighbouring threads side by side."""
+
+    def __init__(self, frame: Frame, product: Fragment, tile: Point) -> None:
+        self.frame, self.product, self.tile = frame, product, tile
+        self.dtype, size = frame.view.accumulator, DTYPES[frame.view.accumulator].bytes
+        width = math.gcd(product.count, _AT_ONCE // size)
+        self.width = width if width * size >= 4 else 1
+        self.vectors = product.count // self.width
+        shape = (*tiles_of(frame.view, frame.tile), frame.tile.split, self.vectors, frame.tile.threads, self.width)
+        self.buffer = frame.writer.meet("parts", self.dtype, shape)
+
+    def store(self, block: Block, part: AxisExpr) -> None:
+        """This block's."""
+        with block.loop("vector", constant(self.vectors), unroll=True) as (body, vector):
+            at = self._at(part, vector)
+            if self.width == 1:
+                body.add(StGlobal(self.buffer, at, Element(self.product.acc, vector, self.dtype)))
+            else:
+                body.add(StGlobalVec(self.buffer, at, self.product.acc, vector * self.width, self.width))
+
+    def add_up(self, block: Block) -> None:
+        """Those of all blocks into the accumulators, from 0 on."""
+        acc = self.product.acc
+        with block.loop("e", constant(self.product.count), unroll=True) as (body, element):
+            body.add(SetElement(acc, element, Const(0, self.dtype)))
+        parts = self.frame.tile.split
+        with (
+            block.loop("part", constant(parts), unroll=parts * self.vectors <= _WRITTEN_OUT) as (around, part),
+            around.loop("vector", constant(self.vectors), unroll=True) as (body, vector),
+        ):
+            if self.width == 1:
+                self._add(body, vector, LoadGlobal(self.buffer, self._at(part, vector), self.dtype))
+                return
+            own = self.frame.writer.array("of_part", self.dtype, self.width)
+            body.add(LdGlobalVec(own, ZERO, self.width, self.buffer, self._at(part, vector)))
+            with body.loop("e", constant(self.width), unroll=True) as (each, element):
+                self._add(each, vector * self.width + element, Element(own, element, self.dtype))
+
+    def _add(self, block: Block, element: AxisExpr, value: Element | LoadGlobal) -> None:
+        total = Element(self.product.acc, element, self.dtype)
+        block.add(SetElement(self.product.acc, element, Call("add", (total, value), self.dtype)))
+
+    def _at(self, part: AxisExpr, vector: AxisExpr) -> Point:
+        return (*self.tile, part, vector, self.frame.writer.thread, ZERO)

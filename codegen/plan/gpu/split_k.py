@@ -1,0 +1,60 @@
+"""Split-K: where a product has too few tiles for the chip, several blocks share each, and the last of them adds up what
+all have (`codegen.lower.gpu.split_sum`).
+
+tile 128×128 of 256×256, K = 8192       4 blocks, of 108 multiprocessors
+split_k 25                            100 blocks, each with 11 turns of 32 terms or 10
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.gpu.contraction_tile import Tile, tiles_of, turns_of, turns_of_block
+from ir.dtype import DTYPES
+from ir.target import Target
+
+_WAVES = 2
+"""Blocks of a multiprocessor from which on the chip counts as full."""
+_TURNS = 4
+"""Of a block at least: what fills its ring, and as many again."""
+_FEW = (4, 8)
+"""Numbers of parts that are cheap to add up, whatever the chip has."""
+_ARRIVAL_CYCLES = 1500.0
+"""From the last store of a block's part until it is seen: a barrier, two fences and an atomic in the second-level
+cache."""
+_PART_CYCLES = 250.0
+"""To begin to read one more part, from that cache."""
+_MOVED_BYTES = 64
+"""Per cycle of an SM, to and from that cache."""
+
+
+def splits_of(view: Contraction, tile: Tile, target: Target) -> Iterator[Tile]:
+    """The tile shared by several blocks, where whole tiles leave multiprocessors idle and sums may take any order."""
+    blocks, turns = math.prod(tiles_of(view, tile)), turns_of(view, tile)
+    most = min(_WAVES * target.units // max(blocks, 1), turns // _TURNS)
+    if view.ordered or most < 2:
+        return
+    wanted = (target.units // blocks, _WAVES * target.units // blocks, *_FEW)
+    found = {-(-turns // -(-turns // min(each, most))) for each in wanted if each > 1}
+    for split in sorted(found - {1}):
+        shared = msgspec.structs.replace(tile, split=split)
+        yield msgspec.structs.replace(shared, stages=min(tile.stages, turns_of_block(view, shared)))
+
+
+def part_bytes(view: Contraction, tile: Tile) -> int:
+    """What all blocks of a launch leave for those that come last."""
+    if tile.split == 1:
+        return 0
+    return math.prod(tiles_of(view, tile)) * tile.split * tile.bm * tile.bn * DTYPES[view.accumulator].bytes
+
+
+def meeting_cycles(view: Contraction, tile: Tile) -> float:
+    """From the last products of a tile to its sums: a part stored, and all of them read."""
+    if tile.split == 1:
+        return 0.0
+    moved = (tile.split + 1) * tile.bm * tile.bn * DTYPES[view.accumulator].bytes / _MOVED_BYTES
+    return _ARRIVAL_CYCLES + tile.split * _PART_CYCLES + moved

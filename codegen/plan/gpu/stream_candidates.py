@@ -1,0 +1,189 @@
+"""Candidate plans of streams in tiles on a GPU: rows of a block and of a warp × terms of a stage.
+
+What does not fit in registers gives way, and is a note of the plan: fragments loaded ahead, the queries held, then a
+warp's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from codegen.plan.gpu.contraction_tile import columns_of, tiles_of
+from codegen.plan.gpu.stream_shared import stream_shared
+from codegen.plan.gpu.stream_tile import (
+    ALGORITHM,
+    FRAGMENTS,
+    KERNEL_ARCH,
+    QUERIES,
+    UNSEEN,
+    WARPS,
+    StreamTile,
+    made_stream_tile,
+    stream_caches,
+    stream_products,
+    stream_steps,
+    stream_stores,
+    streams_on_tensor_cores,
+)
+from codegen.plan.gpu.stream_work import StreamWork, most_registers, registers_of
+from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
+from codegen.where.tails import tail_axes
+from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.pricer import Work
+from ir.region import Region
+from ir.target import Target
+
+_CANDIDATES = 12
+_PADDED = 4
+"""So many times the rows of the leanest tiling a tiling may have."""
+_SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
+_WIDEST = 256
+"""Columns of a product in one block; more are cut, and each block computes the scores anew."""
+_CUT = 128
+
+_MATRIX_TILES = ((128, 32), (128, 16), (64, 32), (64, 16), (32, 16), (16, 16))
+"""BM, and the rows of a warp."""
+_MATRIX_TERMS = (128, 64, 32, 16)
+_THREAD_TILES = ((64, 16, 4), (64, 8, 2), (32, 8, 2), (16, 4, 1), (8, 2, 1), (4, 1, 1), (1, 1, 1))
+"""BM, the rows of a warp and those of a thread."""
+_THREAD_TERMS = (64, 32)
+
+
+def gpu_stream_candidates(
+    region: Region, core: PolyCore, target: Target, *, finite: bool = False
+) -> list[tuple[Plan, Work]]:
+    """The candidates, the best first; none if the template does not cover the region, or nothing fits. `finite`: terms
+    that weigh 0 by their place need not be read, whatever they are."""
+    view = stream_view(region, core)
+    if view is None or 0 in view.roles.sizes:
+        return []
+    work = StreamWork(view, target)
+    found: list[tuple[StreamTile, tuple[str, ...], Work]] = []
+    for shape in _shapes(view, finite):
+        fitted = _fitted(view, shape, target)
+        if fitted is not None and all(fitted[0] != tile for tile, _, _ in found):
+            found.append((*fitted, work.of(fitted[0])))
+    found.sort(key=lambda each: _time(each[2], target))
+    return [(_plan(view, tile, notes, target), made) for tile, notes, made in found[:_CANDIDATES]]
+
+
+def _time(work: Work, target: Target) -> tuple[float, float]:
+    """§11's estimate in ns, to keep the best candidates only; where memory takes longer, the least arithmetic first."""
+    peak = target.peak_flops.get(work.compute_dtype, target.peak_flops["fp32"])
+    compute = work.flops / (peak * work.efficiency) * 1e9 + work.reread * target.cycle_ns / target.units
+    return max(compute, work.bytes / target.bandwidth * 1e9) / work.occupancy, compute
+
+
+# --- tiles ----------------------------------------------------------------------------------------
+
+
+def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
+    """Tiles that are not mostly padding, with a ring of two stages and the queries in registers."""
+    matrix, m = streams_on_tensor_cores(view), max(view.m, 1)
+    shapes = _MATRIX_TILES if matrix else _THREAD_TILES
+    least = min(-(-m // shape[0]) * shape[0] for shape in shapes)
+    every = _MATRIX_TERMS if matrix else _THREAD_TERMS
+    for bm, warp_m, *thread_m in shapes:
+        if -(-m // bm) * bm > _PADDED * least:
+            continue
+        across = 4 if matrix else 32 * thread_m[0] // warp_m
+        unit = 16 if matrix else across
+        for terms in every:
+            if terms > every[-1] and terms >= 2 * view.terms:
+                continue
+            stages = 2 if view.terms > terms else 1
+            tile = (bm, _columns(view, unit), terms)
+            yield made_stream_tile(
+                view,
+                tile,
+                warp_m,
+                stages,
+                thread_m=thread_m[0] if thread_m else None,
+                held=matrix,
+                ahead=matrix,
+                stops=finite,
+            )
+
+
+def _columns(view: StreamView, unit: int) -> int:
+    """Of a block: all, in whole units, or a part of many."""
+    if not view.products:
+        return unit
+    n = columns_of(view.products[0])
+    return _CUT if n > _WIDEST // len(view.products) else -(-n // unit) * unit
+
+
+def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamTile, tuple[str, ...]] | None:
+    """The tile with what must give way for registers and shared memory; None where that is not enough."""
+    notes = _widths(view, tile)
+    for field, note in (("ahead", "fragments are loaded as they are used"), ("held", "queries stay in shared memory")):
+        if registers_of(view, tile) > most_registers(tile, target) and getattr(tile, field):
+            tile = msgspec.structs.replace(tile, **{field: False})
+            notes += (f"{note}: registers",)
+    warp_m, thread = tile.scores.warp_m, tile.scores.thread
+    while registers_of(view, tile) > most_registers(tile, target):
+        rows = 16 if thread is None else 1
+        if warp_m <= rows or 2 * tile.threads > MAX_THREADS or (thread is not None and thread[0] == 1):
+            return None
+        own = None if thread is None else thread[0] // 2
+        sizes = (tile.lead.bm, tile.lead.bn, tile.terms)
+        tile = made_stream_tile(view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, stops=tile.stops)
+        notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
+        warp_m, thread = tile.scores.warp_m, tile.scores.thread
+    return (tile, notes) if stream_shared(view, tile).nbytes <= LIMITS[KERNEL_ARCH].shared_bytes else None
+
+
+def _widths(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
+    """Notes on operands that do not move 16 bytes at once."""
+    moved = [(view.scores, each) for each in tile.scores.stagings] if view.scores is not None else []
+    found = [(of.operand(each.side).value, each) for of, each in moved if of is not None]
+    found += [(of.operand(1).value, each.rhs) for of, each in zip(view.products, tile.sums, strict=False)]
+    return tuple(
+        f"{name}: "
+        + ("by element, as it is no aligned run of memory" if each.read is None else f"vectors of {each.nbytes} bytes")
+        for name, each in found
+        if each.read is None or each.nbytes < 16
+    )
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def _plan(view: StreamView, tile: StreamTile, notes: tuple[str, ...], target: Target) -> Plan:
+    hints: dict[str, str | bool | int] = {"C_store": tile.lead.store}
+    if tile.scores.thread is not None:
+        hints["thread_tile"] = f"{tile.scores.thread[0]}x{tile.scores.thread[1]}"
+    else:
+        hints["queries"] = QUERIES[not tile.held]
+        hints["fragments"] = FRAGMENTS[not tile.ahead]
+    if tile.stops:
+        hints["unseen"] = UNSEEN[0]
+    return Plan(
+        arch=target.arch,
+        algo_choice={ALGORITHM: "mma" if tile.tensor_cores else "fma"},
+        tile=(tile.lead.bm, tile.lead.bn, tile.terms),
+        bind=_bind(view, tile),
+        vectorize=stream_stores(tile),
+        stages=tile.scores.stages,
+        warp_tile=f"{tile.scores.warp_m}x{tile.lead.bn}",
+        cache=stream_caches(view, tile),
+        predicate_tail=tail_axes(stream_steps(view, tile)),
+        epilogue=stream_epilogue(view),
+        layout_hints=hints,
+        notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
+    )
+
+
+def _bind(view: StreamView, tile: StreamTile) -> dict[str, str]:
+    """Tiles to blocks: those of one product beside each other, as they share keys and values."""
+    products, _, columns = tiles_of(stream_products(view)[0], tile.lead)
+    places = {"batch": "block.y", "m.o": "block.x", "n.o": "block.z"}
+    if products > MAX_GRID[1]:
+        places["batch"] = "block.x"
+    if columns > MAX_GRID[2]:
+        places["n.o"] = "block.x"
+    return {**places, **WARPS}

@@ -1,0 +1,111 @@
+"""Terms that no row of a tile sees: those whose score is -∞ by their place alone, as in causal attention.
+
+    s[i, k] = where(k ≤ i, …, -∞)     rows up to 127 see terms up to 127
+
+The weight of such a term is 0 (also where its value is infinite or no number), so that a tile ends with the last term
+that one of its rows sees. One turn is made at least: a row that sees nothing is no number.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from codegen.plan.stream_view import StreamView
+from ir.axis_expr import AxisExpr
+from ir.axis_map import AxisMap, compose
+from ir.region import Number, Op, Operand
+
+_UNSEEN = ("-inf", float("-inf"))
+_BELOW = {"cmple": (0, 1, 0), "cmplt": (0, 1, 1), "cmpge": (1, 0, 0), "cmpgt": (1, 0, 1)}
+"""Comparison → the operands of which the first is the lesser, and by how much at least."""
+
+
+class LastSeen(msgspec.Struct, frozen=True):
+    """Row `i` sees terms up to `step`·i + `shift` at the most, i the digit of the rows' innermost loop, of `size`;
+    `condition` is the region's value that says so, and nothing else."""
+
+    step: int
+    shift: int
+    size: int
+    condition: str
+
+    def holds_for(self, view: StreamView, bm: int) -> bool:
+        """Whether the last row of a tile sees the most: tiles of `bm` rows do not run over the end of the loop."""
+        return len(view.roles.rows) == 1 or self.size % bm == 0
+
+    def turns(self, last: int, terms: int, most: int) -> int:
+        """Stages of `terms` terms, of `most` that there are, for a tile whose last row is `last`."""
+        return min(most, max(1, (self.step * last + self.shift) // terms + 1))
+
+    def mean_turns(self, view: StreamView, bm: int, terms: int) -> float:
+        """Those of a tile of `bm` rows, on average."""
+        most, tiles = -(-view.terms // terms), -(-self.size // bm)
+        return sum(self.turns(tile * bm + bm - 1, terms, most) for tile in range(tiles)) / max(tiles, 1)
+
+
+def last_seen(view: StreamView) -> LastSeen | None:
+    """What bounds the terms that rows see; None where each may see all."""
+    roles = view.roles
+    if len(roles.terms) != 1 or not roles.rows:
+        return None
+    reach = _reach(view)
+    if reach is None:
+        return None
+    condition, found = reach
+    row = roles.rows[-1]
+    step = found.coeff(row) if found.axes <= {row} and found.is_affine else None
+    if step is None or step < 0 or _uses(view, condition) > 1:
+        return None
+    return LastSeen(step, found.const, roles.sizes[row], condition)
+
+
+def _uses(view: StreamView, value: str) -> int:
+    read = [each.value for let in view.region.body for each in let.op.inputs if isinstance(each, Operand)]
+    return (*read, *(each.value for each in view.region.yields)).count(value)
+
+
+def _reach(view: StreamView) -> tuple[str, AxisExpr] | None:
+    """A condition on places without which a score is -∞, and the greatest term at which it holds, over the loops."""
+    ops = {let.name: let.op for let in view.region.body}
+    name, at = view.roles.score, view.roles.read
+    while name in ops and not at.guards:
+        op = ops[name]
+        kept = op.inputs[0]
+        if op.fn == "where" and isinstance(op.inputs[2], Number) and op.inputs[2].number in _UNSEEN:
+            condition = op.inputs[0]
+            found = _bound(view, ops, condition, at)
+            if isinstance(condition, Operand) and found is not None:
+                return condition.value, found
+            kept = op.inputs[1]
+        elif op.kind not in ("cast", "copy"):
+            return None
+        if not isinstance(kept, Operand):
+            return None
+        name, at = kept.value, compose(kept.map, at)
+    return None
+
+
+def _bound(view: StreamView, ops: dict[str, Op], condition: Operand | Number, at: AxisMap) -> AxisExpr | None:
+    """The greatest term at which a condition holds."""
+    op = ops.get(condition.value) if isinstance(condition, Operand) else None
+    if op is None or op.fn not in _BELOW or not isinstance(condition, Operand):
+        return None
+    place = compose(condition.map, at)
+    less, more, apart = _BELOW[op.fn]
+    small, great = _index(ops, op.inputs[less], place), _index(ops, op.inputs[more], place)
+    if place.guards or small is None or great is None:
+        return None
+    (term,) = view.roles.terms
+    room = (great - small).shift(-apart)
+    return room + AxisExpr(0, ((term, 1),)) if room.coeff(term) == -1 else None
+
+
+def _index(ops: dict[str, Op], value: Operand | Number, at: AxisMap) -> AxisExpr | None:
+    """A whole number that depends on the place alone."""
+    if isinstance(value, Number):
+        return AxisExpr(int(value.number)) if value.dtype in ("i32", "i64") else None
+    op = ops.get(value.value)
+    if op is None or op.kind != "index" or op.index_map is None or op.dtype not in ("i32", "i64"):
+        return None
+    read = compose(op.index_map, compose(value.map, at))
+    return None if read.guards else read.exprs[0]

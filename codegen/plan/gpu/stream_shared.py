@@ -1,0 +1,52 @@
+"""The shared memory of streams in tiles: the queries, rings of keys and of values, and over them the tile of results.
+
+Qs                    one stage, as an operand of a contraction has it (`shared_tiles`)
+Ks, Vs, Vs_2, …       a ring each
+Ps                    CUDA cores: the weights of a warp's rows, on their way from one product to the next
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from codegen.plan.gpu.shared_tiles import operand_ring, result_tile
+from codegen.plan.gpu.stream_tile import StreamTile, stream_products
+from codegen.plan.stream_view import StreamView
+from ir.dtype import DTYPES
+from ir.gpu import Shared
+
+
+class StreamShared(msgspec.Struct, frozen=True):
+    """The buffers that a plan has."""
+
+    queries: Shared | None
+    keys: Shared | None
+    values: tuple[Shared, ...]
+    weights: Shared | None
+    result: Shared | None
+
+    @property
+    def nbytes(self) -> int:
+        """Of a block."""
+        several = (self.queries, self.keys, *self.values, self.weights, self.result)
+        return max((each.end for each in several if each is not None), default=0)
+
+
+def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
+    """The buffers of a plan's tiles."""
+    end = 0
+    queries = keys = weights = None
+    if view.scores is not None:
+        queries = operand_ring("Qs", tile.scores, tile.scores.lhs, 0, 1)
+        keys = operand_ring("Ks", tile.scores, tile.scores.rhs, queries.end, tile.scores.stages)
+        end = keys.end
+    values = []
+    for each in tile.sums if view.products else ():
+        values.append(operand_ring("Vs", each, each.rhs, end, each.stages))
+        end = values[-1].end
+    if view.products and not tile.tensor_cores:
+        pitch = tile.terms + 16 // DTYPES[view.kind].bytes
+        start = -(-end // 16) * 16
+        weights = Shared("Ps", view.kind, (tile.lead.bm, tile.terms), start, pitch=pitch, scope="warp")
+    result = next(iter(result_tile(stream_products(view)[0], tile.lead)), None)
+    return StreamShared(queries, keys, tuple(values), weights, result)

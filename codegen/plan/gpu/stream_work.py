@@ -1,0 +1,200 @@
+"""What work a GPU plan of streams in tiles makes: the inputs of seed 000 §11.
+
+A stage of a block takes the products of its tile of scores, its traffic in shared memory, and what is computed for each
+score (its ops, maximum, exponential, sum). Other warps' products hide part of the latter. Scores never leave registers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from codegen.plan.gpu.contraction_tile import Tile, pieces_of, tiles_of
+from codegen.plan.gpu.contraction_work import MMA_SYNC
+from codegen.plan.gpu.operand_read import Staging
+from codegen.plan.gpu.stream_shared import stream_shared
+from codegen.plan.gpu.stream_tile import StreamTile, stream_products
+from codegen.plan.op_weights import score_weight, weight
+from codegen.plan.stream_view import StreamView
+from ir.dtype import DTYPES
+from ir.post_order import post_order
+from ir.pricer import Work
+from ir.region import Operand
+from ir.region_work import region_bytes
+from ir.target import Target
+
+_MOST_REGISTERS = 255
+"""Of a thread (CUDA C++ Programming Guide, compute capability 8.0)."""
+_SHARED_BYTES = 128
+"""Per cycle of an SM, to and from shared memory."""
+_ISSUE = 128
+"""Scalar instructions of threads per cycle of an SM: 4 warps."""
+_OVERLAP = 0.35
+"""Of all that a stage does besides its longest part, what does not hide behind that: a warp's products, scores and next
+products wait for each other."""
+_ELEMENT = 12.0
+"""Instructions to find, read, convert and store one element."""
+_FIRST, _SYNC = 900.0, 40.0
+"""Cycles from a block's start to its first products, and of a wait and a barrier."""
+_ADDRESSES = 40
+"""Registers for indices, addresses and rows, as ptxas reports for the template."""
+_IN_TIME, _EARLY = 24, 12
+"""Registers for fragments of values that are loaded as they are used, and for what ptxas does before that anyhow."""
+_PIECE, _COMPUTED = 1.0, 3.0
+"""Registers for a copy's address, and for an element that is computed."""
+
+
+def registers_of(view: StreamView, tile: StreamTile) -> int:
+    """An estimate of a thread's registers: both products' accumulators, fragments, addresses."""
+    pieces = sum(_pieces(each, staged) for each, staged in _staged(view, tile))
+    words = DTYPES[view.kind].bytes // 4
+    scores = tile.scores
+    if scores.thread is not None:
+        vector = 16 // DTYPES[view.kind].bytes
+        rows, columns = scores.thread
+        sums = sum(math.prod(each.thread or ()) for each in tile.sums)
+        widest = max(columns, *((each.thread or (1, 1))[1] for each in tile.sums))
+        return int(words * (rows * columns + sums + vector * (rows + widest)) + pieces + _ADDRESSES)
+    mi, steps = scores.warp_m // 16, scores.bk // 16
+    sums = sum(4 * mi * (each.bn // 8) for each in tile.sums) if view.products else 0
+    weights = mi * scores.bn // 4 if view.products else 0
+    loaded = 2 if tile.ahead else 1
+    queries = 4 * mi * (steps if tile.held else min(steps, loaded)) if view.scores is not None else 0
+    keys = min(steps, loaded) * scores.bn // 4
+    values = max(loaded * each.bn // 4 for each in tile.sums) if view.products else 0
+    early = 0
+    if not tile.ahead:
+        early, values = _EARLY + mi * scores.bn // 8, min(values, _IN_TIME)
+    at_scores = queries + keys + mi * scores.bn // 2
+    at_sums = (queries if tile.held else 0) + weights + values
+    return int(sums + max(at_scores, at_sums) + early + pieces + _ADDRESSES)
+
+
+def most_registers(tile: StreamTile, target: Target) -> int:
+    """What a thread may have."""
+    return min(_MOST_REGISTERS, target.registers // tile.threads)
+
+
+def _staged(view: StreamView, tile: StreamTile) -> list[tuple[Tile, Staging]]:
+    """The operands that come to shared memory again and again, with the tiles that they are of."""
+    keys = [(tile.scores, tile.scores.rhs)] if view.scores is not None else []
+    return keys + ([(each, each.rhs) for each in tile.sums] if view.products else [])
+
+
+def _pieces(tile: Tile, staged: Staging) -> float:
+    return (_COMPUTED if staged.read is None else _PIECE) * pieces_of(tile, staged)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamWork:
+    """Works of the plans of one region's streams on one machine."""
+
+    view: StreamView
+    target: Target
+
+    def of(self, tile: StreamTile) -> Work:
+        """The work of a plan with these tiles."""
+        view, target = self.view, self.target
+        dtype = (
+            (tile.scores.rhs if view.scores is not None else tile.lead.rhs).dtype if tile.tensor_cores else view.kind
+        )
+        peak = target.peak_flops.get(dtype, target.peak_flops["fp32"])
+        blocks = math.prod(tiles_of(stream_products(view)[0], tile.lead))
+        turns = float(-(-view.terms // tile.terms))
+        if tile.bound is not None and tile.stops:
+            turns = tile.bound.mean_turns(view, tile.lead.bm, tile.terms)
+        stage = self._flops(tile)
+        shared, registers = stream_shared(view, tile).nbytes, registers_of(view, tile)
+        by_registers = target.registers // (tile.threads * registers)
+        most = max(1, min(by_registers, target.l1_bytes // max(1, shared), target.blocks))
+        resident = min(most, max(1, -(-blocks // target.units)))
+        per_cycle = peak * target.cycle_ns * 1e-9 / target.units
+        reached = MMA_SYNC.get(target.arch, 1.0) if tile.tensor_cores else 1.0
+        spent = turns * self._stage(tile, stage / (per_cycle * reached), resident) + self._ends(tile, resident)
+        efficiency = min(1.0, max(0.001, turns * stage / per_cycle / spent))
+        flops = max(1.0, blocks * turns * stage)
+        return Work(
+            flops=flops,
+            bytes=float(region_bytes(view.region)),
+            compute_dtype=dtype,
+            occupancy=blocks / (-(-blocks // target.units) * target.units),
+            efficiency=efficiency,
+            reread=self._reread(tile, blocks * turns, flops / (peak * efficiency)),
+            scratch=shared,
+            block_threads=tile.threads,
+            thread_registers=registers,
+            independent=4.0,
+        )
+
+    def _flops(self, tile: StreamTile) -> float:
+        """Of a stage of a block, padding included."""
+        depth = tile.scores.bk if self.view.scores is not None else 0
+        columns = sum(each.bn for each in tile.sums) if self.view.products else 0
+        return 2.0 * tile.lead.bm * tile.terms * max(1, depth + columns)
+
+    def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
+        """Cycles of a stage of one block, of the `resident` that take turns on an SM."""
+        if self.view.scores is None and not self.view.products:
+            products = 0.0
+        scored = tile.lead.bm * tile.terms * self._scored / _ISSUE
+        filling = sum(
+            each.extent(staged) * each.bk * _ELEMENT / _ISSUE
+            for each, staged in _staged(self.view, tile)
+            if staged.read is None
+        )
+        parts = (products, scored, self._traffic(tile) / _SHARED_BYTES)
+        warps = resident * tile.threads / 32
+        exposed = _OVERLAP * max(1.0, 8.0 / warps)
+        return max(parts) + exposed * (sum(parts) - max(parts)) + filling + _SYNC / resident
+
+    def _ends(self, tile: StreamTile, resident: int) -> float:
+        return _FIRST / resident + tile.lead.bm * tile.lead.bn * (_ELEMENT + self._after) / _ISSUE
+
+    def _traffic(self, tile: StreamTile) -> float:
+        """Bytes through shared memory for one stage."""
+        warps, total = tile.threads // 32, 0.0
+        for each, staged in _staged(self.view, tile):
+            size = DTYPES[staged.dtype].bytes
+            total += each.extent(staged) * each.bk * size * (1 + warps * (1 if each.thread is None else each.lanes[0]))
+        if self.view.scores is not None and not tile.held:
+            scores = tile.scores
+            total += (
+                scores.bm * scores.bk * DTYPES[scores.lhs.dtype].bytes * (1 if scores.thread is None else tile.across)
+            )
+        return total
+
+    def _reread(self, tile: StreamTile, stages: float, seconds: float) -> float:
+        """Cycles of reading keys and values from the second-level cache, beyond those of `seconds`."""
+        each = sum(
+            each.extent(staged) * each.bk * DTYPES[staged.dtype].bytes for each, staged in _staged(self.view, tile)
+        )
+        if stages * each <= region_bytes(self.view.region):
+            return 0.0
+        excess = stages * each / self.target.cache_bandwidth - seconds
+        return max(0.0, excess) * 1e9 * self.target.units / self.target.cycle_ns
+
+    @cached_property
+    def _scored(self) -> float:
+        """Additions-worth of one score: the ops on it, its maximum, difference, exponential, and sums of rows."""
+        view = self.view
+        stop = view.roles.contraction
+        ops = {let.name: let.op for let in view.region.body if let.name != stop}
+
+        def inputs(name: str) -> list[str]:
+            return [each.value for each in ops[name].inputs if isinstance(each, Operand) and each.value in ops]
+
+        below = post_order([view.roles.score] if view.roles.score in ops else [], inputs)
+        own = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
+        return sum(weight(ops[name], self.target) for name in below) + own
+
+    @cached_property
+    def _after(self) -> float:
+        """Additions-worth for each result after its sums are complete."""
+        after, total = set(self.view.roles.members), 0.0
+        for let in self.view.region.body:
+            reads = {each.value for each in let.op.inputs if isinstance(each, Operand)}
+            if let.name not in after and not reads.isdisjoint(after):
+                after.add(let.name)
+                total += weight(let.op, self.target)
+        return total

@@ -1,0 +1,144 @@
+"""What the compiler says of registers corrects the estimate by which a plan was chosen.
+
+A plan is chosen by an estimate and compiled. Where it spills, or fewer of its blocks share an SM than was estimated,
+the plans are ranked again with what is known, and the first of them is compiled in turn, until the first is one that
+the compiler has told of. What gave way is named in the order of seed 000 §8: stages, warp tile, width of vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from eqsat.cost.occupancy import resident_blocks
+from eqsat.cost.pricing import SPILLS, PlanPricer, rank
+from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
+from ir.kernel_resources import KernelResources
+from ir.module import Module
+from ir.plan import Plan
+from ir.pricer import Price
+from ir.region import Region
+from ir.target import Target
+
+STAGE = "refinement"
+Compile = Callable[[Region, Plan], KernelResources]
+"""What the kernel of a region takes by a plan."""
+
+
+class Replanned(NamedTuple):
+    """The prices of a module's run-time calls, in order, and what was chosen otherwise than by the estimate."""
+
+    prices: tuple[Price, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def refined(
+    module: Module,
+    prices: tuple[Price, ...],
+    reports: Mapping[str, KernelResources],
+    pricer: PlanPricer,
+    target: Target,
+    compiled: Compile,
+) -> Replanned:
+    """The plans of a module whose kernels take what `reports` says, by the region's name.
+
+    Raises:
+        EqsatError: ResourceExceeded where a block of no plan of a region fits an SM.
+    """
+    found: dict[str, Price] = {}
+    notes: list[Diagnostic] = []
+    for call, price in zip(module.running, prices, strict=True):
+        name = call.region.name
+        if name not in found:
+            search = _Search(call.region, price, reports[name], pricer, target, compiled)
+            found[name] = search.best()
+            notes += search.diagnostics(found[name])
+    return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
+
+
+def what_changed(before: Plan, after: Plan) -> str:
+    """What differs between two plans, as "stages 4 → 3, warp_tile 64x64 → 64x32"; where sizes do not, the fields that
+    do."""
+    sizes = (
+        ("stages", before.stages, after.stages),
+        ("warp_tile", before.warp_tile, after.warp_tile),
+        ("vectors", _width(before), _width(after)),
+        ("tile", _shape(before), _shape(after)),
+    )
+    told = [f"{name} {old} → {new}" for name, old, new in sizes if old != new]
+    fields = (name for name in Plan.__struct_fields__ if getattr(before, name) != getattr(after, name))
+    return ", ".join(told or [f"other {name}" for name in fields if name != "notes"])
+
+
+class _Search:
+    """Plans of one region, ranked by what is known of them."""
+
+    def __init__(
+        self,
+        region: Region,
+        first: Price,
+        told: KernelResources,
+        pricer: PlanPricer,
+        target: Target,
+        compiled: Compile,
+    ) -> None:
+        self._region, self._first, self._told = region, first, told
+        self._pricer, self._target, self._compiled = pricer, target, compiled
+
+    def best(self) -> Price:
+        """The first choice where it is as was estimated, else the best by what the compiler tells."""
+        if not self._told.spills and self._compiled_blocks() >= resident_blocks(self._first.work, self._target):
+            return self._first
+        estimates = self._pricer.ranked(self._region)
+        rivals = [each.plan for each in estimates]
+        place, told = rivals.index(self._first.plan), self._told
+        known: dict[int, Price] = {}
+        while place not in known:
+            known[place] = self._pricer.corrected(estimates[place], told, rivals)
+            place = min(range(len(rivals)), key=lambda i: self._rank(known.get(i, estimates[i])))
+            if place not in known:
+                estimates[place] = self._noted(estimates[place])
+                told = self._compiled(self._region, estimates[place].plan)
+        found = known[place]
+        if not resident_blocks(found.work, self._target):
+            registers = f"{found.work.thread_registers} registers of each of {found.work.block_threads} threads"
+            message = f"a block of no plan fits {self._target.name}: the best takes {registers}"
+            fail(Kind.RESOURCE_EXCEEDED, STAGE, message, at=self._region.name, shared_bytes=found.work.scratch)
+        return found
+
+    def diagnostics(self, found: Price) -> list[Diagnostic]:
+        """What gave way, and what spills all the same."""
+        notes = []
+        if found.plan.notes != self._first.plan.notes:
+            notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, found.plan.notes[-1], at=self._region.name))
+        if SPILLS in found.stops:
+            message = "registers are spilled, by every plan of the region that is as good"
+            notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, message, at=self._region.name, severity=Severity.WARNING))
+        return notes
+
+    def _compiled_blocks(self) -> int:
+        """Blocks of the first choice that share an SM, by the registers that it takes."""
+        work = msgspec.structs.replace(self._first.work, thread_registers=self._told.registers)
+        return resident_blocks(work, self._target)
+
+    def _rank(self, price: Price) -> tuple[bool, tuple[bool, bool, float]]:
+        return not resident_blocks(price.work, self._target), rank(price)
+
+    def _noted(self, price: Price) -> Price:
+        """The price of a plan that says why it stands in the place of the first."""
+        told, estimated = self._told, self._first.work.thread_registers
+        spilled = f", {told.spill_stores + told.spill_loads} bytes spilled" if told.spills else ""
+        why = f"{told.registers} registers{spilled}, {estimated} estimated"
+        words = f"{what_changed(self._first.plan, price.plan)}: {why}"
+        plan = msgspec.structs.replace(price.plan, notes=(*price.plan.notes, words))
+        return msgspec.structs.replace(price, plan=plan)
+
+
+def _width(plan: Plan) -> int:
+    return plan.vectorize.width if plan.vectorize is not None else 1
+
+
+def _shape(plan: Plan) -> str:
+    return "x".join(map(str, plan.tile))

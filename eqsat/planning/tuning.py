@@ -1,0 +1,68 @@
+"""Autotune: the plans of each region that the estimate puts first are measured, and the fastest is taken and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eqsat.clock import Progress
+from eqsat.cost.pricing import PlanPricer
+from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
+from eqsat.planning.refinement import Replanned, what_changed
+from ir.diagnostics import Diagnostic, Kind, note
+from ir.module import Module
+from ir.plan import Plan
+from ir.pricer import Price
+from ir.region import Region
+
+STAGE = "tuning"
+MOST_PLANS, SLOWEST = 8, 3.0
+"""Plans of a region that are measured, and how many times the first one's estimate theirs may be."""
+MARGIN = 0.03
+"""A plan that is faster than the estimate's first choice by less than this share may be so by chance."""
+Timer = Callable[[Region, Sequence[Plan]], Sequence[float]]
+"""The time of each plan of a region, in ns."""
+
+
+def tuned(
+    module: Module, prices: Sequence[Price], pricer: PlanPricer, timer: Timer, cache: PlanCache, progress: Progress
+) -> Replanned:
+    """The measured plans of a module whose calls have these prices. `progress` is told of each region that is measured;
+    one that was measured before on this machine is taken from the cache."""
+    regions = {call.region.name: call.region for call in module.running}
+    found: dict[str, Price] = dict(zip((call.region.name for call in module.running), prices, strict=True))
+    notes: list[Diagnostic] = []
+    for number, (name, region) in enumerate(regions.items(), 1):
+        candidates = _worth_measuring(pricer.ranked(region))
+        plans = [each.plan for each in candidates]
+        if len(plans) < 2:
+            continue
+        known = cache.recall(region, plans)
+        if known is None:
+            progress(f"tune {number} of {len(regions)}: {name}")
+            known = fastest(plans, timer(region, plans))
+            cache.keep(region, known)
+        found[name] = candidates[plans.index(known.plan)]
+        notes.append(_told(name, known, plans[0]))
+    return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
+
+
+def fastest(plans: Sequence[Plan], times: Sequence[float]) -> MeasuredPlan:
+    """The plan to take: the fastest, unless the first is about as fast."""
+    place = min(range(len(plans)), key=lambda i: (times[i], i))
+    if times[place] >= times[0] * (1 - MARGIN):
+        place = 0
+    return MeasuredPlan(plans[place], times[place], times[0], len(plans))
+
+
+def _worth_measuring(ranked: Sequence[Price]) -> list[Price]:
+    return [each for each in ranked[:MOST_PLANS] if each.time_ns <= SLOWEST * ranked[0].time_ns]
+
+
+def _told(name: str, found: MeasuredPlan, first: Plan) -> Diagnostic:
+    """The flag of a plan that a clock chose, which another run or machine may choose otherwise."""
+    message = f"the fastest of {found.tried} plans that were measured, {found.ns / 1e3:.1f} µs"
+    if found.plan == first:
+        message += ": the estimate's choice"
+    else:
+        message += f": {what_changed(first, found.plan)}; the estimate's choice took {found.first_ns / 1e3:.1f} µs"
+    return note(Kind.TUNED, STAGE, message, at=name)

@@ -1,0 +1,100 @@
+"""Small kernels of every GPU template: what is counted, what is broken on purpose, and what hardware runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from codegen.backends.gpu import GpuBackend
+from codegen.where.region_facts import region_facts
+from eqsat.cost.targets import A100
+from ir.dtype import DTYPES
+from ir.gpu import Kernel
+from ir.plan import Plan
+from ir.region import Region
+from ir.rule import Exactness
+from tests.codegen.gpu.emulated import Array, values_of
+from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
+from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted
+from tests.codegen.test_lower_nest import softmax
+from tests.support import regions as r
+from tests.support import stream_regions
+from tests.support.gpu_workspace import workspace_of
+
+
+@dataclass(frozen=True)
+class Small:
+    """`name` says the region and which kind of plan it is."""
+
+    name: str
+    region: Region
+    plan: Plan
+    kernel: Kernel
+
+    def arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
+        """What a launch is given, and the outputs among it."""
+        outputs = {
+            each.name: np.full(each.memref.shape, 77).astype(DTYPES[each.memref.dtype].numpy)
+            for each in self.region.outputs
+        }
+        given = [np.ascontiguousarray(inputs[each.name]) for each in self.region.inputs]
+        return [*given, *outputs.values(), *workspace_of(self.kernel)], outputs
+
+    def inputs(self) -> dict[str, Array]:
+        """Random ones."""
+        return values_of(self.region)
+
+
+REGIONS: Mapping[str, Region] = {
+    "gemm bf16": r.gemm_bias_relu(72, 80, 96, "bf16"),
+    "gemm odd fp16": r.matmul((), 33, 35, 37, dtype="fp16"),
+    "gemm transposed bf16": r.matmul((2,), 64, 48, 64, lhs_t=True, rhs_t=True, dtype="bf16"),
+    "gemm long bf16": r.matmul((), 64, 72, 1000, dtype="bf16"),
+    "gemm fp32": r.matmul((), 40, 44, 52),
+    "gemm i8": r.matmul((), 20, 24, 40, dtype="i8"),
+    "row times matrix": r.matmul((), 1, 40, 130, rhs_t=True, dtype="fp16"),
+    "prologue fp16": prologue(30, 40, 50),
+    "residual bf16": residual(40, 48, 24),
+    "conv NHWC": nhwc(2, 16, 24, 9),
+    "conv NCHW": r.conv(2, 8, 24, (9, 11), 3, 2, 1),
+    "attention bf16": stream_regions.attention(2, 33, 40, 16, 16, dtype="bf16"),
+    "attention causal fp16": stream_regions.attention(2, 40, 40, 32, 32, causal=True, dtype="fp16"),
+    "attention fp32": stream_regions.attention(1, 9, 17, 8, 8),
+    "softmax fp16": softmax(5, 264, "fp16"),
+    "softmax long": softmax(2, 9001),
+    "layer norm bf16": layer_norm(4, 264, "bf16"),
+    "pointwise": r.pointwise((7, 130), "fp16"),
+    "transpose": permuted((40, 50), (1, 0)),
+    "cumsum": r.cumsum(2, 700),
+    "sum of columns": r.column_reduce(70, 40),
+    "max pool": r.maxpool(),
+}
+
+
+@cache
+def small_kernels() -> tuple[Small, ...]:
+    """Of each region the best plan of each kind, under names of their own."""
+    found: list[Small] = []
+    backend = GpuBackend()
+    for name, region in REGIONS.items():
+        core = region_facts(region).checked
+        kinds: dict[str, Plan] = {}
+        for plan, _ in backend.candidates(region, core, A100, Exactness.ROUNDING):
+            kinds.setdefault(kind_of(plan), plan)
+        if any(kind.startswith("rows") for kind in kinds):  # beside which points go over a row for each of its elements
+            kinds.pop("points", None)
+        for kind, plan in kinds.items():
+            kernel = backend.lower(region, core, plan, f"eq_k{len(found)}")
+            found.append(Small(f"{name}: {kind}", region, plan, kernel))
+    return tuple(found)
+
+
+def kind_of(plan: Plan) -> str:
+    """Which template, and how it is bent: "matmul mma split", "rows near reg"."""
+    words = [value for name, value in plan.algo_choice.items() if name != "loops"]
+    kinds = [name for name in plan.algo_choice if name not in ("nest", "loops", "team", "keep")]
+    ring = ["ring"] if plan.stages > 1 else []
+    return " ".join([*kinds, *words, *ring, *(["split"] if int(plan.layout_hints.get("split_k", 1)) > 1 else [])])

@@ -1,0 +1,80 @@
+"""Whole models for GPUs, compiled without one: no kernel spills or is warned of, and small ones compute what playback
+does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from bench.gpu.decoder import decoder
+from codegen.compile.nvrtc import build
+from eqsat import Program, optimize_and_compile
+from eqsat.clock import Clock
+from eqsat.cost.targets import gpu_target
+from eqsat.model import read_model
+from eqsat.options import Options
+from eqsat.pipeline import optimize
+from eqsat.zoo import light_model
+from tests.support.gpu_models import bert
+from tests.support.gpu_programs import PROGRAMS
+from tests.support.nvrtc import ARCHES, needs_nvrtc
+
+
+def kernel_texts(source: Any, dims: Any, arch: str) -> list[str]:
+    """The text of each kernel; nothing is compiled."""
+    model = read_model(source, None, dims)
+    bound = model.bind(model.infer({}), False)
+    return list(optimize(bound, gpu_target(arch), Options(), Clock()).kernels.values())
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_kernel_of_the_programs_compiles_cleanly(arch: str) -> None:
+    texts: dict[str, str] = {}
+    for name, make in PROGRAMS.items():
+        for text in kernel_texts(*make(), arch):
+            texts[re.sub(r"(?<=void )eq_\w+", f"eq_{len(texts)}", text, count=1)] = name
+    found = build("\n".join(texts), arch).kernels
+    assert len(found) == len(texts) > len(PROGRAMS)
+    named = dict(enumerate(texts.values()))
+    bad = [f"{named[int(each.name.removeprefix('eq_'))]}: {each}" for each in found if each.spills or each.lints]
+    assert not bad
+
+
+def assert_clean(program: Program, least: int, most: int) -> None:
+    assert least <= len(program.kernels) <= most
+    resources = [each.resources for each in program.kernels]
+    assert not [each for each in resources if each is None or each.spills or each.lints]
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_resnet50_compiles_whole() -> None:
+    pytest.importorskip("onnx")
+    assert_clean(optimize_and_compile(light_model("resnet50"), target="sm_80"), 54, 60)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_bert_compiles_whole() -> None:
+    program = optimize_and_compile(bert(), target="sm_80")
+    assert_clean(program, 12 * 5, 12 * 14)
+    assert len({each.function for each in program.kernels}) < len(program.kernels)
+    assert "eq_mma_m16n8k16_f16" in program.source()
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_decoder_block_compiles_whole(arch: str) -> None:
+    program = optimize_and_compile(decoder(2048).lazy(), target=arch)
+    assert_clean(program, 6, 16)
+    assert "eq_mma_m16n8k16_bf16" in program.source()
+
+
+@pytest.mark.parametrize("source", [bert(1, 17, 32, 2), decoder(17, 32, 2, 40).lazy()], ids=["bert", "decoder"])
+def test_small_models_compute_what_playback_does(source: Any) -> None:
+    program = optimize_and_compile(source, target="sm_80", emulate=True)
+    program.verify({name: (array * 0.2).astype(array.dtype) for name, array in program.random_inputs(3).items()})

@@ -1,0 +1,79 @@
+"""Programs whose blocks meet: the workspace of their launches, call after call, as graphs, from several streams."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import eqsat
+from codegen.run.slot_memory import Space
+from eqsat import Program, optimize_and_compile
+from eqsat import tensor as t
+from tests.support.fake_cupy import Array, fake_cupy
+from tests.support.nvrtc import needs_nvrtc
+
+
+def split() -> list[t.Tensor]:
+    """A product of few tiles, and the sum of a tensor."""
+    a, b, x = t.input("a", (128, 2000), "bf16"), t.input("b", (2000, 64), "bf16"), t.input("x", (300, 500))
+    return [(a @ b).relu(), (x * x).sum((0, 1))]
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return optimize_and_compile(split(), target="sm_80", emulate=True)
+
+
+def test_both_are_one_kernel_each_and_meet(program: Program) -> None:
+    assert len(program.kernels) == 2
+    for text in program._compiled.artifact.units.values():
+        assert text.count("eq_ticket(") == 1
+    grids = [launch.geometry.grid for launch in program._compiled.artifact.table.launches]
+    assert all(np.prod(grid) >= 54 for grid in grids), "half of an A100's multiprocessors"
+
+
+def test_emulated(program: Program) -> None:
+    program.verify()
+    given = program.random_inputs(3)
+    for one, other in zip(program(given), program(given), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("graph", [False, True])
+def test_counters_are_zeroed_once_for_a_stream(graph: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = optimize_and_compile(split(), target="sm_80", graph=graph)
+    compiled.save(tmp_path / "program.eqsat")
+    loaded = eqsat.load(tmp_path / "program.eqsat")
+    monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda _: None)
+    cupy, zeroed = fake_cupy(compiled._compiled.artifact.units, []), []
+
+    def zeros(size: int, dtype: type) -> Array:
+        zeroed.append(Array(np.zeros(size, dtype)))
+        return zeroed[-1]
+
+    cupy.zeros = zeros
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for each in (compiled, loaded):
+        zeroed.clear()
+        for _ in range(3):
+            each.verify()
+        assert len(zeroed) == 1 + graph, "a graph has its own"
+        assert all(one.size > 0 and not one.host.any() for one in zeroed)
+
+
+@needs_nvrtc
+def test_streams_share_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = optimize_and_compile(split(), target="sm_80")
+    cupy = fake_cupy(compiled._compiled.artifact.units, [])
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    executable, spaces = compiled._compiled.executable, list[Space]()
+    for stream in (7, 8, 7):
+        cupy.cuda.get_current_stream = lambda stream=stream: SimpleNamespace(ptr=stream)
+        spaces.append(executable._space())
+    assert spaces[0].counters is spaces[2].counters is not spaces[1].counters
+    assert spaces[0].shared is not spaces[2].shared, "CuPy gives it to one call at a time"

@@ -1,0 +1,440 @@
+"""Plans that a compiler's report or a clock corrects: refinement, autotune, and the cache of measured plans."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import eqsat.pipeline as pipeline
+from codegen.backends import timing
+from codegen.backends.backend import Code, Texts
+from codegen.backends.gpu import GpuBackend
+from codegen.compile import nvrtc
+from codegen.plan.gpu.candidates import candidates
+from codegen.where.region_facts import region_facts
+from eqsat import Program, load, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.cli import app
+from eqsat.cost.pricing import SPILLS, PlanPricer
+from eqsat.cost.targets import A100, H100
+from eqsat.demo import seed_program
+from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
+from eqsat.planning.refinement import Replanned, refined, what_changed
+from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
+from eqsat.runtime.verify import random_inputs
+from ir.diagnostics import EqsatError, Kind, Severity
+from ir.dtype import TensorType
+from ir.kernel_resources import KernelResources
+from ir.module import Call, Module
+from ir.plan import Plan, Vectorize
+from ir.pricer import Price, Rejected, Work
+from ir.region import Region
+from ir.target import Target
+from tests.support import regions
+from tests.support.fake_cupy import fake_cupy
+from tests.support.nvrtc import needs_nvrtc
+
+REGION = regions.matmul((), 64, 64, 64, dtype="bf16")
+GPUS = pytest.mark.parametrize("target", [A100, H100], ids=["A100", "H100"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+# --- tiles of matrix products -------------------------------------------------------------------
+
+
+def chosen(target: Target, m: int, n: int, k: int) -> Price:
+    found = PlanPricer(target, region_facts, candidates).price(regions.gemm_bias_relu(m, n, k, "bf16"))
+    assert isinstance(found, Price)
+    return found
+
+
+@GPUS
+def test_large_products_take_large_tiles(target: Target) -> None:
+    for size in (4096, 8192):
+        price = chosen(target, size, size, size)
+        assert price.plan.warp_tile == "64x64"
+        assert price.plan.tile[:2] in {(128, 128), (128, 256), (256, 128)}
+        assert not price.stops
+
+
+@GPUS
+def test_small_products_take_small_tiles(target: Target) -> None:
+    for size in (64, 256):
+        rows, columns, _ = chosen(target, size, size, size).plan.tile
+        assert rows * columns <= 64 * 64
+
+
+def test_narrow_tiles_are_kept_on_sm90_while_it_takes_the_sm80_path() -> None:
+    price = chosen(H100, 16, 4096, 4096)
+    assert price.plan.tile[0] < 64
+    assert not price.stops
+    assert "sm_90 takes the sm_80 path" in price.plan.notes[-1]
+    assert price.time_ns < 1.4 * chosen(A100, 16, 4096, 4096).time_ns
+
+
+# --- refinement ---------------------------------------------------------------------------------
+
+
+def plan(tile: tuple[int, int, int], warp: str = "64x64", stages: int = 4, width: int = 8) -> Plan:
+    return Plan("sm80", {"matmul": "mma"}, tile, {}, Vectorize("n", width), stages, warp)
+
+
+def work(flops: float, threads: int = 256, registers: int = 128, independent: float = 1.0) -> Work:
+    made = Work(flops, 1e3, "bf16", 1.0, 1.0, block_threads=threads, thread_registers=registers)
+    return msgspec.structs.replace(made, independent=independent)
+
+
+BIG, MIDDLE, SMALL = plan((128, 256, 64)), plan((128, 128, 64)), plan((64, 64, 64), "32x32", 3, 4)
+
+
+Tile = tuple[int, ...]
+
+
+class Known:
+    """A pricer of plans with known work, best first; which plans were compiled, and what each takes."""
+
+    def __init__(self, works: dict[Tile, Work], takes: dict[Tile, KernelResources]) -> None:
+        class Core:
+            legal = True
+
+        class Facts:
+            core = Core()
+
+        def analysed(_: Region) -> Any:
+            return Facts()
+
+        def planned(*_: object) -> list[tuple[Plan, Work]]:
+            return [(each, works[each.tile]) for each in (BIG, MIDDLE, SMALL) if each.tile in works]
+
+        self.pricer = PlanPricer(A100, analysed, planned)
+        self._takes = takes
+        self.asked: list[Plan] = []
+
+    def compiled(self, _: Region, one: Plan) -> KernelResources:
+        self.asked.append(one)
+        return self._takes[one.tile]
+
+    def refined(self, calls: int = 1) -> Replanned:
+        first = self.pricer.ranked(REGION)[0]
+        module = Module("m", (), (Call(REGION, ("A", "B", "Y")),) * calls, (), ())
+        told = {REGION.name: self._takes[first.plan.tile]}
+        return refined(module, (first,) * calls, told, self.pricer, A100, self.compiled)
+
+
+def takes(registers: int, spilled: int = 0) -> KernelResources:
+    return KernelResources("eq_k", registers, spill_stores=spilled, spill_loads=spilled)
+
+
+def test_a_plan_that_takes_what_was_estimated_stays() -> None:
+    known = Known({BIG.tile: work(1e9), SMALL.tile: work(2e9)}, {BIG.tile: takes(127)})
+    found = known.refined()
+    assert (found.prices[0].plan, found.diagnostics, known.asked) == (BIG, (), [])
+
+
+def test_a_plan_that_spills_gives_way_to_the_next() -> None:
+    known = Known(
+        {BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)},
+        {BIG.tile: takes(255, 64), MIDDLE.tile: takes(255, 8), SMALL.tile: takes(100)},
+    )
+    found = known.refined(calls=2)
+    [first, second] = found.prices
+    assert first is second
+    assert msgspec.structs.replace(first.plan, notes=()) == SMALL
+    assert [each.tile for each in known.asked] == [MIDDLE.tile, SMALL.tile]
+    assert first.work.thread_registers == 100
+    [why] = first.plan.notes
+    gave_way = "stages 4 → 3, warp_tile 64x64 → 32x32, vectors 8 → 4, tile 128x256x64 → 64x64x64"
+    assert why == f"{gave_way}: 255 registers, 128 bytes spilled, 128 estimated"
+    [told] = found.diagnostics
+    assert (told.kind, told.severity, told.at) == (Kind.RESOURCE_EXCEEDED, Severity.NOTE, REGION.name)
+    assert told.message == why
+
+
+def test_registers_that_cost_occupancy_give_way_where_another_plan_is_better() -> None:
+    works = {BIG.tile: work(1.0e9), SMALL.tile: work(1.5e9)}
+    found = Known(works, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
+    assert found.prices[0].plan.tile == SMALL.tile
+    hidden = {BIG.tile: work(1.0e9, independent=4.0), SMALL.tile: work(1.5e9)}
+    found = Known(hidden, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
+    assert (found.prices[0].plan, found.prices[0].work.thread_registers) == (BIG, 255)
+    assert not found.diagnostics
+
+
+def test_where_all_spill_the_first_is_taken_and_says_so() -> None:
+    known = Known({BIG.tile: work(1e9), SMALL.tile: work(2e9)}, {BIG.tile: takes(255, 4), SMALL.tile: takes(255, 4)})
+    found = known.refined()
+    assert found.prices[0].plan == BIG
+    assert SPILLS in found.prices[0].stops
+    [told] = found.diagnostics
+    assert (told.severity, "spilled" in told.message) == (Severity.WARNING, True)
+
+
+def test_what_fits_no_multiprocessor_is_resource_exceeded() -> None:
+    works = {BIG.tile: work(1e9, 1024, 64), SMALL.tile: work(2e9, 512)}
+    assert Known(works, {BIG.tile: takes(80), SMALL.tile: takes(128)}).refined().prices[0].plan.tile == SMALL.tile
+    with pytest.raises(EqsatError, match="a block of no plan fits") as caught:
+        Known(works, {BIG.tile: takes(80), SMALL.tile: takes(160)}).refined()
+    assert caught.value.kind is Kind.RESOURCE_EXCEEDED
+
+
+def test_what_gives_way_is_named_in_order() -> None:
+    assert what_changed(BIG, plan((128, 256, 64), stages=2)) == "stages 4 → 2"
+    assert what_changed(BIG, plan((128, 256, 64), "64x32", width=2)) == "warp_tile 64x64 → 64x32, vectors 8 → 2"
+    other = msgspec.structs.replace(BIG, algo_choice={"matmul": "fma"}, bind={"m.o": "block.x"}, notes=("why",))
+    assert what_changed(BIG, other) == "other algo_choice, other bind"
+
+
+def test_a_machine_without_room_has_no_plan() -> None:
+    tiny = msgspec.structs.replace(A100, registers=512)
+    found = PlanPricer(tiny, region_facts, candidates).price(REGION)
+    assert isinstance(found, Rejected)
+    assert found.kind is Kind.RESOURCE_EXCEEDED
+    assert PlanPricer(tiny, region_facts, candidates).ranked(REGION) == []
+
+
+def test_a_program_that_no_plan_fits_is_resource_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codegen.backends.cpu.CpuBackend.candidates", lambda *_, **__: [])
+    with pytest.raises(EqsatError, match="no plan fits the machine") as caught:
+        optimize_and_compile(t.input("x", (3,)) + 1, target="cpu", cache=False)
+    assert caught.value.kind is Kind.RESOURCE_EXCEEDED
+
+
+@needs_nvrtc
+def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = t.input("a", (128, 64), "bf16"), t.input("b", (64, 128), "bf16")
+    before = optimize_and_compile(a @ b, target="sm_80", cache=False)
+    text = next(iter(before._compiled.artifact.kernels.values()))
+    build = nvrtc.build
+
+    def spilling(source: str, arch: str, *, contract: bool) -> nvrtc.Cubin:
+        made = build(source, arch, contract=contract)
+        worse = tuple(msgspec.structs.replace(each, spill_stores=32, registers=255) for each in made.kernels)
+        return msgspec.structs.replace(made, kernels=worse) if source == text else made
+
+    monkeypatch.setattr(nvrtc, "build", spilling)
+    found = optimize_and_compile(a @ b, target="sm_80", cache=False)
+    [one], [other] = before._compiled.artifact.prices, found._compiled.artifact.prices
+    assert other.plan != one.plan
+    assert "255 registers, 32 bytes spilled" in other.plan.notes[-1]
+    assert found.kernels[0].resources is not None
+    assert not found.kernels[0].resources.spills
+    assert found.kernels[0].work.thread_registers == found.kernels[0].resources.registers
+    assert other.plan.notes[-1] in found.source()
+    assert [each.kind for each in found.diagnostics] == [Kind.RESOURCE_EXCEEDED]
+    again = optimize_and_compile(a @ b, target="sm_80", cache=False)
+    assert again.source() == found.source()
+
+
+@needs_nvrtc
+def test_refinement_compiles_no_kernel_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    assemble = nvrtc.assemble
+
+    def counted(text: str, arch: str, *, contract: bool) -> nvrtc.Assembly:
+        compiled.append(text)
+        return assemble(text, arch, contract=contract)
+
+    monkeypatch.setattr(nvrtc, "assemble", counted)
+    x = t.input("x", (64, 40))
+    program = optimize_and_compile([x.exp().sum(1), (x @ x.T).relu()], target="sm_80")
+    assert sorted(compiled) == sorted(program._compiled.artifact.units.values())
+
+
+# --- autotune -----------------------------------------------------------------------------------
+
+
+def test_the_fastest_plan_is_taken_if_that_is_no_chance() -> None:
+    plans = [BIG, MIDDLE, SMALL]
+    assert fastest(plans, [30, 20, 10]) == MeasuredPlan(SMALL, 10, 30, 3)
+    assert fastest(plans, [30, 30, 40]) == MeasuredPlan(BIG, 30, 30, 3)
+    assert fastest(plans, [100, 100 * (1 - MARGIN / 2), 200]).plan == BIG
+    assert fastest(plans, [0, 0, 0]).plan == BIG
+
+
+class FakeTimer:
+    """Times by plan; which regions were measured."""
+
+    def __init__(self, ns: Callable[[int], float]) -> None:
+        self._ns, self.regions = ns, list[str]()
+
+    def __call__(self, region: Region, plans: Sequence[Plan]) -> list[float]:
+        self.regions.append(region.name)
+        return [self._ns(place) for place in range(len(plans))]
+
+
+def faster(place: int) -> float:
+    """The last are the fastest."""
+    return 1000.0 / (1 + place)
+
+
+def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
+    known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
+    first = known.pricer.ranked(REGION)[0]
+    module = Module("m", (), (Call(REGION, ("A", "B", "Y")),) * 2, (), ())
+    said: list[str] = []
+
+    def run(timer: FakeTimer, cache: PlanCache) -> Price:
+        found = tuned(module, (first, first), known.pricer, timer, cache, said.append)
+        assert found.prices[0] is found.prices[1]
+        [told] = found.diagnostics
+        assert (told.kind, told.severity, told.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
+        return found.prices[0]
+
+    cache, timer = PlanCache(tmp_path, A100, "a device"), FakeTimer(faster)
+    assert run(timer, cache).plan == SMALL
+    assert timer.regions == [REGION.name]
+    assert said == [f"tune 1 of 1: {REGION.name}"]
+    assert run(FakeTimer(lambda _: pytest.fail("measured twice")), cache).plan == SMALL
+
+    other = FakeTimer(lambda place: 1.0 + place)
+    assert run(other, PlanCache(tmp_path, A100, "another device")).plan == BIG
+    assert run(other, PlanCache(tmp_path, H100, "a device")).plan == BIG
+    assert run(other, PlanCache(tmp_path, A100, "a device", ["exact"])).plan == BIG
+    assert len(other.regions) == 3
+    assert cache.path(REGION) == cache.path(msgspec.structs.replace(REGION, name="other"))
+    assert cache.path(REGION) != cache.path(regions.matmul((), 64, 64, 65, dtype="bf16"))
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "no plan of the region", "not ours"])
+def test_what_is_not_whole_is_measured_again(tmp_path: Path, harm: str) -> None:
+    cache = PlanCache(tmp_path, A100, "a device")
+    cache.keep(REGION, MeasuredPlan(SMALL, 1.0, 2.0, 3))
+    assert cache.recall(REGION, [BIG, SMALL]) == MeasuredPlan(SMALL, 1.0, 2.0, 3)
+    path = cache.path(REGION)
+    match harm:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:-9])
+        case "changed":
+            path.write_bytes(path.read_bytes().replace(b"64", b"32"))
+        case "no plan of the region":
+            assert cache.recall(REGION, [BIG, MIDDLE]) is None
+            path.unlink()
+        case "not ours":
+            path.write_bytes(b"\xff\x00")
+    assert cache.recall(REGION, [BIG, SMALL]) is None
+
+
+def test_a_cache_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "plans").write_text("a file where the folder should be")
+    cache = PlanCache(tmp_path, A100, "a device")
+    cache.keep(REGION, MeasuredPlan(SMALL, 1.0, 2.0, 3))
+    assert cache.recall(REGION, [SMALL]) is None
+
+
+@needs_nvrtc
+def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device that is not one: each run takes 1,000 ns."""
+    launched: list[str] = []
+
+    class OnFake(GpuBackend):
+        def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+            made = super().build(units, arch, relaxed, cache)
+            monkeypatch.setitem(sys.modules, "cupy", fake_cupy(units, launched))
+            return made
+
+    monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
+    monkeypatch.setattr(timing, "MOST_RUNS", 3)
+    one = regions.matmul((), 16, 32, 32, dtype="bf16")
+    plans = [each.plan for each in PlanPricer(A100, region_facts, candidates).ranked(one)[:2]]
+    arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
+    found = timing.times_of(one, plans, arrays, backend=OnFake(), target=A100, relaxed=True, cache=tmp_path)
+    assert found == [1000.0, 1000.0]
+    assert launched == [f"eq_{one.name}_0", f"eq_{one.name}_1"] * (2 + 1 + 3)
+
+
+def model() -> t.Tensor:
+    """Two kernels, one of them with a packed constant, and a lookup by integers."""
+    w = t.constant(np.linspace(-1, 1, 24 * 40, dtype=np.float32).reshape(24, 40), name="w")
+    x = t.input("x", (33, 24))
+    y = (x @ w).relu()
+    return y / (y.sum(1, keepdims=True) + 1)
+
+
+def tune(**keywords: Any) -> Program:
+    return optimize_and_compile(model(), target="cpu", autotune=True, **keywords)
+
+
+def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+    program = tune(verify=True, progress=stages.append)
+    kernels = {each.name for each in program.kernels}
+    assert {each.partition(": ")[2] for each in stages if each.startswith("tune ")} == kernels
+    told = [each for each in program.diagnostics if each.kind is Kind.TUNED]
+    assert {each.at for each in told} == kernels
+    assert len(list((folder / "plans").iterdir())) == len(kernels)
+    monkeypatch.setattr(pipeline, "times_of", lambda *_, **__: pytest.fail("measured twice"))
+    again = tune(cache=False)
+    assert again.source() == program.source()
+    assert [each for each in again.diagnostics if each.kind is Kind.TUNED] == told
+
+
+def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = optimize_and_compile(model(), target="cpu")
+    asked: list[int] = []
+
+    def timer(region: Region, plans: Sequence[Plan], arrays: object, **_: object) -> list[float]:
+        asked.append(len(plans))
+        return [faster(place) for place in range(len(plans))]
+
+    monkeypatch.setattr(pipeline, "times_of", timer)
+    program = tune(verify=True)
+    assert max(asked) <= MOST_PLANS
+    assert program.source() != before.source()
+    first, others = before._compiled.artifact.prices, program._compiled.artifact.prices
+    assert any(one.plan != other.plan for one, other in zip(first, others, strict=True))
+    assert any("the estimate's choice took 1.0 µs" in each.message for each in program.diagnostics)
+    assert optimize_and_compile(model(), target="cpu").source() == before.source()
+    assert optimize_and_compile(model(), target="cpu", cache=False).source() == before.source()
+    assert tune().source() == program.source()
+
+
+def test_a_tuned_program_is_saved_and_explained(folder: Path, tmp_path: Path) -> None:
+    program = tune()
+    program.save(tmp_path / "tuned.eqsat")
+    loaded = load(tmp_path / "tuned.eqsat")
+    assert loaded.source() == program.source()
+    assert [each.kind for each in loaded.diagnostics].count(Kind.TUNED) == len(program.kernels)
+    loaded.verify()
+    assert program.explain()
+
+
+def test_autotune_of_empty_arrays_and_of_nothing(folder: Path) -> None:
+    for source in (t.input("x", (0, 5)).exp() + 1, t.input("x", (3, 0)).sum(1), [t.input("x", (2,))]):
+        program = optimize_and_compile(source, target="cpu", autotune=True)
+        program(program.random_inputs())
+
+
+def test_autotune_needs_what_it_measures_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codegen.run.device.find_device", lambda: None)
+    for keywords, kind in (
+        ({"target": "sm_80"}, Kind.NO_DEVICE),
+        ({"target": "sm_80", "emulate": True}, Kind.INVALID_OPTION),
+        ({"target": "cpu", "autotune": "yes"}, Kind.INVALID_OPTION),
+    ):
+        with pytest.raises(EqsatError) as caught:
+            optimize_and_compile(model(), **{"autotune": True, **keywords})
+        assert caught.value.kind is kind
+
+
+def test_autotune_on_the_command_line(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "gemm.json"
+    file.write_text(json.dumps(seed_program("gemm")))
+    sizes = ["-d", "M=32", "-d", "K=16", "-d", "N=48"]
+    done = CliRunner().invoke(app, ["compile", str(file), "--target", "cpu", "--autotune", *sizes])
+    assert done.exit_code == 0, done.output
+    assert "the fastest of" in done.stderr
+    assert list((folder / "plans").iterdir())
