@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
     from eqsat.runtime.program import Program
     from ir.diagnostics import Diagnostic, EqsatError
 
 __version__ = "0.1.0"
-__all__ = ["Diagnostic", "EqsatError", "Program", "load", "optimize_and_compile"]
+__all__ = ["Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
 
 _HOMES = {
     "optimize_and_compile": "eqsat.api",
@@ -27,6 +28,7 @@ _HOMES = {
     "EqsatError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
 }
+_MODULES = ("nn", "tensor")
 
 
 def _check_packages() -> None:
@@ -42,6 +44,8 @@ def _check_packages() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"eqsat.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

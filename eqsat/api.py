@@ -47,6 +47,7 @@ def optimize_and_compile(
     cache: bool = True,
     emulate: bool = False,
     graph: bool = False,
+    autotune: bool = False,
     progress: Progress | None = None,
 ) -> Program:
     """Find a better program of fewer and faster kernels, write those kernels, and compile them.
@@ -55,7 +56,7 @@ def optimize_and_compile(
         source: Tiny IR (dict, JSON text, a file, `ir.tiny.Graph`), lazy tensors, Frontend IR, or an ONNX model.
         target: "auto" (the GPU, or the CPU where there is none), "cpu" (nominal figures: the same program on every
             run), "calibrated" (the CPU as `eqsat doctor` measured it), "sm_80", "sm_90" (text and machine code are made
-            on any machine; calls need the GPU, or `emulate`), or a Target.
+            on any machine; calls need the GPU, or `emulate`), a GPU that `eqsat.cost.targets.GPUS` names, or a Target.
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
@@ -72,15 +73,18 @@ def optimize_and_compile(
         emulate: run a GPU's kernels in the emulator (docs/emulator.md): slowly, and with every race and stray access
             reported as a KernelFault.
         graph: on a GPU, capture the calls after the first as a CUDA graph.
-        progress: called with the name of each stage as it begins.
+        autotune: measure the best plans of each kernel on this machine and take the fastest, instead of that which the
+            cost model puts first. What was measured is kept, and only calls with autotune= use it; a program that was
+            chosen so says so in its diagnostics, and may differ from machine to machine.
+        progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
 
     Raises:
         EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
     """
-    check_switches(progress, verify=verify, strict=strict, cache=cache, emulate=emulate, graph=graph)
-    options = checked_options(rules, exactness, extractor, cost_model, budget)
+    check_switches(progress, verify=verify, strict=strict, cache=cache, emulate=emulate, graph=graph, autotune=autotune)
+    options = checked_options(rules, exactness, extractor, cost_model, budget, autotune)
     chosen = pipeline.find_target(target)
-    running = checked_running(emulate, graph, chosen)
+    running = checked_running(emulate, graph, chosen, options.autotune)
     workers = checked_threads(threads, chosen.units)
     model = read_model(source, constants, dims)
 

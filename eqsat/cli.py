@@ -65,13 +65,16 @@ def compile(
     dump: Dump = "",
     dump_dir: DumpDir = None,
     egraph: Annotated[Path | None, typer.Option(help="draw the e-graph into this .json, .dot or .svg file")] = None,
+    autotune: Annotated[
+        bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
     from eqsat.explanation.explain import kernel_table, rendered
 
     stages = _stages(dump)
-    program = _program(model, dim, target, exactness, threads)
+    program = _program(model, dim, target, exactness, threads, autotune=autotune)
     _dump(program, stages, dump_dir)
     if egraph is not None:
         _write(egraph, _drawn(program, egraph.suffix).encode())
@@ -164,7 +167,8 @@ def bench(
     threads: Threads = None,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
-    from eqsat.explanation.explain import kernel_table, micros, rendered
+    from eqsat.explanation.explain import kernel_table, rendered
+    from eqsat.explanation.price_text import micros
 
     program = _program(model, dim, target, exactness, threads)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
@@ -221,7 +225,13 @@ def show_rule(name: str) -> None:
 
 
 def _program(
-    model: str, dim: list[str] | None, target: str, exactness: str, threads: int | None, emulate: bool = False
+    model: str,
+    dim: list[str] | None,
+    target: str,
+    exactness: str,
+    threads: int | None,
+    emulate: bool = False,
+    autotune: bool = False,
 ) -> Program:
     """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
@@ -229,8 +239,10 @@ def _program(
 
     dims = _dims(dim)
     if is_saved(Path(model)):
-        if dims:
-            raise typer.BadParameter("a saved program has its sizes", param_hint="--dim")
+        choices = {"--dim": dims, "--target": target != "auto", "--exactness": exactness != "rounding"}
+        asked = [option for option, given in (choices | {"--autotune": autotune}).items() if given]
+        if asked:
+            raise typer.BadParameter("a saved program is as it was compiled", param_hint=asked)
         program = load(model, threads, emulate=emulate)
     else:
         with _progress() as progress:
@@ -241,6 +253,7 @@ def _program(
                 exactness=exactness,
                 threads=threads,
                 emulate=emulate,
+                autotune=autotune,
                 progress=progress,
             )
     for diagnostic in program.diagnostics if program.variants else ():

@@ -16,10 +16,14 @@ class Clock:
         self.seconds: dict[str, float] = {}
         self._progress = progress
 
+    def tell(self, what: str) -> None:
+        """Word of what begins inside a stage."""
+        if self._progress is not None:
+            self._progress(what)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        if self._progress is not None:
-            self._progress(name)
+        self.tell(name)
         start = time.perf_counter()
         try:
             yield

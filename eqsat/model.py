@@ -20,7 +20,7 @@ from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_fronte
 from ir.tiny import Graph
 from ir.tiny_bind import bind, load
 from ir.tiny_dims import match_shapes
-from ir.tiny_parse import Source, checked_dims, document_of, parse, program_text
+from ir.tiny_parse import Source, checked_dims, parse, read_document
 
 STAGE = "load"
 
@@ -168,10 +168,12 @@ def _read(source: Any) -> Model:
         case FrontendGraph():
             verify_frontend(source)
             return FrontendModel(frontend=source)
+        case [*_]:
+            fail(Kind.MALFORMED_GRAPH, STAGE, "a list of outputs holds lazy tensors, one or more")
     if isinstance(source, Mapping):
         return _document(source)
     if isinstance(source, str | os.PathLike) and not str(source).endswith(".onnx"):
-        return _document(document_of(program_text(source)))
+        return _document(read_document(source))
     if isinstance(source, str | os.PathLike | bytes) or type(source).__name__ == "ModelProto":
         from eqsat.frontends.onnx_to_frontend import load_onnx
 

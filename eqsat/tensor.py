@@ -19,6 +19,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from eqsat.lazy import promotion
+from eqsat.lazy.indexing import wrapped
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.operators import Operators
 from eqsat.lazy.written import STAGE, Axis, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
@@ -196,12 +197,15 @@ class Tensor(Operators, Movements):
     matmul = dot
 
     def gather(self, axis: int, index: Any) -> Tensor:
-        """torch.gather: result[i, j] = self[index[i, j], j] for axis 0."""
+        """torch.gather: result[i, j] = self[index[i, j], j] for axis 0; an index outside is clamped to the nearest
+        end."""
         return Tensor("GATHER", [self, as_tensor(index)], {"axis": axis_in(axis, self.shape)})
 
     def take(self, index: Any, axis: int = 0) -> Tensor:
-        """numpy.take: whole slices along `axis`, in the shape of `index`."""
-        place, where_ = axis_in(axis, self.shape), as_tensor(index)
+        """numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end; those
+        outside are an error in a constant, and clamped to the nearest end in what is known only at run time."""
+        place = axis_in(axis, self.shape)
+        where_ = wrapped(as_tensor(index), self.shape[place])
         before, after = self.shape[:place], self.shape[place + 1 :]
         flat = where_.reshape((1,) * len(before) + (where_.size,) + (1,) * len(after))
         picked = self.gather(place, flat.expand(*before, where_.size, *after))
@@ -280,7 +284,8 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
     (None: the uop's own).
 
     What NumPy defines where the uop does not is written in others: sums of bools, quotients of integers, floors of
-    integers, powers of integers by a constant.
+    integers, powers of integers by a constant. x // y of floats is ⌊x / y⌋ and x % y is x − (x // y)·y, each op
+    rounded: NumPy's differ by a rounding of x / y, which counts near whole quotients, and where x or y is infinite.
     """
     values = [_operand(each) for each in operands]
     if not any(isinstance(each, Tensor) for each in values):
@@ -317,10 +322,12 @@ def _power(x: Tensor, exponent: int) -> Tensor:
 
 def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy's: right-aligned, sizes equal or 1."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
+    rank = builtins.max(map(len, shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    wanted = [{*along} - {1} or {1} for along in zip(*aligned, strict=True)]
+    if any(len(sizes_) > 1 for sizes_ in wanted):
         refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes)
+    return tuple(size for (size,) in wanted)
 
 
 def _infer(tensor: Tensor) -> TensorType:

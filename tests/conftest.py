@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
+
+DEVICE_SECONDS = 180.0
+"""Of one test on a GPU, where a kernel that never ends cannot be interrupted: the whole run ends, and says where."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,3 +35,14 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["EQSAT_CACHE_DIR"]
     else:
         os.environ["EQSAT_CACHE_DIR"] = before
+
+
+@pytest.fixture(autouse=True)
+def bounded_on_a_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test on a GPU takes no longer than `DEVICE_SECONDS`."""
+    if request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(DEVICE_SECONDS, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()

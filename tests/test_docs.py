@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from docs.make_walkthrough import PAGE, page
+from tests.support.nvrtc import needs_nvrtc
 
-RULES_PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
+HOME = Path(__file__).parent.parent
+RULES_PAGE = HOME / "docs" / "rules.md"
 EXPLORE_PAGE = RULES_PAGE.with_name("explore.md")
 
 
@@ -55,3 +57,30 @@ def test_the_scripts_of_the_explore_page_run_and_print_what_it_says() -> None:
         printed = output.getvalue()
         assert printed
     assert [kind for kind, _ in blocks].count("python") == 8
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (HOME / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(example, "README.md", "exec"), names)
+    (kernel,) = names["program"].kernels
+    assert len(kernel.uops) == 8, "the example says so"
+
+
+def test_the_kernel_of_the_emulator_page_has_the_findings_that_it_tells() -> None:
+    text = RULES_PAGE.with_name("emulator.md").read_text(encoding="utf-8")
+    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example, "emulator.md", "exec"), {})
+    assert printed.getvalue() == told
+
+
+@needs_nvrtc
+def test_the_examples_of_the_gpu_page_run() -> None:
+    examples = re.findall(r"```python\n(.*?)```", RULES_PAGE.with_name("gpu.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(example, "gpu.md", "exec"), {})

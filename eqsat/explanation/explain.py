@@ -9,7 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.chain import chain_table, chains_at
-from eqsat.explanation.price_text import price_data, price_text
+from eqsat.explanation.price_text import micros, price_data, price_text
 from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.selection import Part, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
@@ -275,8 +275,3 @@ def counted(rules: Iterable[str]) -> str:
     """Each rule once, with how many nodes of the kernel it built."""
     counts = Counter(rules)
     return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in sorted(counts.items()))
-
-
-def micros(ns: float) -> str:
-    """ns as µs."""
-    return f"{ns / 1e3:,.1f} µs"

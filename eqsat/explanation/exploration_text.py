@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqsat.explanation.explain import kernel_table, micros
+from eqsat.explanation.explain import kernel_table
+from eqsat.explanation.price_text import micros
 
 if TYPE_CHECKING:
     from rich.console import Group

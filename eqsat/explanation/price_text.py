@@ -19,12 +19,12 @@ def price_text(price: Price) -> str:
     if work.recomputed:
         done += f" and {work.recomputed:,.0f} again"
     each = [(told, float(getattr(parts, name))) for name, told in _PENALTIES.items()]
-    penalties = "".join(f" + {told} {_micros(ns)}" for told, ns in each if ns)
-    launch = f" + launch {_micros(parts.launch)}" if parts.launch else ""
+    penalties = "".join(f" + {told} {micros(ns)}" for told, ns in each if ns)
+    launch = f" + launch {micros(parts.launch)}" if parts.launch else ""
     lines = [
         f"{done}, {work.bytes:,.0f} bytes, occupancy {work.occupancy:.2f}, efficiency {work.efficiency:.2f}: "
-        f"{_micros(price.time_ns)}, bound by {price.bound}",
-        f"= max(compute {_micros(parts.compute)}{penalties}, memory {_micros(parts.memory)}){launch}",
+        f"{micros(price.time_ns)}, bound by {price.bound}",
+        f"= max(compute {micros(parts.compute)}{penalties}, memory {micros(parts.memory)}){launch}",
     ]
     lines += [f"STOP, but there is no other plan: {each}" for each in price.stops]
     return "\n".join(lines)
@@ -48,5 +48,6 @@ def fusion_text(found: Fusion) -> list[str]:
     return [f"by the terms of its price: {told or 'no difference'}{saved}"]
 
 
-def _micros(ns: float) -> str:
+def micros(ns: float) -> str:
+    """ns as µs."""
     return f"{ns / 1e3:,.2f} µs" if ns < 1e5 else f"{ns / 1e3:,.1f} µs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,14 +36,13 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
     known = {each.name: _array(each, each.name) for each in model.graph.initializer}
     nodes: list[Node] = []
+    _check_operators(model.graph.node)
     for position, proto in enumerate(model.graph.node):
         operator = _operator(proto, position, known, opset)
         if operator.op in EVALUATORS:
             known[operator.outputs[0]] = _guarded(EVALUATORS[operator.op], operator)
-        elif operator.op in CONVERTERS:
-            nodes.append(_guarded(CONVERTERS[operator.op], operator))
         else:
-            _unsupported(operator.op, operator.name)
+            nodes.append(_guarded(CONVERTERS[operator.op], operator))
     read = {name for node in nodes for name in node.inputs} | {each.name for each in model.graph.output}
     constants = {name: value for name, value in known.items() if name in read}
     data = [each for each in model.graph.input if each.name not in known]
@@ -59,16 +58,17 @@ def _read(source: Any) -> Any:
         fail(Kind.UNSUPPORTED_OP, STAGE, "reading ONNX needs the onnx package", hint="pip install 'eqsat[onnx]'")
     if isinstance(source, onnx.ModelProto):
         return source
+    at = "bytes" if isinstance(source, bytes) else str(source)[:200]
     try:
         model = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
     except FileNotFoundError:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=str(source))
+        fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
     except Exception as error:  # protobuf's own exceptions, broken external data
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=str(source)[:200])
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
     if not model.graph.output:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=str(source)[:200])
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=at)
     if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf hands such a name out as bytes
-        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=str(source)[:200])
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=at)
     return model
 
 
@@ -83,12 +83,28 @@ def _names(graph: Any) -> Iterator[str | bytes]:
         yield from (each.name for each in node.attribute)
 
 
+def _check_operators(protos: Sequence[Any]) -> None:
+    """Raises EqsatError, UnsupportedOp, that names every operator of the model which cannot be imported."""
+    lacking: dict[str, str] = {}
+    for position, proto in enumerate(protos):
+        op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
+        if op not in CONVERTERS and op not in EVALUATORS:
+            lacking.setdefault(op, _name(proto, position))
+    if lacking:
+        op, name = next(iter(lacking.items()))
+        said = f"the ONNX operator {op} is" if len(lacking) == 1 else f"the ONNX operators {', '.join(lacking)} are"
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{said} not supported", at=name, op=op, supported=supported())
+
+
+def _name(proto: Any, position: int) -> str:
+    """A node's name; one without gets its operator's, with its position."""
+    return proto.name or f"{proto.op_type.lower()}_{position}"
+
+
 def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset: int) -> Operator:
     from onnx.helper import get_attribute_value
 
-    name = proto.name or f"{proto.op_type.lower()}_{position}"
-    if proto.domain not in ("", "ai.onnx"):
-        _unsupported(f"{proto.domain}.{proto.op_type}", name)
+    name = _name(proto, position)
     if not any(proto.output):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
     try:
@@ -126,10 +142,6 @@ def _guarded(convert: Callable[[Operator], T], operator: Operator) -> T:
             op=operator.op,
             attributes=sorted(operator.attrs),
         )
-
-
-def _unsupported(op: str, name: str) -> NoReturn:
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"the ONNX operator {op} is not supported", at=name, op=op, supported=supported())
 
 
 def _signature(data: Sequence[Any], constants: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> Signature:

@@ -1,4 +1,4 @@
-"""NumPy's basic indexing as SHRINK, FLIP and RESHAPE."""
+"""NumPy's basic indexing as SHRINK, FLIP and RESHAPE, and the positions that an index tensor names."""
 
 from __future__ import annotations
 
@@ -34,6 +34,26 @@ def basic(tensor: Tensor, key: Sequence[Any]) -> Tensor:
     shape = [1 if item is None else next(sizes) for item in full]
     dropped = [position for position, item in enumerate(full) if isinstance(item, int)]
     return part.reshape([size for position, size in enumerate(shape) if position not in dropped])
+
+
+def wrapped(index: Tensor, size: int) -> Tensor:
+    """An index of positions along an axis of `size`, of which the negative count from the end, as one of positions from
+    the start.
+
+    Raises:
+        EqsatError: MalformedGraph for a constant that lies outside.
+    """
+    from eqsat.tensor import constant, where
+
+    if not index.dtype.is_int or (index.array is None and not index.dtype.is_signed):
+        return index
+    if index.array is None:
+        wide = index if size <= index.dtype.highest else index.cast("i64")
+        return where(wide < 0, wide + size, wide)
+    outside = index.array[(index.array < -size) | (index.array >= size)]
+    if outside.size:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"index {outside[0]} is out of bounds for an axis of {size} elements")
+    return constant(index.array.astype("i8") % size, name=index.arg.get("tensor_id")) if index.size else index
 
 
 def _item(item: Any) -> int | slice | EllipsisType | None:

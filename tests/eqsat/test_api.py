@@ -68,6 +68,14 @@ def test_what_is_no_program_is_refused(source: Any) -> None:
     refused(Kind.MALFORMED_GRAPH, source)
 
 
+def test_what_is_no_program_is_named(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text("[")
+    assert "damaged.json`): not JSON" in str(refused(Kind.MALFORMED_GRAPH, damaged))
+    assert "a list of outputs" in str(refused(Kind.MALFORMED_GRAPH, []))
+    assert "no model at all" not in str(refused(Kind.MALFORMED_GRAPH, b"no model at all"))
+
+
 def test_constants_leave_the_signature_and_are_folded() -> None:
     program = optimize_and_compile(linear(), constants={"w": W, "b": BIAS.tolist()}, threads=1)
     assert program.arguments == ("x",)
@@ -231,7 +239,13 @@ def test_progress_is_told_of_every_stage() -> None:
     assert heard == ["saturate", "extract", "lower", "compile", "load"]
 
 
+def test_a_gpu_is_a_target_by_its_name() -> None:
+    assert find_target("h200").name == "H200"
+    assert find_target("sm80") == find_target("sm_80") == find_target("a100")
+
+
 def test_the_package_offers_what_it_says() -> None:
+    assert eqsat.tensor is t
     assert {name for name in eqsat.__all__ if getattr(eqsat, name) is None} == set()
     with pytest.raises(AttributeError, match="nope"):
         eqsat.nope  # noqa: B018

@@ -150,6 +150,8 @@ def test_what_is_no_array_of_the_dtype_is_refused(value: Any, wanted: Any) -> No
 def test_the_message_names_dtypes_and_shapes() -> None:
     assert "fp64" in refused(np.ones(3))
     assert "[3]" in refused(np.ones(3, np.float32), shape=(1, 3))
+    assert "a CAST to fp32" in refused(np.ones(3))
+    assert "CAST" not in refused(np.ones(3, complex)), "no input has that dtype"
 
 
 @pytest.mark.parametrize("value", [OnDevice(), DlpackOnDevice()])

@@ -150,7 +150,9 @@ def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
         (("compile", model, "--dump", "plans"), "poly_core"),
     ):
         assert says in bad(*words)
-    assert "sizes" in bad("run", folder / "bound.saved", "-d", "M=3", status=2)
+    for words in (("-d", "M=3"), ("--target", "sm_80"), ("--exactness", "exact")):
+        told = bad("run", folder / "bound.saved", *words, status=2)
+        assert "as it was compiled" in told
     bad("fly", status=2)
     bad("compile", status=2)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from eqsat.cost.fusion import fusion
-from eqsat.cost.occupancy import resident_blocks, resident_share, stops
+from eqsat.cost.occupancy import resident_blocks, resident_share, rivals_of, stops
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
 from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
@@ -136,21 +136,38 @@ def test_occupancy_from_registers_and_shared_memory_is_in_the_price() -> None:
     assert Roofline(A100, Terms(occupancy=False)).estimate(block(128, 32, 160 << 10)).compute == pytest.approx(free)
 
 
-def plan(arch: str = "sm80", width: int = 8, tile: tuple[int, ...] = (128, 64, 64)) -> Plan:
-    return Plan(arch, {"matmul": "mma"}, tile, {}, Vectorize("n", width), warp_tile="64x64")
+def plan(width: int = 8, tile: tuple[int, ...] = (128, 64, 64), algo: str = "mma") -> Plan:
+    return Plan("sm80", {"matmul": algo}, tile, {}, Vectorize("n", width), warp_tile="64x64")
+
+
+def test_independent_instructions_hide_latency_as_threads_do() -> None:
+    alone = block(128, 255, 100 << 10)
+    assert resident_share(alone, A100) == 0.25
+    assert resident_share(msgspec.structs.replace(alone, independent=3.0), A100) == 0.75
+    assert resident_share(msgspec.structs.replace(alone, independent=8.0), A100) == 1
+    assert resident_share(msgspec.structs.replace(alone, independent=2.0), CPU) == 1
 
 
 def test_stop_conditions() -> None:
-    assert stops(plan(), block(shared=100 << 10), A100, 8) == ()
-    assert stops(plan(), block(shared=140 << 10), A100, 8) == ("on-chip memory above 80 %",)
-    assert stops(plan(), block(registers=255), A100, 8) == ("registers leave one block per SM",)
-    assert stops(plan(), block(1024, 32, 120 << 10), A100, 8) == ()  # one block, but not because of registers
-    assert stops(plan(width=4), block(), A100, 8) == ("narrower vectors",)
-    assert stops(plan("sm90"), block(), H100, 8) == ()
-    assert stops(plan("sm90", tile=(72, 64, 64)), block(), H100, 8) == ("no TMA or WGMMA tile",)
-    assert stops(plan(tile=(72, 64, 64)), block(), A100, 8) == ()
+    def met(one: Plan, made: Work, *rivals: Plan) -> tuple[str, ...]:
+        return stops(one, made, A100, rivals_of((one, *rivals)))
+
+    assert met(plan(), block(shared=100 << 10)) == ()
+    assert met(plan(), block(shared=140 << 10)) == ("on-chip memory above 80 %",)
+    assert met(plan(), block(registers=255)) == ("registers leave one block per SM",)
+    assert met(plan(), msgspec.structs.replace(block(registers=255), independent=2.0)) == ()  # it hides them alone
+    assert met(plan(), block(1024, 32, 120 << 10)) == ()  # one block, but not because of registers
+    assert met(plan(width=4), block(), plan()) == ("narrower vectors",)
     on_cpu = Plan("avx2", {"matmul": "outer"}, (8, 8, 8), {}, Vectorize("n", 8))
-    assert stops(on_cpu, msgspec.structs.replace(work(1), scratch=1 << 20), CPU, 8) == ("on-chip memory above 80 %",)
+    crowded = msgspec.structs.replace(work(1), scratch=1 << 20)
+    assert stops(on_cpu, crowded, CPU, rivals_of([on_cpu])) == ("on-chip memory above 80 %",)
+
+
+def test_plans_without_wgmma_stop_only_where_others_take_it() -> None:
+    narrow, wide = plan(tile=(16, 64, 64)), plan(algo="wgmma")
+    assert stops(narrow, block(), H100, rivals_of([narrow, plan()])) == ()
+    assert stops(narrow, block(), H100, rivals_of([narrow, wide])) == ("no TMA or WGMMA tile",)
+    assert stops(wide, block(), H100, rivals_of([narrow, wide])) == ()
 
 
 def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:

@@ -390,6 +390,12 @@ def test_an_unsupported_operator_is_named_and_the_others_listed() -> None:
     assert "AveragePool, BatchNormalization" in text
     custom = helper.make_node("Relu", ["x"], ["y"], domain="com.acme")
     assert "com.acme.Relu" in refused(model_of([custom], {"x": X}))
+    nodes = [
+        helper.make_node(op, ["x"], [f"y{place}"]) for place, op in enumerate(["Hardmax", "Relu", "Det", "Hardmax"])
+    ]
+    text = refused(model_of([*nodes, custom], {"x": X}))
+    assert "operators Hardmax, Det, com.acme.Relu are not supported" in text
+    assert "`hardmax_0`" in text
 
 
 @pytest.mark.parametrize(

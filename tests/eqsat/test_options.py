@@ -139,6 +139,19 @@ def test_rules_can_be_left_out_and_added() -> None:
     assert not matched([])
 
 
+def test_rules_of_ones_own_can_be_left_out() -> None:
+    everything = set(matched(None))
+    assert set(matched([FACTOR_OUT, "-factor_out"])) == everything
+    assert set(matched([FACTOR_OUT, f"-{FACTOR_OUT.family}", "-fusion"])) == set(matched(["-fusion"]))
+    refused(lambda: matched(["-factor_out"]))
+
+
+def test_no_two_rules_have_one_name() -> None:
+    other = replace(FACTOR_OUT, equation="(p + q)·r")
+    assert "two rules are named factor_out" in refused(lambda: matched([FACTOR_OUT, other]))
+    assert matched([FACTOR_OUT, FACTOR_OUT])["factor_out"] > 0
+
+
 def test_rules_that_are_none_are_refused() -> None:
     assert "fuse_epilogue" in refused(lambda: matched(["-fuse_epilog"]))
     assert "already" in refused(lambda: matched([replace(FACTOR_OUT, name="fuse_epilogue")]))

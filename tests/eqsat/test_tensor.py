@@ -108,6 +108,30 @@ def test_where_concatenate_take_and_cumsum() -> None:
     np.testing.assert_allclose(run(lambda x: x.cumsum(2), X), X.cumsum(2), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_take_counts_negative_positions_from_the_end(dtype: str, axis: int) -> None:
+    array = randn(130, 130)
+    written = np.array([[0, -1, 5], [127, -128, -2]])
+    index = (written % 130 if dtype == "uint8" else written).astype(dtype)
+    expected = array.take(index, axis)
+    np.testing.assert_array_equal(run(lambda x, i: x.take(i, axis), array, index), expected)
+    np.testing.assert_array_equal(run(lambda x: x.take(index, axis), array), expected)
+    np.testing.assert_array_equal(run(lambda x: x.take(index.tolist(), axis), array), expected)
+    empty = index[:0]
+    np.testing.assert_array_equal(run(lambda x: x.take(empty, axis), array), array.take(empty, axis))
+
+
+def test_take_clamps_what_a_call_passes_and_refuses_a_constant_outside() -> None:
+    index = np.array([4, -4, 9, -9])
+    np.testing.assert_array_equal(run(lambda x, i: x.take(i), np.arange(4.0), index), [3, 0, 3, 0])
+    for outside in (4, -5):
+        with pytest.raises(EqsatError, match=f"index {outside} is out of bounds"):
+            tensor.input("x", (4,)).take([0, outside])
+    with pytest.raises(EqsatError, match="integer dtypes only"):
+        tensor.input("x", (4,)).take([0.5])
+
+
 def test_dtypes_meet() -> None:
     half, whole = X.astype(np.float16), np.arange(5, dtype=np.int32)
     assert run(lambda x, y: x + y, half, X).dtype == np.float32
@@ -188,6 +212,24 @@ def test_errors_show_shapes(build: Callable[..., Any], kind: Kind) -> None:
         build(tensor.input("x", (2, 3)), tensor.input("y", (2, 4)))
     assert caught.value.kind is kind
     assert "3" in str(caught.value)
+
+
+SHAPES = st.lists(st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=3).map(tuple), max_size=3)
+
+
+@given(SHAPES)
+def test_shapes_broadcast_as_numpy_has_it(shapes: list[tuple[int, ...]]) -> None:
+    try:
+        expected = np.broadcast_shapes(*shapes)
+    except ValueError:
+        with pytest.raises(EqsatError, match="neither is 1"):
+            tensor.broadcast_shape("ADD", *shapes)
+    else:
+        assert tensor.broadcast_shape("ADD", *shapes) == expected
+
+
+def test_a_shape_too_large_for_numpy_broadcasts() -> None:
+    assert (tensor.input("x", (2**61, 2**3)) + 1).shape == (2**61, 2**3)
 
 
 def test_truth_is_refused() -> None:
