@@ -101,7 +101,7 @@ def program_text(source: str | os.PathLike[str]) -> str:
 def read_document(source: str | os.PathLike[str]) -> Any:
     """The JSON value of a text or of a file. Raises EqsatError, which names the file."""
     text = program_text(source)
-    return document_of(text, at=None if text is source else str(source)[:80])
+    return document_of(text, at=None if text is source else str(source))
 
 
 def document_of(text: str, at: str | None = None) -> Any:

@@ -110,7 +110,7 @@ def compiled(program: Tensor) -> Program:
         (movements, 1000, 1),
         (copies, 300, 1),
         (flips, 300, 1),
-        (diamonds, 60, 1),
+        (diamonds, 60, None),
         (dense_skip, 100, 1),
         (epilogue, 300, 1),
         (reduced, 300, 1),

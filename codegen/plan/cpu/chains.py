@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from codegen.plan.op_weights import weight
+from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, weight
 from ir.post_order import post_order
 from ir.region import Op, Operand
 from ir.target import Target
@@ -20,7 +20,8 @@ _STEP_CYCLES, _FUNCTION_CYCLES = 4.0, 45.0
 """Until the result of an addition can be used, and at most that of a function, however many additions it is worth:
 most of them do not wait for each other."""
 _HIDDEN_CYCLES, _AHEAD_CYCLES = 50.0, 70.0
-"""Of a chain as long as the first no cycle is lost; each time the second that it is longer, as many as its own work."""
+"""Of a chain as long as the first no cycle is lost; each time the second that it is longer, as many as its own work,
+until points follow each other and all of the chain is waited for."""
 
 
 @dataclass(frozen=True)
@@ -49,4 +50,5 @@ def chain_waits(values: Iterable[str], ops: Mapping[str, Op], goes_on: Callable[
 
 
 def _lost(chain: _Chain) -> float:
-    return chain.additions * max(0.0, chain.cycles - _HIDDEN_CYCLES) / _AHEAD_CYCLES
+    lost = chain.additions * max(0.0, chain.cycles - _HIDDEN_CYCLES) / _AHEAD_CYCLES
+    return min(lost, max(0.0, chain.cycles * ADDITIONS_PER_CYCLE - chain.additions))
