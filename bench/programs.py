@@ -73,15 +73,17 @@ def mlp() -> Tensor:
 
 
 def gated_mlp() -> Tensor:
-    """(silu(x·W) ∘ (x·V))·U: 64 tokens of 256, hidden 512."""
+    """x + (silu(x·W + b) ∘ (x·V + c))·U: 64 tokens of 256, hidden 512."""
     weights, x = _Weights(), input_("x", (64, 256))
-    return (nn.silu(x @ weights(256, 512)) * (x @ weights(256, 512))) @ weights(512, 256)
+    gate, up = (x @ weights(256, 512) + weights(512) for _ in range(2))
+    return x + (nn.silu(gate) * up) @ weights(512, 256)
 
 
 def conv_block() -> Tensor:
-    """3×3 convolution, batch norm, ReLU, residual, ReLU: 32 channels at 28 × 28."""
-    weights, x = _Weights(), input_("x", (1, 32, 28, 28))
-    return nn.relu(nn.relu(_normed(nn.conv2d(x, weights(32, 32, 3, 3), padding=1), weights)) + x)
+    """ResNet's basic block, two 3×3 convolutions with batch norm, and the residual: 16 channels at 28 × 28."""
+    weights, x = _Weights(), input_("x", (1, 16, 28, 28))
+    y = nn.relu(_normed(nn.conv2d(x, weights(16, 16, 3, 3), padding=1), weights))
+    return nn.relu(_normed(nn.conv2d(y, weights(16, 16, 3, 3), padding=1), weights) + x)
 
 
 def bottleneck() -> Tensor:

@@ -116,9 +116,11 @@ def peak(target: Target, dtype: str) -> float:
 
 
 def _caches(target: Target) -> tuple[tuple[float, float], ...]:
-    """(bytes, bytes per second) of the caches, the nearest first."""
+    """(bytes, bytes per second) of the caches, the nearest first. The second level is one unit's own: of several, each
+    takes the tasks that come next, so that what a kernel reads was written by another unit as often as not."""
     last = (target.last_level_bytes, target.cache_bandwidth)
-    return ((target.l2_bytes * target.units, target.l2_bandwidth), last) if target.l2_bandwidth else (last,)
+    alone = target.l2_bandwidth and target.units == 1
+    return ((target.l2_bytes, target.l2_bandwidth), last) if alone else (last,)
 
 
 def unfused_ns(graph: Graph, target: Target) -> float:

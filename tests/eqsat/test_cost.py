@@ -21,7 +21,7 @@ CPU = cpu_target(
 )
 """256 GFLOP/s in fp32."""
 LEVELS = msgspec.structs.replace(CPU, l2_bytes=100_000, l2_bandwidth=400e9, call_ns=50)
-"""With a second level that is told apart: 400,000 bytes of it in all."""
+"""With a second level that is told apart."""
 
 
 def work(flops: float = 0, moved: float = 0, occupancy: float = 1, efficiency: float = 1, dtype: str = "fp32") -> Work:
@@ -53,11 +53,15 @@ def test_memory_bound_first_in_cache_then_in_memory() -> None:
 
 
 def test_each_level_has_its_bandwidth() -> None:
-    model = Roofline(LEVELS)
+    model = Roofline(msgspec.structs.replace(LEVELS, units=1, l2_bytes=400_000))
     assert model.transfer_ns(200_000) == pytest.approx(500)
     assert model.transfer_ns(450_000) == pytest.approx(11_250)
     times = [model.transfer_ns(1000.0 * size) for size in range(1, 2000)]
     assert times == sorted(times)
+
+
+def test_several_units_share_the_last_level_alone() -> None:
+    assert Roofline(LEVELS).transfer_ns(200_000) == pytest.approx(5_000)
 
 
 def test_one_unit_may_draw_more_than_its_share_of_memory() -> None:

@@ -165,7 +165,7 @@ def projected() -> Tensor:
 
 
 def gates() -> Tensor:
-    """Matrices that fit in a cache one by one, and not together."""
+    """Eight products of one row, each far from filling the machine."""
     x = tensor.input("x", (1, 512))
     made = [x @ weights(f"W{gate}", 512, 512) + weights(f"b{gate}", 512) for gate in range(8)]
     return (made[0].relu() + made[1].sigmoid()) * (made[2].sigmoid() + made[3].tanh()) * made[4] * made[5] + (
@@ -173,9 +173,9 @@ def gates() -> Tensor:
     )
 
 
-@pytest.mark.parametrize(("write", "kernels"), [(projected, 3), (gates, 8)])
+@pytest.mark.parametrize(("write", "kernels"), [(projected, 3), (gates, 2)])
 def test_what_rules_offer_leaves_the_other_choices_there(write: Callable[[], Tensor], kernels: int) -> None:
-    """Folded constants do not crowd out a kernel that has an epilogue, nor merged products those that stay apart."""
+    """Folded constants do not crowd out a kernel that has an epilogue; products of one row become one."""
     bound = read_model(write()).bind({}, False)
     names = sorted(bound.constants)
 
