@@ -54,6 +54,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("root_of_square", "at the level rounding"): HUGE,
     ("index_and_index", "without one_of(o, add sub)"): IMPLIED,
     ("product_of_exps", "p ↔ q on the right"): COMMUTES,
+    ("regroup_exactly", "u ↔ v on the right"): COMMUTES,
     ("number_and_chosen_numbers", "without one_of(o, sub fdiv idiv mod pow)"): WORTH,
     ("drop_widening_cast_left", "p ↔ q on the right"): COMMUTES,
     ("drop_widening_cast_right", "p ↔ q on the right"): COMMUTES,
@@ -249,10 +250,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     },
     **{(f"enlarge_{side}_weights", "at the level rounding"): GRANTED for side in ("left", "right")},
     **{
-        (f"stack_products_with_{side}_weights", change): why
+        (f"stack_{'narrow_' * narrow}products_with_{side}_weights", change): why
         for side in ("left", "right")
+        for narrow in (False, True)
         for change, why in (
-            ("without accumulates_exactly(d)", LEVEL),
+            ("without one_of(d, fp16 bf16)", ALSO) if narrow else ("without accumulates_exactly(d)", LEVEL),
             ("without without_unit(k)", WORTH),
             ("without without_unit(j)", WORTH),
             ("without non_expanding(s)", WORTH),
