@@ -14,7 +14,9 @@ from typing import Generic, TypeAlias, TypeVar
 from codegen.lower.evaluation import Evaluation, evaluated
 from codegen.lower.lane_values import Point, Where, constant
 from codegen.lower.scopes import Names, Scope
+from ir.axis_expr import AxisExpr, interval
 from ir.axis_map import AxisMap
+from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Const
 from ir.region import Buffer, Number, Op, Operand, Region
 
@@ -24,6 +26,8 @@ Provider: TypeAlias = Callable[[Point, B, Where], V]
 """A value at a point, in a block, needed where the conditions hold."""
 Read: TypeAlias = Callable[[Point, B, Where], Evaluation[V]]
 
+STAGE = "lower_value"
+_INT32 = 2**31
 ROUNDS_ALREADY = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
 """Functions whose results are always numbers of the operands' own dtype."""
 
@@ -84,6 +88,23 @@ class ValueEvaluator(ABC, Generic[V, B]):
             return self._converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
         return self._called(op.fn, tuple(args), op.dtype, rounds=op.fn not in ROUNDS_ALREADY)
 
+    def _index(self, op: Op, point: Point, block: B, where: Where) -> V:
+        assert op.index_map is not None
+
+        def read(at: Point, inner: B, _: Where) -> V:
+            low, high = interval(at[0], self._names.box)
+            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
+            return self._converted(self._position(at[0], dtype, inner), dtype, op.dtype)
+
+        return self.mapped(op.index_map, point, op.dtype, block, where, read)
+
+    def _gathered(self, name: str, op: Op) -> tuple[Operand, int, int]:
+        """The operand that a gather reads, a buffer; the axis of its positions, and how many there are."""
+        source = op.inputs[0]
+        if not isinstance(source, Operand) or source.value in self.ops or op.axis is None:
+            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
+        return source, op.axis, self.buffers[source.value].memref.shape[op.axis]
+
     @abstractmethod
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
 
@@ -95,6 +116,10 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     @abstractmethod
     def _constant(self, number: Const) -> V: ...
+
+    @abstractmethod
+    def _position(self, expr: AxisExpr, dtype: str, block: B) -> V:
+        """An index as a value of this dtype."""
 
     @abstractmethod
     def _called(self, fn: str, args: tuple[V, ...], dtype: str, rounds: bool) -> V:

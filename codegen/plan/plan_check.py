@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -43,6 +44,18 @@ def check_open_fields(plan: Plan, choices: Choices, stage: str, runners: Collect
     _known("algo_choice", plan.algo_choice, choices.algo_choice, stage)
     _known("layout_hints", plan.layout_hints, choices.layout_hints, stage)
     _known("bind", plan.bind, dict.fromkeys(choices.bind, runners), stage)
+
+
+def rows_by_columns(text: str, name: str, stage: str, at: str) -> tuple[int, int]:
+    """The sizes that the field `name` of a plan gives as "64x32".
+
+    Raises:
+        EqsatError: MalformedGraph for any other text, at the region `at`.
+    """
+    shape = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if shape is None:
+        fail(Kind.MALFORMED_GRAPH, stage, f"{name} {text!r} is not of the form ROWSxCOLUMNS", at=at)
+    return int(shape[1]), int(shape[2])
 
 
 def runs_parallel(plan: Plan, piece: str) -> bool:

@@ -25,7 +25,7 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.lane_values import Point, Where, axes_of, converted, rounded
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.axis_expr import AxisExpr, interval, weighted_sum
+from ir.axis_expr import AxisExpr, weighted_sum
 from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
 from ir.diagnostics import Kind, fail
 from ir.post_order import post_order
@@ -35,7 +35,6 @@ Provider: TypeAlias = _Provider[Block, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
 STAGE = "lower_value"
-_INT32 = 2**31
 
 
 class Evaluator(ValueEvaluator[Value, Block]):
@@ -190,24 +189,9 @@ class Evaluator(ValueEvaluator[Value, Block]):
                 fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
         return (yield self._elementwise(op, point, block, where))
 
-    def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
-        assert op.index_map is not None
-
-        def read(at: Point, inner: Block, _: Where) -> Value:
-            low, high = interval(at[0], self.writer.box)
-            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
-            moving = inner.lane_axis if inner.moves_in_lanes(at[0].axes) else None
-            lanes = Lanes(at[0], moving.variable if moving else None, dtype)
-            return converted(lanes, dtype, op.dtype)
-
-        return self.mapped(op.index_map, point, op.dtype, block, where, read)
-
     def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
-        source, chosen = op.inputs
-        axis = op.axis
-        if not isinstance(source, Operand) or source.value in self.ops or axis is None:
-            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
-        size = self.buffers[source.value].memref.shape[axis]
+        source, axis, size = self._gathered(name, op)
+        chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)
 
@@ -242,6 +226,10 @@ class Evaluator(ValueEvaluator[Value, Block]):
         mask = self.mask(where, block, existing=True)
         dtype = register_type(self.dtype(buffer))
         return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
+
+    def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
+        moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
+        return Lanes(expr, moving.variable if moving else None, dtype)
 
     def _constant(self, number: Const) -> Value:
         return number

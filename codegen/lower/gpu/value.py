@@ -21,18 +21,17 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.lane_values import Point, Where, axes_of
-from ir.axis_expr import interval
+from ir.axis_expr import AxisExpr
 from ir.diagnostics import Kind, fail
 from ir.gpu import Param
 from ir.gpu_nodes import Call, Holds, Index, LoadGlobal, Pick, Value
 from ir.kernel_nodes import Const, register_type
-from ir.region import Buffer, Op, Operand, Region
+from ir.region import Buffer, Op, Region
 
 Provider: TypeAlias = _Provider[Block, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
 STAGE = "gpu_value"
-_INT32 = 2**31
 
 
 class Evaluator(ValueEvaluator[Value, Block]):
@@ -89,22 +88,9 @@ class Evaluator(ValueEvaluator[Value, Block]):
                 fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
         return (yield self._elementwise(op, point, block, where))
 
-    def _index(self, op: Op, point: Point, block: Block, where: Where) -> Value:
-        assert op.index_map is not None
-
-        def read(at: Point, _block: Block, _where: Where) -> Value:
-            low, high = interval(at[0], self.writer.box)
-            dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
-            return converted(Index(at[0], dtype), dtype, op.dtype)
-
-        return self.mapped(op.index_map, point, op.dtype, block, where, read)
-
     def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
-        source, chosen = op.inputs
-        axis = op.axis
-        if not isinstance(source, Operand) or source.value in self.ops or axis is None:
-            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
-        size = self.buffers[source.value].memref.shape[axis]
+        source, axis, size = self._gathered(name, op)
+        chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)
         block.add(Pick(variable, index))
@@ -115,6 +101,9 @@ class Evaluator(ValueEvaluator[Value, Block]):
             return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
 
         return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+
+    def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
+        return Index(expr, dtype)
 
     def _constant(self, number: Const) -> Value:
         return number

@@ -7,7 +7,6 @@ k      tile BK: the terms of a stage
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NoReturn
@@ -16,7 +15,7 @@ import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction, epilogue_of
 from codegen.plan.gpu.operand_read import Staging, neighbours, on_tensor_cores, staging
-from codegen.plan.plan_check import Choices, check_open_fields
+from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
@@ -184,8 +183,9 @@ def tile_of(view: Contraction, plan: Plan) -> Tile:
     mma = plan.algo_choice[view.pattern] == "mma"
     if mma and not on_tensor_cores(view):
         _malformed(view, "tensor cores multiply fp16 or bf16 by the same, and sum in fp32 in an order of their own")
-    warp_m, warp_n = _pair(view, plan.warp_tile, "warp_tile")
-    thread = None if mma else _pair(view, str(plan.layout_hints.get("thread_tile", "")), "thread_tile")
+    warp_m, warp_n = rows_by_columns(plan.warp_tile, "warp_tile", STAGE, view.region.name)
+    own = str(plan.layout_hints.get("thread_tile", ""))
+    thread = None if mma else rows_by_columns(own, "thread_tile", STAGE, view.region.name)
     raster = int(plan.layout_hints.get("raster", 1))
     tile = made_tile(view, (bm, bn, bk), (warp_m, warp_n), plan.stages, thread=thread, raster=raster)
     tile = msgspec.structs.replace(tile, split=int(plan.layout_hints.get("split_k", 1)))
@@ -274,13 +274,6 @@ def _check_shape(view: Contraction, tile: Tile) -> None:
 def _parts_hold(view: Contraction, tile: Tile) -> bool:
     """Whether each of the blocks that share a tile has terms."""
     return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
-
-
-def _pair(view: Contraction, text: str, name: str) -> tuple[int, int]:
-    shape = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if shape is None:
-        _malformed(view, f"{name} {text!r} is not of the form ROWSxCOLUMNS")
-    return int(shape[1]), int(shape[2])
 
 
 def _malformed(view: Contraction, message: str) -> NoReturn:

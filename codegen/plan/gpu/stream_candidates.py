@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from codegen.plan.gpu.contraction_tile import columns_of, tiles_of
+from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tile import (
     ALGORITHM,
@@ -87,6 +88,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
     shapes = _MATRIX_TILES if matrix else _THREAD_TILES
     least = min(-(-m // shape[0]) * shape[0] for shape in shapes)
     every = _MATRIX_TERMS if matrix else _THREAD_TERMS
+    bound = last_seen(view)
     for bm, warp_m, *thread_m in shapes:
         if -(-m // bm) * bm > _PADDED * least:
             continue
@@ -105,6 +107,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
                 thread_m=thread_m[0] if thread_m else None,
                 held=matrix,
                 ahead=matrix,
+                bound=bound,
                 stops=finite,
             )
 
@@ -131,7 +134,9 @@ def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamT
             return None
         own = None if thread is None else thread[0] // 2
         sizes = (tile.lead.bm, tile.lead.bn, tile.terms)
-        tile = made_stream_tile(view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, stops=tile.stops)
+        tile = made_stream_tile(
+            view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, bound=tile.bound, stops=tile.stops
+        )
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
         warp_m, thread = tile.scores.warp_m, tile.scores.thread
     return (tile, notes) if stream_shared(view, tile).nbytes <= LIMITS[KERNEL_ARCH].shared_bytes else None

@@ -2,8 +2,8 @@
 
     s[i, k] = where(k ≤ i, …, -∞)     rows up to 127 see terms up to 127
 
-The weight of such a term is 0 (also where its value is infinite or no number), so that a tile ends with the last term
-that one of its rows sees. One turn is made at least: a row that sees nothing is no number.
+The weight of such a term is 0. Where inputs are taken for finite, so is what it adds, and a tile ends with the last
+term that one of its rows sees. One turn is made at least: a row that sees nothing is no number.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ maxima and sums it finds alone.
 from __future__ import annotations
 
 import math
-import re
 from typing import NoReturn
 
 import msgspec
@@ -20,7 +19,7 @@ from codegen.plan.contraction_view import STAGE, Contraction
 from codegen.plan.gpu.contraction_tile import BLOCK_AXES, STORES, WARP, Tile, made_tile
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, Staging, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import Choices, check_open_fields
+from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
@@ -126,10 +125,11 @@ def made_stream_tile(
     thread_m: int | None = None,
     held: bool = False,
     ahead: bool = False,
+    bound: LastSeen | None = None,
     stops: bool = False,
 ) -> StreamTile:
     """The tiles of these sizes, operands and results moved as widely as they allow; `thread_m` are the rows of a thread
-    on CUDA cores."""
+    on CUDA cores; `bound`: of the view, which may not hold for tiles of as many rows."""
     bm, bn, bk = tile
     across = 4 if thread_m is None else WARP * thread_m // warp_m
     unit = _STEP if thread_m is None else 16 // DTYPES[view.kind].bytes
@@ -141,7 +141,6 @@ def made_stream_tile(
     sums = tuple(_sums(view, (bm, bn, bk), warp_m, stages, own))
     weights = _weights(view.lead)
     alone = Tile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
-    bound = last_seen(view)
     known = bound if bound is not None and bound.holds_for(view, bm) else None
     return StreamTile(scores, sums or (alone,), held, ahead, known, stops and known is not None)
 
@@ -205,13 +204,22 @@ def stream_tile(view: StreamView, plan: Plan) -> StreamTile:
     matrix = plan.algo_choice.get(ALGORITHM) == "mma"
     if matrix and not streams_on_tensor_cores(view):
         _malformed(view, "tensor cores multiply halves, and sum in fp32")
-    warp_m, columns = _pair(view, plan.warp_tile, "warp_tile")
-    thread_m = None if matrix else _pair(view, str(plan.layout_hints.get("thread_tile", "")), "thread_tile")[0]
+    warp_m, columns = rows_by_columns(plan.warp_tile, "warp_tile", STAGE, view.region.name)
+    own = str(plan.layout_hints.get("thread_tile", ""))
+    thread_m = None if matrix else rows_by_columns(own, "thread_tile", STAGE, view.region.name)[0]
     _check_shape(view, plan, warp_m, thread_m)
     held, ahead = plan.layout_hints.get("queries") == "registers", plan.layout_hints.get("fragments") == "ahead"
     stops = "unseen" in plan.layout_hints
     tile = made_stream_tile(
-        view, plan.tile, warp_m, plan.stages, thread_m=thread_m, held=held, ahead=ahead, stops=stops
+        view,
+        plan.tile,
+        warp_m,
+        plan.stages,
+        thread_m=thread_m,
+        held=held,
+        ahead=ahead,
+        bound=last_seen(view),
+        stops=stops,
     )
     if stops and not tile.stops:
         _malformed(view, "the rows of a tile may see all terms")
@@ -293,13 +301,6 @@ def _check_fixed(view: StreamView, tile: StreamTile, plan: Plan) -> None:
     ):
         if given != does:
             fail(Kind.UNSUPPORTED_OP, STAGE, f"this template does not know {field} {given}", at=view.region.name)
-
-
-def _pair(view: StreamView, text: str, name: str) -> tuple[int, int]:
-    shape = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if shape is None:
-        _malformed(view, f"{name} {text!r} is not of the form ROWSxCOLUMNS")
-    return int(shape[1]), int(shape[2])
 
 
 def _malformed(view: StreamView, message: str) -> NoReturn:

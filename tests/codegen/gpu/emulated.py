@@ -60,6 +60,11 @@ class Emulated:
         )
         return launched, outputs
 
+    def assert_all_play(self, orders: Sequence[Order] = (Order.RANDOM,), often: Sequence[Order] = ()) -> None:
+        """As `assert_plays`, of all kernels; every fourth one in the orders `often`, where there are any."""
+        for i in range(len(self.kernels)):
+            self.assert_plays(i, (often or orders) if i % 4 == 0 else orders)
+
     def assert_plays(self, i: int, orders: Sequence[Order] = (Order.RANDOM,)) -> Report:
         """Kernel i has no finding and computes what its region does, the same in all orders."""
         region = self.regions[i]
