@@ -125,7 +125,8 @@ def rms_norm_linear() -> Tensor:
 def pointwise() -> Tensor:
     """Elementwise work over 256 Ki numbers, one operand read across memory."""
     x, y, z = (input_(name, (512, 512)) for name in "xyz")
-    return nn.silu(x * 0.5 + y.T) * x + ((y * z).exp2().recip() - abs(x - z).sqrt()) * z.sigmoid()
+    gate = z.sigmoid() + y.tanh()
+    return nn.silu(x * 0.5 + y.T) * x + ((y * z).exp2().recip() - abs(x - z).sqrt()) * gate
 
 
 def attention() -> Tensor:
