@@ -48,6 +48,7 @@ def optimize_and_compile(
     emulate: bool = False,
     graph: bool = False,
     autotune: bool = False,
+    tf32: bool = False,
     progress: Progress | None = None,
 ) -> Program:
     """Find a better program of fewer and faster kernels, write those kernels, and compile them.
@@ -76,13 +77,16 @@ def optimize_and_compile(
         autotune: measure the best plans of each kernel on this machine and take the fastest, instead of that which the
             cost model puts first. What was measured is kept, and only calls with autotune= use it; a program that was
             chosen so says so in its diagnostics, and may differ from machine to machine.
+        tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32), where
+            tensor cores are then faster; on a CPU nothing changes.
         progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
 
     Raises:
         EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
     """
-    check_switches(progress, verify=verify, strict=strict, cache=cache, emulate=emulate, graph=graph, autotune=autotune)
-    options = checked_options(rules, exactness, extractor, cost_model, budget, autotune)
+    switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
+    check_switches(progress, **switches, autotune=autotune, tf32=tf32)
+    options = checked_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
     chosen = pipeline.find_target(target)
     running = checked_running(emulate, graph, chosen, options.autotune)
     workers = checked_threads(threads, chosen.units)

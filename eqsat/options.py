@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from eqsat.cost.roofline import ALL_TERMS, Terms
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import Diagnostic, Kind, fail, note
 from ir.rule import Exactness, Rule
 from ir.target import Target
 from ir.uop_args import is_text
@@ -57,7 +57,8 @@ class Options(msgspec.Struct, frozen=True):
 
     rules: as `rules.select` reads them (None: every family); a caller's rule stands there as
     `name@digest`, so that no artifact is taken for one of other rules. exactness: the highest level allowed.
-    extractor: by name. cost_model: the terms of §11 that count. autotune: plans are chosen by measurement.
+    extractor: by name. cost_model: the terms of §11 that count. autotune: plans are chosen by measurement. tf32:
+    products of fp32 may round their operands to it.
     """
 
     rules: tuple[str, ...] | None = None
@@ -66,6 +67,7 @@ class Options(msgspec.Struct, frozen=True):
     cost_model: Terms = ALL_TERMS
     budget: Budget = Budget()
     autotune: bool = False
+    tf32: bool = False
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -99,6 +101,7 @@ def checked_options(
     cost_model: CostModel,
     budget: Budget | None,
     autotune: bool = False,
+    tf32: bool = False,
 ) -> Options:
     """The options as they were asked for.
 
@@ -117,7 +120,21 @@ def checked_options(
         cost_model=chosen_terms(cost_model),
         budget=_checked_budget(budget),
         autotune=bool(autotune),
+        tf32=bool(tf32),
     )
+
+
+def usable(options: Options, target: Target) -> tuple[Options, tuple[Diagnostic, ...]]:
+    """The options without a permission that nothing on the target can use, and a note of it."""
+    if not options.tf32:
+        return options, ()
+    if not target.is_gpu:
+        why = f"tf32= is for the tensor cores of a GPU, and changes nothing on {target.name}"
+    elif options.exactness < Exactness.ROUNDING:
+        why = f"tf32= rounds operands, which exactness={str(options.exactness)!r} forbids: it changes nothing"
+    else:
+        return options, ()
+    return msgspec.structs.replace(options, tf32=False), (note(Kind.INVALID_OPTION, STAGE, why),)
 
 
 def exactness_named(wanted: str | Exactness) -> Exactness:
@@ -174,7 +191,7 @@ def _chosen_rules(rules: RuleChoice, level: Exactness) -> tuple[str, ...] | None
         return None
     listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     if not all(isinstance(each, Rule) or (isinstance(each, str) and "@" not in each) for each in listed):
-        what = "names of families, -names to leave out, +names to add, and rules"
+        what = "names of families, -names to leave out, and rules"
         fail(Kind.INVALID_OPTION, STAGE, f"rules= lists {what}, not {rules!r}", hint=", ".join(FAMILIES))
     named = tuple(each if isinstance(each, str) else _admitted(each, level) for each in listed)
     select(named)

@@ -30,7 +30,7 @@ from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.model import BoundModel
-from eqsat.options import ON_TARGET, Options, Running, checked_running, checked_threads
+from eqsat.options import ON_TARGET, Options, Running, checked_running, checked_threads, usable
 from eqsat.planning.plan_cache import PlanCache
 from eqsat.planning.refinement import refined
 from eqsat.planning.tuning import tuned
@@ -66,7 +66,9 @@ def compile_model(
 ) -> Compiled:
     """Optimize the model, or take what an earlier run made of it, and load its kernels."""
     clock = Clock(progress)
+    options, told = usable(options, target)
     folder, notes = writable_cache()
+    notes = (*told, *notes)
     backend = backend_of(target, running.emulate)
     measured = backend.device(target.arch) if options.autotune else backend.reporter()
 
@@ -153,7 +155,7 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
 
     if options.autotune:
         with clock.stage("tune"):
-            known = PlanCache(folder, target, device, [str(options.exactness)])
+            known = PlanCache(folder, target, device, [str(options.exactness), *(["tf32"] if options.tf32 else [])])
             better = tuned(found.module, found.prices, pricer, timed, known, clock.tell)
     else:
         with clock.stage("compile"):
@@ -170,7 +172,7 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
 
 def pricer_for(target: Target, options: Options) -> PlanPricer:
     """What kernels cost on a target."""
-    planner = partial(backend_of(target).candidates, exactness=options.exactness)
+    planner = partial(backend_of(target).candidates, exactness=options.exactness, tf32=options.tf32)
     return PlanPricer(target, region_facts, planner, options.cost_model)
 
 
@@ -266,14 +268,14 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
 
 def find_target(wanted: str | Target) -> Target:
     """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for."""
-    if isinstance(wanted, str) and (wanted.startswith("sm") or wanted in GPUS):
+    if isinstance(wanted, str) and wanted.lower().replace("_", "") in GPUS:
         wanted = gpu_target(wanted)
     if isinstance(wanted, Target):
         if not wanted.is_gpu:
             restricted(machine(), wanted.arch)
         return wanted
     if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
-        hint = '"auto", "cpu", "calibrated", "sm_80", "sm_90", or a Target'
+        hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
         fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
     if wanted == "auto":
         device = find_device()

@@ -228,7 +228,10 @@ def _conversions() -> Iterator[DeviceFunction]:
         yield DeviceFunction(f"eq_low_{t}", f"float eq_low_{t}(unsigned word)", plain, "its element 0")
         yield DeviceFunction(f"eq_high_{t}", f"float eq_high_{t}(unsigned word)", plain, "its element 1")
     yield DeviceFunction(
-        "eq_tf32", "unsigned eq_tf32(float x)", Effect.PLAIN, "x rounded to tf32 (10 bits of mantissa, ties away)"
+        "eq_tf32",
+        "unsigned eq_tf32(float x)",
+        Effect.PLAIN,
+        "x rounded to tf32 (10 bits of mantissa, ties away; denormals towards 0); NaN stays NaN",
     )
     yield DeviceFunction("eq_bits_f32", "unsigned eq_bits_f32(float x)", Effect.PLAIN, "its bits")
     for t, c in (("f32", "float"), ("f64", "double")):

@@ -27,7 +27,7 @@ def problems(kernel: Kernel) -> Iterator[tuple[Kind, str]]:
         yield _WRONG, f"the first variables are not {', '.join(each.name for each in ids)} with their ranges"
     for variable in kernel.variables:
         if not -_INT <= variable.low <= variable.high < _INT:
-            yield _WRONG, f"{variable.name} has no range of 32 bits"
+            yield _TOO_MUCH, f"{variable.name} goes from {variable.low} to {variable.high}, beyond 32 bits"
     for array in kernel.registers:
         if array.dtype not in REGISTER_C or array.count < 1:
             yield _WRONG, f"{array.name} is no array of registers"

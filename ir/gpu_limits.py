@@ -40,6 +40,12 @@ _SYNC = MappingProxyType(
 LIMITS: Mapping[str, Limits] = MappingProxyType({"sm80": Limits(163 * 1024, _SYNC), "sm90": Limits(227 * 1024, _SYNC)})
 """By `Kernel.arch`. Figures: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
 
+
+def least_arch(shared_bytes: int) -> str:
+    """The least architecture whose blocks may have so much shared memory."""
+    return "sm80" if shared_bytes <= LIMITS["sm80"].shared_bytes else "sm90"
+
+
 HIDING_THREADS = 512
 """Threads × independent instructions of each that hide an SM's latencies: four schedulers, each with four warps'
 instructions under way. An addition takes 4 cycles and one starts each cycle; an mma takes some 33, one starts every 8

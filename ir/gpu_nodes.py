@@ -178,12 +178,12 @@ class TakeTicket(Node, frozen=True):
     name: str
     buffer: str
     at: tuple[AxisExpr, ...]
-    count: int
+    count: AxisExpr
 
 
 class LdMatrix(Node, frozen=True):
-    """`matrices` tiles of 8 × 8 halves into as many words from `index` on; the row that a lane points at is
-    `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
+    """`matrices` tiles of 8 × 8 halves, or of 8 × 4 words unless `trans`, into as many words from `index` on; the row
+    that a lane points at is `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
 
     registers: str
     index: AxisExpr

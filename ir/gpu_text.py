@@ -131,7 +131,7 @@ class Printer:
             case Fence():
                 return "fence"
             case TakeTicket():
-                return f"{stmt.name}: i32 = ticket {self._buffer(stmt.buffer, stmt.at)} of {stmt.count}"
+                return f"{stmt.name}: i32 = ticket {self._buffer(stmt.buffer, stmt.at)} of {self.index(stmt.count)}"
         return self._move(stmt)
 
     def _move(self, stmt: Stmt) -> str:

@@ -239,10 +239,10 @@ class _Check:
         if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
             yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
             return
-        yield from self._bound(stmt.at, scope)
+        yield from self._bound((*stmt.at, stmt.count), scope)
         for problem in outside(stmt.at, counters.shape, 1, scope.facts, self.box):
             yield _WRONG, f"{stmt.buffer}: {problem}"
-        yield from _unless(stmt.count >= 1, "a TakeTicket of none")
+        yield from _unless(interval(stmt.count, self.box)[0] >= 1, "a TakeTicket of none")
         yield from scope.named(stmt.name)
         scope.scalars[stmt.name] = ("i32", False)
 
@@ -262,9 +262,10 @@ class _Check:
 
     def _load_matrix(self, stmt: LdMatrix, scope: _Scope) -> Found:
         shared = self.shared.get(stmt.source.shared)
-        halves = shared is None or DTYPES[shared.dtype].bytes == 2
-        yield from _unless(halves, f"an LdMatrix of {stmt.source.shared}, whose elements are no halves")
-        yield from self._place(stmt.source, 8, 16, scope)
+        size = DTYPES[shared.dtype].bytes if shared is not None else 2
+        fits = size == 2 or (size == 4 and not stmt.trans)
+        yield from _unless(fits, f"an LdMatrix of {stmt.source.shared}, whose elements are no halves")
+        yield from self._place(stmt.source, 16 // size, 16, scope)
         yield from self._fill(stmt.registers, stmt.index, stmt.matrices, WORD, scope)
 
     def _mma(self, stmt: MmaSync, scope: _Scope) -> Found:

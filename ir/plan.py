@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+TF32 = "mma_tf32"
+"""The `algo_choice` of products on tensor cores whose operands are floats, rounded to tf32."""
+
 
 class Cached(msgspec.Struct, frozen=True):
     """A tensor kept close: packed panels on a CPU, shared memory on a GPU; refilled at each step of `at`."""
@@ -42,8 +45,8 @@ class Plan(msgspec.Struct, frozen=True):
     contraction on a CPU: register tile) is cut by a predicate; an axis left out promises that its tile divides it.
     epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
     terms one by one in index order.
-    layout_hints: how data lies and moves; of a GPU also how blocks are ordered ("raster"), and how many share a tile of
-    the result or a row, each with a part of the terms ("split_k").
+    layout_hints: how data lies and moves; of a GPU also how blocks are ordered ("raster"), how many share a tile of the
+    result or a row, each with a part of the terms ("split_k"), and whether rows are of several heads ("heads").
     notes: degradations and choices, for people.
 
     A lowering refuses what its template cannot do, and what contradicts the region.

@@ -13,7 +13,8 @@ class Target(msgspec.Struct, frozen=True):
 
     arch             "avx512", "avx2", "sse2", "generic", or "sm80", "sm90"
     units            cores or SMs
-    peak_flops       per second and for the whole machine, by compute dtype; a multiply-add counts two
+    peak_flops       per second and for the whole machine, by compute dtype ("tf32": of fp32 on tensor cores); a
+                     multiply-add counts two
     bandwidth        bytes per second to and from memory
     cache_bandwidth  bytes per second to and from the last-level cache
     launch_ns        what one kernel costs before it does anything

@@ -6,26 +6,30 @@ tolerances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.tiny import STAGE, Graph, Imm, Node, Ref
+from ir.tiny_tf32 import to_tf32
 from ir.uop_numpy import Array, convert, storage
 
 SLAB = 2**22
 """Elements of an elementwise value that are held at once when a reduction is its only reader."""
 
 
-def playback(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> tuple[Array, ...]:
-    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`).
+def playback(
+    graph: Graph, inputs: Mapping[str, Array], wide: bool = False, tf32: Set[Ref] = frozenset()
+) -> tuple[Array, ...]:
+    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
+    operands are rounded to it.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is never held whole.
     """
-    machine = _Machine(graph, inputs, wide, deferred_products(graph))
+    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32)
     last_use: dict[Ref, int] = {}
     for index, node in enumerate(graph.nodes):
         last_use.update(dict.fromkeys(machine.reads(node), index))
@@ -99,8 +103,16 @@ def _checked(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
 class _Machine:
     """Values by id. A deferred node has none: its one reader, a reduction, computes it slab by slab."""
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, Array], wide: bool, deferred: Mapping[Ref, Node]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        wide: bool,
+        deferred: Mapping[Ref, Node],
+        tf32: Set[Ref] = frozenset(),
+    ) -> None:
         self.graph = graph
+        self.tf32 = tf32
         self.inputs = check_inputs(graph, inputs, wide)
         self.wide = wide
         self.deferred = deferred
@@ -122,7 +134,11 @@ class _Machine:
         elif any(ref in self.deferred for ref in node.refs):
             self.values[node.id] = self._reduce_by_slabs(node)
         else:
-            self.values[node.id] = self._apply(node, [self._operand(node, slot) for slot in range(len(node.src))])
+            self.values[node.id] = self._apply(node, self._operands(node))
+
+    def _operands(self, node: Node) -> list[Array]:
+        found = [self._operand(node, slot) for slot in range(len(node.src))]
+        return [to_tf32(each) for each in found] if node.id in self.tf32 else found
 
     def _operand(self, node: Node, slot: int) -> Array:
         source = node.src[slot]
@@ -147,7 +163,7 @@ class _Machine:
         result = self.graph.types[node.id]
         kept = [axis for axis in range(source.rank) if axis not in node.arg["axes"]]
         axis = max(kept, key=lambda each: source.shape[each])
-        operands = [self._operand(producer, slot) for slot in range(len(producer.src))]
+        operands = self._operands(producer)
         out = np.empty(result.shape, storage(result.dtype, self.wide))
         for cut in _cuts(source.shape[axis], source.size):
             at = (slice(None),) * axis + (cut,)

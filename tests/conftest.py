@@ -39,10 +39,13 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def bounded_on_a_device(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test on a GPU takes no longer than `DEVICE_SECONDS`."""
+    """A test on a GPU takes no longer than `DEVICE_SECONDS`, and is the last of a process that it costs the device."""
     if request.node.get_closest_marker("gpu") is None:
         yield
         return
     faulthandler.dump_traceback_later(DEVICE_SECONDS, exit=True, file=sys.__stderr__)
     yield
+    from tests.support.gpu_devices import end_where_lost
+
+    end_where_lost()
     faulthandler.cancel_dump_traceback_later()

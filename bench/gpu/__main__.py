@@ -34,7 +34,8 @@ TUNED = ", autotuned"
 
 
 class Request(NamedTuple):
-    """What a worker is asked: `case` by name, `seconds` of samples, peers that are left out and why."""
+    """What a worker is asked: `case` by name, `seconds` of samples, peers that are left out and why; `ceilings` are
+    empty where they were not measured."""
 
     case: str
     seconds: float
@@ -64,7 +65,7 @@ def answers() -> Answer:
     def answer(request: str | Request) -> dict[str, Any]:
         if isinstance(request, str):
             return measured_ceilings(device, clock, 2 * found.units)._asdict()
-        case, ceilings = known[request.case], Ceilings(**request.ceilings)
+        case, ceilings = known[request.case], Ceilings(**request.ceilings) if request.ceilings else None
         try:
             return measured(case, lab, clock, ceilings, request.seconds, request.left_out, autotune=request.autotune)
         finally:
@@ -84,12 +85,12 @@ def bench(
     autotune: bool = False,
 ) -> list[str]:
     """Measures what is not done yet, until the deadline (`time.monotonic`); returns the names left over."""
-    try:
-        if not results.ceilings:
+    if not results.ceilings:
+        try:
             results.ceilings = worker.ask("ceilings", limit)
             results.write()
-    except LostError as error:
-        raise SystemExit(f"the ceilings of this device were not measured, and nothing is: {error}") from error
+        except LostError as error:
+            print(f"the ceilings of this device were not measured: {error}", flush=True)
     left = [name for name in names if not results.is_done(row_name(name, autotune))]
     while left and deadline - time.monotonic() > LEAST_SECONDS:
         request = Request(left[0], seconds, results.ceilings, autotune)
@@ -121,7 +122,15 @@ def _short(row: dict[str, Any]) -> str:
     if "times" not in row:
         return str(row.get("failed", "failed"))
     beside = f", {row['ratio']:.2f}× {row['best peer']}" if row["best peer"] else ""
-    return f"{row['times']['eqsat']['us']:,.1f} µs, {100 * row['of ceiling']:.0f} % of the ceiling{beside}"
+    share = f", {100 * row['of ceiling']:.0f} % of the ceiling" if row["of ceiling"] is not None else ""
+    return f"{row['times']['eqsat']['us']:,.1f} µs{share}{beside}"
+
+
+def _title(device: str, rates: Mapping[str, float]) -> str:
+    if not rates:
+        return f"{device}, whose ceilings were not measured"
+    memory, products = rates["bytes_per_s"] / 1e9, rates["flops_per_s"] / 1e12
+    return f"{device}: {memory:,.0f} GB/s, {products:,.0f} TFLOP/s by kernels of ours"
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -153,10 +162,9 @@ def main() -> None:
     with working(answers) as worker:
         deadline = start + 60 * options.minutes
         left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune)
-    rates = results.ceilings
-    title = f"{facts['device']}: {rates['bytes_per_s'] / 1e9:,.0f} GB/s, {rates['flops_per_s'] / 1e12:,.0f} TFLOP/s"
     show(
-        [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names], f"{title} by kernels of ours"
+        [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names],
+        _title(facts["device"], results.ceilings),
     )
     print(f"written to {results.path}")
     if left:

@@ -19,7 +19,7 @@ class Case:
     ours: lazy tensors → the result. theirs: the torch module and its tensors → the result. flops: useful ones of one
     run; nbytes: each input and output once. tolerance: ‖difference‖ / ‖result‖. small: the same computation at a size
     that the emulator runs in a moment. scales: of the inputs that are not unit normal. causal:
-    of attention.
+    of attention. tf32: both sides may round the operands of products to it.
     """
 
     name: str
@@ -33,11 +33,17 @@ class Case:
     small: Callable[[], Case]
     scales: Mapping[str, float] = field(default_factory=dict)
     causal: bool = False
+    tf32: bool = False
 
     @property
     def exactness(self) -> str:
         """The level that peers keep to: none computes what a causal mask hides, be it ∞ or NaN."""
         return "range" if self.causal else "rounding"
+
+    @property
+    def flops_of_halves(self) -> float:
+        """Those that tensor cores do in the time of the case's: of tf32 half as many as of halves."""
+        return 2 * self.flops if self.tf32 else self.flops
 
     @property
     def nbytes(self) -> int:
@@ -47,7 +53,7 @@ class Case:
     @property
     def tolerance(self) -> float:
         """Each side rounds its intermediate results where it likes."""
-        return {"fp32": 1e-5, "fp16": 4e-3, "bf16": 2e-2}[self.dtype]
+        return 2e-3 if self.tf32 else {"fp32": 1e-5, "fp16": 4e-3, "bf16": 2e-2}[self.dtype]
 
     def lazy(self) -> Any:
         """The program's source."""

@@ -18,7 +18,12 @@ def cases() -> dict[str, Case]:
     """All cases by name, those first that have marks to pass."""
     found = [gemm(8192), attention(16384, 128, False), gemm(4096), attention(4096, 128, True), pointwise(1 << 26)]
     found += [softmax(16384, 4096), layer_norm(16384, 4096), rms_norm(16384, 4096)]
-    found += [linear(8192, 768, 3072, "gelu"), linear(4096, 4096, 11008, "silu"), linear(4096, 4096, 4096, "relu")]
+    found += [
+        gemm(8192, "fp32", tf32=True),
+        linear(8192, 768, 3072, "gelu"),
+        linear(4096, 4096, 11008, "silu"),
+        linear(4096, 4096, 4096, "relu"),
+    ]
     found += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
     found += [
         attention(tokens, size, causal)
@@ -35,9 +40,9 @@ def chosen(only: str) -> list[str]:
     return [case.name for case in cases().values() if only in case.name or only == case.group]
 
 
-def gemm(n: int, dtype: str = "bf16") -> Case:
+def gemm(n: int, dtype: str = "bf16", *, tf32: bool = False) -> Case:
     return Case(
-        f"gemm {dtype} {n}³",
+        f"gemm {'tf32' if tf32 else dtype} {n}³",
         "gemm",
         dtype,
         {"a": (n, n), "b": (n, n)},
@@ -45,7 +50,8 @@ def gemm(n: int, dtype: str = "bf16") -> Case:
         lambda torch, a, b: a @ b,
         2.0 * n**3,
         (n, n),
-        lambda: gemm(72, dtype),
+        lambda: gemm(72, dtype, tf32=tf32),
+        tf32=tf32,
     )
 
 

@@ -25,7 +25,7 @@ def measured(
     case: Case,
     lab: Lab,
     clock: Clock,
-    ceilings: Ceilings,
+    ceilings: Ceilings | None,
     seconds: float,
     left_out: Mapping[str, str] | None = None,
     *,
@@ -34,7 +34,7 @@ def measured(
     """The row of a case; `seconds` go to its samples. Where its outputs are wrong the row says so and has no times.
     left_out: peers that are not asked, each with the reason. autotune: eqsat's plans are measured, too."""
     program = optimize_and_compile(
-        case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, autotune=autotune
+        case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32, autotune=autotune
     )
     given, out = [lab.put(each) for each in draw(case)], lab.poisoned(case.result, case.dtype)
     named = dict(zip(case.inputs, given, strict=True))
@@ -83,7 +83,7 @@ def _peers(
 def _verified(case: Case, lab: Lab) -> float:
     """Where there is no peer: the error of the small case beside playback, which raises what is wrong."""
     program = optimize_and_compile(
-        case.small().lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness
+        case.small().lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32
     )
     return max(program.verify().values())
 
@@ -101,8 +101,8 @@ def _kernels(program: Program) -> list[Row]:
     ]
 
 
-def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings) -> Row:
-    """Rates of eqsat, its share of the ceiling, and how fast it is beside the fastest peer."""
+def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings | None) -> Row:
+    """Rates of eqsat, its share of the ceiling where that is known, and how fast it is beside the fastest peer."""
     own = times[OURS].median
     peers = {name: each.median for name, each in times.items() if name != OURS}
     best = min(peers, key=peers.__getitem__) if peers else None
@@ -113,7 +113,7 @@ def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings) -> Row:
         },
         "TFLOP/s": case.flops / own / 1e12,
         "GB/s": case.nbytes / own / 1e9,
-        "of ceiling": ceilings.floor_s(case.flops, case.nbytes) / own,
+        "of ceiling": ceilings.floor_s(case.flops_of_halves, case.nbytes) / own if ceilings else None,
         "best peer": best,
         "ratio": peers[best] / own if best else None,
     }

@@ -23,13 +23,15 @@ def peers_of(group: str) -> tuple[str, ...]:
 
 
 def runner(name: str, case: Case, tensors: Sequence[Any]) -> Runner:
-    """The runner of a peer.
+    """The runner of a peer, which has run once.
 
     Raises:
         AbsentError: with the reason, whatever it is: a peer that fails is no failure of the bench.
     """
     try:
-        return _PEERS[name](case, tensors)
+        run = _PEERS[name](case, tensors)
+        run()
+        return run
     except AbsentError:
         raise
     except Exception as error:  # a foreign library may fail in any way
@@ -41,10 +43,18 @@ def _need(package: str) -> None:
         raise AbsentError(f"{package} is not installed")
 
 
-def _eager(case: Case, tensors: Sequence[Any]) -> Runner:
-    """cuBLAS, cuDNN, scaled_dot_product_attention's own choice, or torch's kernels."""
+def _torch(case: Case) -> Any:
+    """torch, which rounds products of fp32 to tf32 where the case does."""
     _need("torch")
     import torch
+
+    torch.set_float32_matmul_precision("high" if case.tf32 else "highest")
+    return torch
+
+
+def _eager(case: Case, tensors: Sequence[Any]) -> Runner:
+    """cuBLAS, cuDNN, scaled_dot_product_attention's own choice, or torch's kernels."""
+    torch = _torch(case)
 
     def run() -> Any:
         with torch.inference_mode():
@@ -54,10 +64,8 @@ def _eager(case: Case, tensors: Sequence[Any]) -> Runner:
 
 
 def _inductor(case: Case, tensors: Sequence[Any], options: Mapping[str, Any]) -> Runner:
-    """Compiled and called once."""
-    _need("torch")
-    import torch
-
+    """Compiled at its first run."""
+    torch = _torch(case)
     torch._dynamo.reset()
     made = torch.compile(lambda *given: case.theirs(torch, *given), dynamic=False, options=dict(options) or None)
 
@@ -65,7 +73,6 @@ def _inductor(case: Case, tensors: Sequence[Any], options: Mapping[str, Any]) ->
         with torch.inference_mode():
             return made(*tensors)
 
-    run()
     return run
 
 
@@ -89,7 +96,6 @@ def _cudnn_attention(case: Case, tensors: Sequence[Any]) -> Runner:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return eager()
 
-    run()
     return run
 
 

@@ -87,7 +87,8 @@ def cells(row: Row) -> list[str]:
     best = row["best peer"]
     peer = [best, f"{row['times'][best]['us']:,.1f}", f"{row['ratio']:.2f}× as fast"] if best else ["none", "", ""]
     figures = [f"{row['times']['eqsat']['us']:,.1f}", f"{row['TFLOP/s']:.1f}", f"{row['GB/s']:,.0f}"]
-    return [row["case"], *figures, f"{100 * row['of ceiling']:.0f}", *peer]
+    share = "" if row["of ceiling"] is None else f"{100 * row['of ceiling']:.0f}"
+    return [row["case"], *figures, share, *peer]
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -1,4 +1,5 @@
-"""A process that answers requests and may hang or die: each request has its time, and a lost process is replaced."""
+"""A process that answers requests and may hang, die or fail: each request has its time, and a process is replaced that
+gave no answer, as a kernel's fault leaves it no device."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ class Worker:
         pipe.send(request)
         good, value = self._received(pipe, seconds)
         if not good:
+            self.close()
             raise LostError(value)
         return value
 

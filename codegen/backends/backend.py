@@ -56,9 +56,10 @@ class Backend(Protocol):
     """One family of targets. `relaxed` allows what "exact" forbids: a·b + c rounded once, denormals taken for 0."""
 
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness, *, tf32: bool = False
     ) -> Sequence[tuple[Plan, Work]]:
-        """The plans of a region, each with its work. `exactness`: the highest level that a plan may use."""
+        """The plans of a region, each with its work. `exactness`: the highest level that a plan may use; `tf32`:
+        products of fp32 may round their operands to it, where the family can."""
         ...
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:

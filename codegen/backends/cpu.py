@@ -26,7 +26,7 @@ from ir.target import Target
 
 class CpuBackend:
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness, *, tf32: bool = False
     ) -> Sequence[tuple[Plan, Work]]:
         from codegen.plan.cpu.candidates import candidates
 

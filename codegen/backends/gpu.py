@@ -21,11 +21,11 @@ from ir.target import Target
 
 class GpuBackend:
     def candidates(
-        self, region: Region, core: PolyCore, target: Target, exactness: Exactness
+        self, region: Region, core: PolyCore, target: Target, exactness: Exactness, *, tf32: bool = False
     ) -> Sequence[tuple[Plan, Work]]:
         from codegen.plan.gpu.candidates import candidates
 
-        return candidates(region, core, target, exactness)
+        return candidates(region, core, target, exactness, tf32)
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         from codegen.lower.gpu.lower import lower

@@ -70,7 +70,7 @@ def _in_turn(region: Region, count: int) -> Module:
             for name, each in zip(written, region.outputs, strict=True)
         ]
         named = msgspec.structs.replace(region, name=f"{region.name}_{number}")
-        calls.append(Call(named, (*(each.name for each in region.inputs), *written)))
+        calls.append(Call(named.name, named, (*(each.name for each in region.inputs), *written)))
         outputs += [(name, name) for name in written]
     given = tuple(each.name for each in region.inputs if not each.constant)
     return Module(region.name, tuple(slots), tuple(calls), given, tuple(outputs))

@@ -14,6 +14,7 @@ import math
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.stream_digits import StreamDigits, stream_digits
 from codegen.where.roles import buffer_reads
 from ir.axis_map import compose, identity, lift, support
 from ir.dtype import dtype, promote
@@ -33,6 +34,7 @@ class StreamView(msgspec.Struct, frozen=True, cache_hash=True):
     row_sums           the other streams, as products without columns
     maxima             the maxima of the score
     m, n, terms        points of rows, columns and terms; repeats: of the batch
+    together           points of the batch that share keys and values are rows
     """
 
     region: Region
@@ -48,16 +50,17 @@ class StreamView(msgspec.Struct, frozen=True, cache_hash=True):
     n: int
     terms: int
     repeats: int
+    together: bool = False
 
     def extent(self, group: tuple[int, ...]) -> int:
         """Points of a group of loops."""
         return self.lead.extent(group)
 
 
-def stream_view(region: Region, core: PolyCore) -> StreamView | None:
+def stream_view(region: Region, core: PolyCore, *, together: bool = False) -> StreamView | None:
     """The region's streams, or None where the template does not cover them: of several dtypes, of a matrix that is a
     number, beside an axis of the outputs that nothing moves along, or with an output at other points than the
-    first's."""
+    first's. `together`: points of the batch that share keys and values (heads of grouped queries) are rows."""
     roles = core.streams
     if roles is None or any(each.at is not None for each in region.yields):
         return None
@@ -65,9 +68,11 @@ def stream_view(region: Region, core: PolyCore) -> StreamView | None:
     sites = {site.value: site for site in core.sites if site.value in roles.members}
     streams = [name for name in roles.members if ops[name].kind == "stream"]
     kinds = {summed_in(region, ops[name]) for name in streams}
-    sums = [_product(region, roles, name, ops[name], sites[name]) for name in streams]
+    digits = stream_digits(region, roles, [(ops[name], sites[name]) for name in streams], together=together)
+    roles = digits.roles
+    sums = [_product(region, digits, name, ops[name], sites[name]) for name in streams]
     products = tuple(each for each in sums if _has_columns(each))
-    scores = _scores(region, roles, ops)
+    scores = _scores(region, digits, ops)
     kinds |= {each.accumulator for each in (*products, *((scores,) if scores else ()))}
     if len(kinds) != 1 or kinds.isdisjoint(("fp32", "fp64")):
         return None
@@ -85,7 +90,15 @@ def stream_view(region: Region, core: PolyCore) -> StreamView | None:
         n=_extent(roles, roles.columns),
         terms=_extent(roles, roles.terms),
         repeats=_extent(roles, roles.batch),
+        together=together,
     )
+
+
+def stream_views(region: Region, core: PolyCore) -> list[StreamView]:
+    """The streams as they stand, and with rows of several points of the batch together, where these share anything."""
+    found = [stream_view(region, core, together=together) for together in (False, True)]
+    views = [each for each in found if each is not None and 0 not in each.roles.sizes]
+    return views[: len({each.roles for each in views})]
 
 
 def stream_epilogue(view: StreamView) -> tuple[str, ...]:
@@ -116,28 +129,28 @@ def _has_columns(each: Contraction) -> bool:
     return not moved.isdisjoint(each.roles.n)
 
 
-def _product(region: Region, roles: StreamRoles, name: str, op: Op, site: Site) -> Contraction:
+def _product(region: Region, digits: StreamDigits, name: str, op: Op, site: Site) -> Contraction:
     """A stream as the product of weights, which are its left side, and values."""
-    point = lift(site.map, op.domain[len(op.shape) :])
+    roles, point = digits.roles, digits.at(lift(site.map, op.domain[len(op.shape) :]))
     value = op.inputs[1]
     reads = tuple(buffer_reads(region, value, point)) if isinstance(value, Operand) else ()
-    rank = len(site.map.sizes)
     found = Roles(
-        names=_names(rank, len(roles.sizes)),
+        names=digits.names,
         sizes=roles.sizes,
-        rank=rank,
+        rank=digits.rank,
         batch=roles.batch,
         m=roles.rows,
         n=roles.columns,
         k=roles.terms,
-        out=identity(roles.sizes[:rank]),
+        out=digits.out,
         point=point,
         reads=((), reads),
     )
     return _contraction(region, name, op, found, vector=1)
 
 
-def _scores(region: Region, roles: StreamRoles, ops: dict[str, Op]) -> Contraction | None:
+def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contraction | None:
+    roles = digits.roles
     if roles.contraction is None or roles.place is None:
         return None
     op = ops[roles.contraction]
@@ -147,7 +160,7 @@ def _scores(region: Region, roles: StreamRoles, ops: dict[str, Op]) -> Contracti
     reads = [tuple(buffer_reads(region, each, point)) for each in op.inputs if isinstance(each, Operand)]
     sides = (roles.rows, roles.terms) if roles.keys else (roles.terms, roles.rows)
     found = Roles(
-        names=_names(rank, len(sizes)),
+        names=(*digits.names, *(f"r{axis}" for axis in range(len(depth)))),
         sizes=sizes,
         rank=rank,
         batch=roles.batch,
@@ -180,10 +193,6 @@ def _contraction(region: Region, name: str, op: Op, roles: Roles, vector: int) -
         pattern="matmul",
         constants=(False, False),
     )
-
-
-def _names(rank: int, count: int) -> tuple[str, ...]:
-    return tuple(f"i{axis}" if axis < rank else f"r{axis - rank}" for axis in range(count))
 
 
 def _extent(roles: StreamRoles, group: tuple[int, ...]) -> int:

@@ -18,6 +18,8 @@ from ir.launch import Launch, LaunchTable
 from ir.module import Module
 
 _STAGE = "launch"
+_WHOLE = "the program"
+_WHICH = "with CUDA_LAUNCH_BLOCKING=1 in the environment the error names its kernel"
 _STATIC_SHARED_BYTES = 48 * 1024
 """Dynamic shared memory of a block that needs no leave."""
 
@@ -71,7 +73,7 @@ class CudaExecutable:
             EqsatError: NoDevice, or KernelFault where a kernel fails.
         """
         self.require_device()
-        with _reported("the program"):
+        with _reported(_WHOLE):
             import cupy
 
             results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
@@ -80,10 +82,15 @@ class CudaExecutable:
                 flat_bytes(each)[...] = result.get()
 
     def run_on_device(self, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
-        """As `run`, on the memory of the current device, in the order of the current stream; it does not wait."""
-        with _reported("the program"):
+        """As `run`, on the memory of the current device, in the order of the current stream; it does not wait.
+
+        Raises:
+            EqsatError: as `run`; InputMismatch where the stream is being captured.
+        """
+        with _reported(_WHOLE):
             import cupy
 
+            _refuse_capture(cupy.cuda.get_current_stream())
             device = cupy.cuda.Device().id
             if self._wants_graph and device in self._ran:
                 self._replay(device, inputs, outputs)
@@ -96,7 +103,7 @@ class CudaExecutable:
     ) -> np.ndarray:
         """ns per launch, [repeats, launches], by events around each, after one run that warms up."""
         self.require_device()
-        with _reported("the program"):
+        with _reported(_WHOLE):
             import cupy
 
             loaded = self._on(cupy.cuda.Device().id)
@@ -169,7 +176,7 @@ class CudaExecutable:
                 function = module.get_function(launch.function)
                 shared = launch.geometry.shared_bytes if launch.geometry else 0
                 if shared > _STATIC_SHARED_BYTES:
-                    function.max_dynamic_shared_size_bytes = shared
+                    _take_shared(function, shared, launch.function)
             functions.append(function)
         constants = {name: cupy.asarray(flat_bytes(each)) for name, each in self._constants.items()}
         cupy.cuda.get_current_stream().synchronize()  # later calls may come on other streams
@@ -207,6 +214,22 @@ class CudaExecutable:
         return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, space)
 
 
+def _take_shared(function: Any, nbytes: int, name: str) -> None:
+    """Leave for so much shared memory, which some devices do not have that run the same cubins (sm_86, sm_89)."""
+    try:
+        function.max_dynamic_shared_size_bytes = nbytes
+    except RuntimeError as error:
+        message = f"a block takes {nbytes} bytes of shared memory, which this device does not give: {error}"
+        fail(Kind.RESOURCE_EXCEEDED, _STAGE, message, at=name, shared_bytes=nbytes)
+
+
+def _refuse_capture(stream: Any) -> None:
+    """A caller's graph would hold addresses of memory that is free again once the call returns."""
+    if stream.is_capturing():
+        message = "a call cannot be captured in a CUDA graph of the caller's, which would keep its memory by address"
+        fail(Kind.INPUT_MISMATCH, _STAGE, message, hint="graph=True makes a graph of the program itself")
+
+
 def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None:
     assert launch.geometry is not None, "a GPU's launches have a geometry"
     grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
@@ -222,4 +245,5 @@ def _reported(what: str) -> Iterator[None]:
     except MemoryError as error:
         fail(Kind.RESOURCE_EXCEEDED, _STAGE, f"the memory of the device is full: {error}", at=what)
     except RuntimeError as error:
-        fail(Kind.KERNEL_FAULT, _STAGE, f"{type(error).__name__}: {error}", at=what)
+        hint = _WHICH if what == _WHOLE else None
+        fail(Kind.KERNEL_FAULT, _STAGE, f"{type(error).__name__}: {error}", at=what, hint=hint)

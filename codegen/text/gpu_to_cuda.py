@@ -83,7 +83,7 @@ class _Emitter:
 
     def text(self) -> str:
         kernel = self.kernel
-        params = ", ".join(map(_param, kernel.memory))
+        params = ", ".join(_param(each, shared=each in kernel.workspace) for each in kernel.memory)
         body = self._block(kernel.body, 1)
         parts = [_comment(kernel.comment)] if kernel.comment else []
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
@@ -170,7 +170,7 @@ class _Emitter:
                 return "eq_fence()"
             case TakeTicket():
                 counter = self._address(stmt.buffer, stmt.at)
-                return f"const int {_name(stmt.name)} = eq_ticket({counter}, {stmt.count})"
+                return f"const int {_name(stmt.name)} = eq_ticket({counter}, {self._index(stmt.count)})"
             case CpAsync():
                 to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
                 return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"
@@ -326,9 +326,10 @@ class _Emitter:
         return _name(self.kernel.variables[number].name)
 
 
-def _param(param: Param) -> str:
+def _param(param: Param, *, shared: bool) -> str:
+    """`shared`: other blocks store to it, which a compiler that is told `__restrict__` need not expect."""
     cell = COUNTER if param.dtype == COUNTER else CELLS[param.dtype]
-    return f"{'' if param.written else 'const '}eq_{cell} *__restrict__ {_name(param.name)}"
+    return f"{'' if param.written else 'const '}eq_{cell} *{'' if shared else '__restrict__ '}{_name(param.name)}"
 
 
 def _name(name: str) -> str:

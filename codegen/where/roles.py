@@ -43,23 +43,23 @@ def roles_of(region: Region, contraction: Let, place: AxisMap) -> Roles:
     loops, rank = (*shape, *reduced), len(shape)
     names = (*(f"i{axis}" for axis in range(rank)), *(f"r{axis}" for axis in range(len(reduced))))
     maps = [*_operand_maps(op, at_loops), *(each.map for side in _reads(region, op, at_loops) for each in side)]
-    cut = _cuts(loops, maps)
+    cut = [cut_of(position, size, maps) for position, size in enumerate(loops)]
     sizes = tuple(size for digits in cut for size in digits)
     kept = sum(map(len, cut[:rank]))
-    in_digits = _in_digits(cut)
-    point = compose(at_loops, axis_map(sizes, in_digits))
+    found_digits = in_digits(cut)
+    point = compose(at_loops, axis_map(sizes, found_digits))
     sides = [support(each) for each in _operand_maps(op, point)]
     lhs, rhs = sides if len(sides) == 2 else (frozenset[int](), frozenset[int]())
     found = groups_of((each for each in range(kept) if sizes[each] != 1), lhs, rhs)
     return Roles(
-        names=tuple(name for axis_name, digits in zip(names, cut, strict=True) for name in _named(axis_name, digits)),
+        names=names_of(names, cut),
         sizes=sizes,
         rank=kept,
         batch=found.batch,
         m=found.m,
         n=found.n,
         k=tuple(each for each in range(kept, len(sizes)) if sizes[each] != 1),
-        out=axis_map(sizes[:kept], in_digits[:rank]),
+        out=axis_map(sizes[:kept], found_digits[:rank]),
         point=point,
         reads=_reads(region, op, point),
     )
@@ -91,14 +91,9 @@ def buffer_reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[Oper
 # --- digits ---
 
 
-def _cuts(loops: Sequence[int], maps: Iterable[AxisMap]) -> list[list[int]]:
-    """The sizes of each loop's digits."""
+def cut_of(position: int, size: int, maps: Iterable[AxisMap]) -> list[int]:
+    """The sizes of the digits into which loop `position` falls where maps divide it, outermost first."""
     exprs = [e for m in maps for e in (*m.exprs, *(b.expr for guard in m.guards for b in guard.bounds))]
-    return [_cut(position, size, exprs) for position, size in enumerate(loops)]
-
-
-def _cut(position: int, size: int, exprs: Iterable[AxisExpr]) -> list[int]:
-    """The sizes of the digits into which loop `position` falls where expressions divide it, outermost first."""
     places = sorted(place for place in set(_divisions(position, exprs)) if 1 < place < size and size % place == 0)
     kept = [1]
     for place in places:
@@ -117,7 +112,7 @@ def _divisions(position: int, exprs: Iterable[AxisExpr]) -> Iterator[int]:
                 yield from _divisions(position, (term.expr,))
 
 
-def _in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
+def in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
     """The loops in terms of their digits."""
     box = box_of([max(size, 1) for digits in cut for size in digits])
     found, start = [], 0
@@ -126,6 +121,11 @@ def _in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
         found.append(weighted_sum(0, [(axis(start + n, box), weight) for n, weight in enumerate(weights)]))
         start += len(digits)
     return found
+
+
+def names_of(loops: Iterable[str], cut: Iterable[Sequence[int]]) -> tuple[str, ...]:
+    """The digits' names, by those of the loops."""
+    return tuple(name for loop, digits in zip(loops, cut, strict=True) for name in _named(loop, digits))
 
 
 def _named(axis_name: str, digits: Sequence[int]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -136,6 +137,7 @@ A100 = Target(
     peak_flops={
         "fp16": 312e12,
         "bf16": 312e12,
+        "tf32": 156e12,
         "fp32": 19.5e12,
         "fp64": 9.7e12,
         "i32": 19.5e12,
@@ -163,6 +165,7 @@ H100 = Target(
     peak_flops={
         "fp16": 989.4e12,
         "bf16": 989.4e12,
+        "tf32": 494.7e12,
         "fp32": 66.9e12,
         "fp64": 33.5e12,
         "i32": 33.5e12,
@@ -172,7 +175,7 @@ H100 = Target(
     bandwidth=3.35e12,
     cache_bandwidth=9.0e12,
     launch_ns=_GRAPH_LAUNCH_NS,
-    l1_bytes=227 * _KIB,
+    l1_bytes=228 * _KIB,
     l2_bytes=50 * _MIB,
     l3_bytes=0,
     lanes=32,
@@ -180,7 +183,7 @@ H100 = Target(
     threads=2048,
     blocks=32,
     source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
-    "227 KB of shared memory per block; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
+    "228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
 )
 
 H200 = Target(
@@ -212,17 +215,43 @@ def gpu_target(name: str) -> Target:
     return found
 
 
+class _Unit(NamedTuple):
+    """What an SM holds: `l1_bytes` of shared memory, resident `threads` and `blocks`."""
+
+    l1_bytes: int
+    threads: int
+    blocks: int
+
+
+_UNITS: Mapping[str, _Unit] = MappingProxyType(
+    {
+        "sm80": _Unit(164 * _KIB, 2048, 32),
+        "sm86": _Unit(100 * _KIB, 1536, 16),
+        "sm87": _Unit(164 * _KIB, 1536, 16),
+        "sm89": _Unit(100 * _KIB, 1536, 24),
+        "sm90": _Unit(228 * _KIB, 2048, 32),
+    }
+)
+"""By architecture: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+_LEAST_UNIT = _Unit(100 * _KIB, 1536, 16)
+"""Of an architecture that the table does not know."""
+
+
 def device_target(name: str, arch: str, units: int) -> Target | None:
     """The target of a GPU that is there ("NVIDIA H100 80GB HBM3", "sm90", its SMs): the data sheet's of that name, else
-    the newest of its generation with as many SMs as this one; None for a generation that no kernels are written for."""
+    that of its generation with as many SMs as this one, each of which holds what one of its own architecture does; None
+    for a generation that no kernels are written for."""
     found = next((GPUS[each] for each in ("h200", "h100", "a100") if each.upper() in name.upper()), None)
     found = found or GPUS.get(f"{arch[:-1]}0")
     if found is None or found.arch[:-1] != arch[:-1]:
         return None
-    share = units / found.units
+    share, own = units / found.units, _UNITS.get(arch, _LEAST_UNIT)
     return msgspec.structs.replace(
         found,
         units=units,
         peak_flops={dtype: each * share for dtype, each in found.peak_flops.items()},
-        source=f"{name}, {units} SMs: {found.source}",
+        l1_bytes=own.l1_bytes,
+        threads=own.threads,
+        blocks=own.blocks,
+        source=f"{name} ({arch}), {units} SMs: {found.source}",
     )

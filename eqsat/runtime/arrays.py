@@ -162,13 +162,19 @@ def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.
         fail(Kind.INPUT_MISMATCH, STAGE, f"does not convert to {wanted}: {error}", at=name)
 
 
-def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
+def refuse_gradient(name: str | None, tensor: Any, stage: str = STAGE) -> None:
+    """Raises EqsatError, InputMismatch, for a torch tensor whose gradient would be lost."""
     import torch
 
     if tensor.requires_grad and torch.is_grad_enabled():
         hint = "tensor.detach(), or call inside torch.no_grad()"
         fail(Kind.INPUT_MISMATCH, stage, "the tensor requires a gradient, and programs have none", at=name, hint=hint)
 
+
+def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
+    import torch
+
+    refuse_gradient(name, tensor, stage)
     if tensor.device.type != "cpu":
         _device_array(name, f"torch tensor on {tensor.device}")
     plain = tensor.detach().resolve_conj().resolve_neg()

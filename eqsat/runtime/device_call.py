@@ -6,14 +6,14 @@ that the caller's library works on, and nothing waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from eqsat.model import BoundModel
-from eqsat.runtime.arrays import STAGE, adopt, check_type, is_on_device, is_tensor
+from eqsat.runtime.arrays import STAGE, adopt, check_type, is_on_device, is_tensor, refuse_gradient
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, bf16, dtype
 
@@ -61,16 +61,26 @@ def call_on_device(executable: OnDevice, bound: BoundModel, given: Mapping[str, 
         return tuple(give(memory, each) for memory, (_, each) in zip(outputs, bound.outputs, strict=True))
 
 
-def _stream_of(arrays: Iterable[Any]) -> AbstractContextManager[Any]:
-    """torch's current stream where one of the arrays is a tensor, else CuPy's own."""
+@contextmanager
+def _stream_of(arrays: Sequence[Any]) -> Iterator[None]:
+    """torch's current stream where one of the arrays is a tensor, else CuPy's own; where there are both, what is done
+    comes after the work of CuPy's stream and before what follows there."""
     tensor = next((each for each in arrays if is_tensor(each)), None)
     if tensor is None:
-        return nullcontext()
+        yield
+        return
     import cupy
     import torch
 
-    stream = torch.cuda.current_stream(tensor.device).cuda_stream
-    return cupy.cuda.ExternalStream(stream) if stream else cupy.cuda.Stream.null  # type: ignore[no-any-return]
+    address = torch.cuda.current_stream(tensor.device).cuda_stream
+    stream = cupy.cuda.ExternalStream(address) if address else cupy.cuda.Stream.null
+    own = None if all(map(is_tensor, arrays)) else cupy.cuda.get_current_stream()
+    with stream:
+        if own is not None:
+            stream.wait_event(own.record())
+        yield
+        if own is not None:
+            own.wait_event(stream.record())
 
 
 def _adopted(name: str, value: Any, wanted: TensorType) -> Any:
@@ -101,6 +111,7 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
 
     try:
         if is_tensor(value):
+            refuse_gradient(name, value)
             plain = value.detach().resolve_conj().resolve_neg()
             check_type(name, _tensor_dtype(plain), tuple(plain.shape), wanted.dtype, wanted.shape)
             memory = _tensor_bytes(plain.contiguous())

@@ -205,7 +205,7 @@ def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 @needs_nvrtc
 def test_the_example_of_the_page_runs(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
-    program, kernel = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    program, rounded, kernel = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(kernel, "gpu.md", "exec"), {})
     assert capsys.readouterr().out == "False ()\n"
     assert calls == ["sm_90"]
@@ -213,6 +213,8 @@ def test_the_example_of_the_page_runs(calls: list[str], capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "spill_stores=0" in printed
     assert "{'n9': " in printed
+    exec(compile(rounded, "gpu.md", "exec"), {})
+    assert "'matmul': 'mma_tf32'" in capsys.readouterr().out
 
 
 # --- the log ---

@@ -11,7 +11,7 @@ import pytest
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.device_functions import DEVICE_FUNCTIONS
-from ir.gpu import BLOCK_X, THREAD, Kernel, Param, Registers, Shared
+from ir.gpu import BLOCK_X, COUNTER, THREAD, Kernel, Param, Registers, Shared
 from ir.gpu_nodes import (
     At,
     Call,
@@ -75,6 +75,12 @@ def test_a_kernel_reads_beside_its_plan() -> None:
         "A + 256 * (128 * block_y + 32 * a_piece + thread / 4) + 32 * kb + 8 * (thread % 4) + 64, 16);"
     ) in lines
     assert "eq_mma_m16n8k16_bf16(acc + 32 * i + 4 * j, a + 16 * step + 4 * i, b + 16 * step + 2 * j);" in lines
+
+
+def test_what_other_blocks_store_to_is_not_restricted() -> None:
+    parts, tickets = Param("parts", "fp32", (4,), written=True), Param("tickets", COUNTER, (1,), written=True)
+    text = cuda_text(msgspec.structs.replace(gemm_kernel(1, 1, 1), workspace=(parts, tickets)))
+    assert "eq_f32 *__restrict__ C, eq_f32 *parts, eq_counter *tickets) {" in text
 
 
 THREAD_AT = (AxisExpr(0, ((THREAD, 1),)),)

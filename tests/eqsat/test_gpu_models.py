@@ -67,6 +67,14 @@ def test_bert_compiles_whole() -> None:
 
 
 @needs_nvrtc
+@pytest.mark.slow
+def test_an_encoder_of_floats_takes_tensor_cores_where_it_may() -> None:
+    program = optimize_and_compile(bert(2, dtype="fp32"), target="sm_80", tf32=True)
+    assert_clean(program, 2 * 5, 2 * 14)
+    assert "eq_mma_m16n8k8_tf32" in program.source()
+
+
+@needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_decoder_block_compiles_whole(arch: str) -> None:
     program = optimize_and_compile(decoder(2048).lazy(), target=arch)

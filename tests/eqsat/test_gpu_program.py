@@ -24,7 +24,7 @@ from eqsat.cost.targets import A100, H100, H200, device_target
 from eqsat.demo import seed_program
 from eqsat.runtime.dump import GPU_STAGES
 from ir.diagnostics import EqsatError, Kind
-from tests.support.fake_cupy import Array, fake_cupy
+from tests.support.fake_cupy import Array, Function, Stream, fake_cupy
 from tests.support.gpu_programs import PROGRAMS, dense, pointwise, softmax
 from tests.support.nvrtc import needs_nvrtc
 
@@ -304,6 +304,45 @@ def test_device_arrays_come_and_go_as_they_are(launched: list[str], monkeypatch:
             program(there, out=Array(wrong))
     with pytest.raises(EqsatError, match="on the host"):
         program(there, out=np.zeros((33, 24), np.float16))
+
+
+@needs_nvrtc
+def test_a_device_with_less_shared_memory_is_told_of(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_function: object, _nbytes: int) -> None:
+        raise RuntimeError("CUDA_ERROR_INVALID_VALUE")
+
+    program = on_fake_device(dense(512, 512, 512, "fp16"), launched, monkeypatch)
+    monkeypatch.setattr(Function, "max_dynamic_shared_size_bytes", property(fset=refused))
+    with pytest.raises(EqsatError, match="bytes of shared memory, which this device does not give") as caught:
+        program(program.random_inputs())
+    assert caught.value.kind is Kind.RESOURCE_EXCEEDED
+    assert caught.value.diagnostics[0].at == program.kernels[0].function
+
+
+@needs_nvrtc
+def test_a_fault_that_comes_late_tells_how_to_find_its_kernel(
+    launched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulted(_array: Array) -> Any:
+        raise RuntimeError("cudaErrorIllegalAddress")
+
+    program = on_fake_device(softmax(4, 6), launched, monkeypatch)
+    monkeypatch.setattr(Array, "get", faulted)
+    with pytest.raises(EqsatError, match="CUDA_LAUNCH_BLOCKING") as caught:
+        program(program.random_inputs())
+    assert caught.value.kind is Kind.KERNEL_FAULT
+
+
+@needs_nvrtc
+def test_a_graph_of_the_callers_takes_no_call(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would replay on memory that is another's by then."""
+    program = on_fake_device(softmax(4, 6), launched, monkeypatch)
+    x = Array(program.random_inputs()["x"])
+    monkeypatch.setattr(Stream, "capturing", [])
+    with pytest.raises(EqsatError, match="graph=True") as caught:
+        program(x)
+    assert caught.value.kind is Kind.INPUT_MISMATCH
+    assert not launched
 
 
 @needs_nvrtc

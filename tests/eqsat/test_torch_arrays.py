@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.runtime.arrays import Family, adopt, family_of, give_back, shape_of, writable
+from eqsat.runtime.device_call import _memory as device_memory
+from eqsat.runtime.device_call import _stream_of as stream_of
 from ir.diagnostics import EqsatError, Kind
-from ir.dtype import DTYPES, bf16, fp32
+from ir.dtype import DTYPES, TensorType, bf16, fp32
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +48,52 @@ def test_a_torch_bf16_view_and_one_that_needs_grad() -> None:
     for without in (torch.no_grad, torch.inference_mode):
         with without():
             np.testing.assert_array_equal(adopt("x", grown, fp32, (3,)), np.ones(3))
+
+
+def test_a_gradient_is_refused_on_a_device_too() -> None:
+    pytest.importorskip("cupy")
+    grown, wanted = torch.ones(3, requires_grad=True), TensorType.of(fp32, (3,))
+    with pytest.raises(EqsatError, match="requires a gradient"):
+        device_memory("x", grown, wanted)
+
+
+class LoggedStream:
+    """A stream of CuPy that tells what is asked of it."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def __enter__(self) -> None:
+        self.log.append(f"on {self.name}")
+
+    def __exit__(self, *_: object) -> None:
+        self.log.append(f"off {self.name}")
+
+    def record(self) -> str:
+        return self.name
+
+    def wait_event(self, event: str) -> None:
+        self.log.append(f"{self.name} after {event}")
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], ["on torch", "work", "off torch"]),
+        ([np.ones(1)], ["on torch", "torch after cupy", "work", "cupy after torch", "off torch"]),
+    ],
+)
+def test_work_on_arrays_of_two_libraries_is_ordered_with_both(
+    others: list[np.ndarray], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    streams = {name: LoggedStream(name, log) for name in ("torch", "cupy")}
+    cuda = SimpleNamespace(ExternalStream=lambda address: streams["torch"], get_current_stream=lambda: streams["cupy"])
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+    with stream_of([torch.ones(1), *others]):
+        log.append("work")
+    assert log == expected
 
 
 def test_memory_is_shared() -> None:

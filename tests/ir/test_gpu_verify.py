@@ -484,6 +484,14 @@ def test_refused(name: str) -> None:
     assert kind in {each.kind for each in error.diagnostics}
 
 
+def test_what_counts_beyond_32_bits_is_too_much() -> None:
+    kernel = gemm()
+    variables = (*kernel.variables, Variable("far", 0, 2**31))
+    error = refusal(msgspec.structs.replace(kernel, variables=variables))
+    assert error.kind is Kind.RESOURCE_EXCEEDED
+    assert "far goes from 0 to 2147483648, beyond 32 bits" in str(error)
+
+
 def test_an_epilogue_applies_to_every_register() -> None:
     kernel = gemm(bias=True)
     stmt = next(each for each in walk(kernel.body) if isinstance(each, Epilogue))

@@ -6,7 +6,7 @@ Monte Carlo arithmetic (Parker, 1997): playback in fp64 in which every result th
 moved at random by about its rounding error, every sum and product takes a random order in the accumulator's precision
 or in fp64, and overflow and denormals are kept or cut as a coin falls. Every value is computed twice in this way, and
 a reader now and then takes the other one: kernels may compute a value anew. Rounded and wide playback are two more
-samples.
+samples. Where products may round their operands to tf32, these are moved by as much, too.
 
 - An element on which all samples agree to be NaN, inf, −inf or finite must be of that class; integers and bools on
   which all agree must be equal. Where samples disagree the element is ill-conditioned, and nothing is asked of it.
@@ -19,7 +19,7 @@ The median, not the maximum, stands for the norm: one huge element must not excu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -27,8 +27,9 @@ import numpy as np
 
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DType, TensorType, dtype, fp64, promote
-from ir.tiny import Graph, Imm, Node
+from ir.tiny import Graph, Imm, Node, Ref
 from ir.tiny_playback import playback
+from ir.tiny_tf32 import summed_products, to_tf32
 from ir.uop import ELEMENTARY, UOpKind
 from ir.uop_numpy import Array, convert, storage
 
@@ -51,14 +52,16 @@ class Verdict:
     note: str = ""
 
 
-def disagreement(graph: Graph, inputs: Mapping[str, Array], got: Sequence[Array], seed: int = 0) -> list[Verdict]:
-    """A verdict per output of `graph` on these inputs."""
-    rng = np.random.default_rng(seed)
+def disagreement(
+    graph: Graph, inputs: Mapping[str, Array], got: Sequence[Array], seed: int = 0, *, tf32: bool = False
+) -> list[Verdict]:
+    """A verdict per output of `graph` on these inputs; `tf32`: of a program that may round products' operands to it."""
+    rng, products = np.random.default_rng(seed), summed_products(graph) if tf32 else frozenset()
     wide, rounded = playback(graph, inputs, wide=True), playback(graph, inputs)
-    samples = [rounded, *(sampled(graph, inputs, rng) for _ in range(SAMPLES))]
+    samples = [rounded, *(sampled(graph, inputs, rng, products) for _ in range(SAMPLES))]
     verdicts = _verdicts(graph, wide, samples, got)
     if any(each.wrong for each in verdicts):
-        samples += [sampled(graph, inputs, rng) for _ in range(SECOND_LOOK)]
+        samples += [sampled(graph, inputs, rng, products) for _ in range(SECOND_LOOK)]
         verdicts = _verdicts(graph, wide, samples, got)
     return verdicts
 
@@ -104,8 +107,11 @@ def _class(x: Array) -> Array:
     return np.where(np.isnan(x), 2, np.where(np.isinf(x), np.sign(x), 0))
 
 
-def sampled(graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator) -> tuple[Array, ...]:
-    """The outputs (floats as fp64) of one way in which the graph might be computed."""
+def sampled(
+    graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator, tf32: Set[Ref] = frozenset()
+) -> tuple[Array, ...]:
+    """The outputs (floats as fp64) of one way in which the graph might be computed, the operands of the multiplications
+    `tf32` rounded to that."""
     sampler = _Sampler(rng)
     values: dict[str, list[Array]] = {}
     with np.errstate(all="ignore"):
@@ -116,12 +122,12 @@ def sampled(graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator)
                 values[node.id] = [sampler.flushed(array, result.dtype)] * 2
                 continue
             types, slots = graph.operand_types(node), range(len(node.src))
-            values[node.id] = [
-                sampler.computed(
-                    node, types, result, [sampler.operand(node, slot, types, values, own) for slot in slots]
-                )
-                for own in range(2)
-            ]
+            values[node.id] = []
+            for own in range(2):
+                operands = [sampler.operand(node, slot, types, values, own) for slot in slots]
+                if node.id in tf32:
+                    operands = [sampler.coarser(each) for each in operands]
+                values[node.id].append(sampler.computed(node, types, result, operands))
     return tuple(values[ref][0] for ref in graph.outputs)
 
 
@@ -168,6 +174,10 @@ class _Sampler:
         noise = self.rng.uniform(-ulps, ulps, x.shape) * float(ml_dtypes.finfo(element.numpy).eps)
         moved = np.where(_is_exact(x, element) | ~np.isfinite(x), x, x * (1 + noise))
         return self.flushed(moved, element)
+
+    def coarser(self, x: Array) -> Array:
+        """`x`, where tf32 cannot hold it, moved by up to half of its unit in the last place."""
+        return np.where(to_tf32(x) == x, x, x * (1 + self.rng.uniform(-1, 1, x.shape) * 2.0**-11))
 
     def accumulated(self, node: Node, x: Array, source: DType, result: DType) -> Array:
         accumulator = promote(source.accumulator, result.accumulator) or result

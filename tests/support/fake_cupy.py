@@ -62,6 +62,9 @@ class Stream:
 
     def __exit__(self, *_: object) -> None: ...
 
+    def is_capturing(self) -> bool:
+        return Stream.capturing is not None
+
     def begin_capture(self) -> None:
         Stream.capturing = []
 

@@ -53,12 +53,11 @@ def epilogue(
         assert staged is not None
         block.add(Comment("results, put together over the ring"), *(() if free else (Barrier(),)))
         _staged(frame, block, product, staged)
-    elif frame.tile.store == "vectors":
-        _vectors(frame, block, product)
 
 
 def _apply(frame: Frame, block: Block, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]) -> None:
-    """The ops. The first output stays in the accumulators if it leaves as vectors; all others are stored at once."""
+    """The ops. The first output stays in the accumulators until its neighbours are there, or the whole tile is; all
+    others are stored at once."""
     view, ev = frame.view, frame.evaluator
     variable = frame.writer.variable("e", 0, product.count - 1)
     element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
@@ -75,6 +74,8 @@ def _apply(frame: Frame, block: Block, product: Fragment, beside: Callable[[Axis
             body.add(StGlobal(frame.writer.buffer(each.buffer), point, value, where))
     if kept:
         body.add(SetElement(product.acc, element, values[0]))
+    if frame.tile.store == "vectors":
+        _vector(frame, body, product, element)
     block.add(Epilogue(product.acc, frame.plan.epilogue, variable, body.used()))
 
 
@@ -94,11 +95,12 @@ def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: i
     return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
 
 
-def _vectors(frame: Frame, block: Block, product: Fragment) -> None:
+def _vector(frame: Frame, block: Block, product: Fragment, element: AxisExpr) -> None:
+    """Stores neighbours once the last of them is there: no more results wait in registers than that."""
     width = frame.tile.store_width
     buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
-    block.add(Comment("results, as registers hold them"))
-    with block.loop("vector", constant(product.count // width), unroll=True) as (body, number):
+    number, place = frame.writer.split(element, width)
+    with block.guard(Within(place, width - 1, width)) as body:
         row, column = product.place(number * width)
         at, where = _place(frame, body, row, column, width)
         body.add(StGlobalVec(buffer, at, product.acc, number * width, width, where))

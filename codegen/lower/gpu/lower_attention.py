@@ -6,6 +6,7 @@ main_loop: a ring of keys and values; each turn
   S = queries·keys                                     tensor_core | cuda_core
   scores, maxima, weights P, sums of rows              score_rows: where S stands
   A = A·shrink + P·values                              the registers of P are the fragments of its rows
+split_stream                                           where several blocks share the keys: their parts, joined
 contraction_epilogue                                   the region's ops on A and the sums of rows, and the stores
 
 The order is that of FlashAttention-2 (T. Dao, 2023). On CUDA cores P goes through shared memory, a warp's own rows.
@@ -13,6 +14,7 @@ The order is that of FlashAttention-2 (T. Dao, 2023). On CUDA cores P goes throu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,17 +22,19 @@ import msgspec
 
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.contraction_epilogue import epilogue
-from codegen.lower.gpu.contraction_frame import Frame, block_place
+from codegen.lower.gpu.contraction_frame import Frame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore, ThreadFragment
 from codegen.lower.gpu.main_loop import Part, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register, reach_of
+from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value import Evaluator, converted, params_of
 from codegen.plan.contraction_view import STAGE
 from codegen.plan.gpu.contraction_tile import grid_of, tiles_of
+from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import ALGORITHM, KERNEL_ARCH, score_tails, stream_products, stream_tile
+from codegen.plan.gpu.stream_tile import ALGORITHM, KERNEL_ARCH, score_tails, stream_products, stream_tile, stream_turns
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.diagnostics import Kind, fail
@@ -51,7 +55,7 @@ def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_
         EqsatError: UnsupportedOp where the region holds no streams that the template covers; what
             `codegen.plan.gpu.stream_tile.stream_tile` raises where the plan does not fit it.
     """
-    view = stream_view(region, core)
+    view = stream_view(region, core, together="heads" in plan.layout_hints)
     if view is None or 0 in view.roles.sizes:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
     return _Template(view, plan).kernel(name)
@@ -63,6 +67,7 @@ class _RowSums:
     alone stands at the only column."""
 
     scores: Fragment
+    writer: Writer
     acc: str
     neighbours: int = 1
 
@@ -71,8 +76,7 @@ class _RowSums:
         return self.scores.own_rows
 
     def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
-        writer = self.scores.writer
-        return self.scores.row_place(element), writer.split(writer.lane, self.scores.across)[1]
+        return self.scores.row_place(element), self.writer.split(self.writer.lane, self.scores.across)[1]
 
     def row_of(self, element: AxisExpr) -> AxisExpr:
         return element
@@ -88,10 +92,12 @@ class _Template:
         self.block = Block(writer)
         params_of(view.region, writer)  # their names come first
         batch, row, column = block_place(of[0], lead, plan, writer)
+        self.part = block_part(of[0], lead, plan, writer)
         if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
         frame = Frame(of[0], lead, plan, writer, Evaluator(view.region, writer), row * lead.bm, column * lead.bn, {})
         frame = frame.placed(frame.along(self.block, of[0].batch, batch))
+        self.place = batch, row, column
         self.frames = [replace(frame, view=each, tile=own) for each, own in zip(of, self.tile.sums, strict=True)]
         shared = stream_shared(view, self.tile)
         self.queries: OperandTile | None = None
@@ -130,26 +136,40 @@ class _Template:
             for each in products:
                 each.multiply(body, stage)
 
-        turns = -(-view.terms // self.tile.terms)
+        turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
-        part = Part(ZERO, turns, self._turns_seen(turns))
+        part = Part(self.part * own, own, self._turns_seen(turns, own))
         main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
-        rows.complete(block, products)
-        ends: Fragment | _RowSums = products[0] if products else _RowSums(scores, rows.sums[self.frames[0].view.name])
-        beside = partial(self._known, rows, products, ends)
-        epilogue(self.frames[0], block, ends, self.result, beside, free=self._result_lies_over_queries)
+        rows.gather(block)
+        if self.tile.split == 1:
+            self._finish(block, rows, products)
+        else:
+            parts = stream_parts(view, self.tile)
+            with joined_streams(parts, rows, products, block, self.place, self.part) as joined:
+                self._finish(*joined)
         return self._kernel(name)
 
-    def _turns_seen(self, turns: int) -> AxisExpr | None:
-        """How many of the turns have terms that a row of the tile sees."""
+    def _finish(self, block: Block, rows: ScoreRows, products: Sequence[Fragment]) -> None:
+        """What follows from the sums of all terms."""
+        rows.complete(block, products)
+        sums = rows.sums.get(self.frames[0].view.name, "")
+        ends: Fragment | _RowSums = products[0] if products else _RowSums(rows.scores, self.writer, sums)
+        beside = partial(self._known, rows, products, ends)
+        free = self.tile.split > 1 or self._result_lies_over_queries
+        epilogue(self.frames[0], block, ends, self.result, beside, free=free)
+
+    def _turns_seen(self, turns: int, own: int) -> AxisExpr | None:
+        """How many of the block's turns have terms that a row of the tile sees; one at least is made."""
         bound, tile, writer = self.tile.bound, self.tile, self.writer
-        if bound is None or not tile.stops or turns == 1:
+        if bound is None or not tile.stops or own == 1:
             return None
+        first = self.part * own
         reach = reach_of(bound, self.frames[0], tile.lead.bm - 1)
         below = max(0, -(writer.bounds(reach)[0] // tile.terms))  # so many stages more keep the quotient positive
         seen = floordiv(reach.shift((below + 1) * tile.terms), tile.terms, writer.box).shift(-below)
-        variable = writer.variable("turns", 1, turns)
-        self.block.add(Bind(variable, seen, (AxisExpr(turns),), (AxisExpr(1),)))
+        variable = writer.variable("turns", 1, own)
+        most = (AxisExpr(own),) if turns % own == 0 else (AxisExpr(own), AxisExpr(turns) - first)
+        self.block.add(Bind(variable, seen - first, most, (AxisExpr(1),)))
         self.block.variables.add(variable)
         return writer.axis(variable)
 
@@ -228,7 +248,7 @@ class _Template:
     # --- the kernel ---
 
     def _known(
-        self, rows: ScoreRows, products: list[Product], ends: Fragment | _RowSums, e: AxisExpr
+        self, rows: ScoreRows, products: Sequence[Fragment], ends: Fragment | _RowSums, e: AxisExpr
     ) -> dict[str, Value]:
         """The region's values where register `e` of the first sums stands."""
         kind, ev = self.view.kind, self.frames[0].evaluator
@@ -252,6 +272,7 @@ class _Template:
             body=tuple(self.block.statements),
             shared=tuple(writer.shared),
             registers=tuple(writer.registers),
+            workspace=tuple(writer.workspace),
             comment=self._comment(),
         )
 

@@ -24,6 +24,7 @@ from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, 
 from codegen.plan.gpu.shared_tiles import shared_tiles
 from ir.diagnostics import Kind, fail
 from ir.gpu import Kernel
+from ir.gpu_limits import least_arch
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
@@ -71,7 +72,7 @@ def _kernel(name: str, view: Contraction, tile: Tile, plan: Plan, writer: Writer
     merged = {each.read.buffer: each.axes for each in tile.stagings if each.read is not None}
     return Kernel(
         name=name,
-        arch="sm80",
+        arch=least_arch(max((each.end for each in writer.shared), default=0)),
         threads=writer.threads,
         grid=writer.grid,
         params=params_of(view.region, writer, merged),

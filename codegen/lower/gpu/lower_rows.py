@@ -4,14 +4,15 @@
     kernel row = block_x: for k in 0 .. 4 unrolled: x_1[8*k ..] = x[row, 8*(128*k + thread) ..]
            m = max over the team; for k: e[8*k + v] = exp(x_1[8*k + v] - m); s = sum over the team; y = e / s
 
-Where rows are few, several blocks have a part of each, and the last of them joins the parts (`meeting`).
+Where rows are few, several blocks have a part of each, and the last of them joins the parts (`meeting`): sums of
+exponentials relative to a maximum are of each part relative to its own.
 Each pass over a row has the same threads at the same elements, so that what one pass computed the next may keep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from codegen.lower.gpu.buffer_axes import Runs, merged_axes
 from codegen.lower.gpu.builder import Block, Writer
@@ -20,12 +21,14 @@ from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
+from codegen.lower.gpu.running_maximum import base_of, undefined, weight
 from codegen.lower.gpu.thread_reduce import Joining
 from codegen.lower.gpu.value import converted
 from codegen.lower.lane_values import Point, Where
 from codegen.plan.gpu.nest_blocks import Rows
 from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
+from codegen.plan.relative_sums import relative_sums
 from ir.axis_expr import ZERO, AxisExpr
 from ir.axis_map import support
 from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
@@ -64,7 +67,7 @@ class _Rows:
 
     def lower(self) -> None:
         if self.rows.split > 1:
-            self._shared(row_values(self.loops))
+            self._shared()
             return
         for names in self._levels():
             for alike in self._alike(names):
@@ -97,28 +100,56 @@ class _Rows:
         """One pass over the row."""
         self._finish(names, self._joined(names, terms_of(self.loops, names[0]), self._term))
 
-    def _shared(self, names: Sequence[str]) -> None:
-        """A pass over this block's part of the row; the last block makes one over the parts, and the outputs."""
+    def _shared(self) -> None:
+        """Passes over this block's part of the row; the last block makes them over the parts, and the outputs."""
         writer, rows, part = self.ev.writer, self.rows, self.ev.writer.block[1]
-        totals = self._joined(names, terms_of(self.loops, names[0]), self._term, part)
+        names = row_values(self.loops)
+        relative = {name: each for name, each in relative_sums(self.ev.region).items() if each.maximum in names}
+        own = self._of_part(part, {each.maximum for each in relative.values()})
         alone = rows.height == 1
         leads = Within(writer.thread if alone else self.team.member, 0, 1)
-        shape = (rows.count, rows.split)
-        parts = {
-            name: writer.meet(f"{name}_of_blocks", total.dtype, shape)
-            for name, total in zip(names, totals, strict=True)
-        }
-        for name, total in zip(names, totals, strict=True):
-            self.block.add(StGlobal(parts[name], (self.team.row, part), total, (*self.team.where, leads)))
+        parts = {name: writer.meet(f"{name}_of_blocks", own[name].dtype, (rows.count, rows.split)) for name in names}
+        for name in names:
+            self.block.add(StGlobal(parts[name], (self.team.row, part), own[name], (*self.team.where, leads)))
+        tops: dict[str, Value] = {}
 
-        def part_of(name: str, how: Joining, element: AxisExpr, _block: Block, where: Where) -> Value:
-            return LoadGlobal(parts[name], (self.team.row, element), how.dtype, (*self.team.where, *where))
+        def load(name: str, element: AxisExpr, where: Where) -> Value:
+            return LoadGlobal(parts[name], (self.team.row, element), own[name].dtype, (*self.team.where, *where))
 
-        meeting = last_block(self.block, writer.block[:1], (rows.blocks,), rows.split, alone=alone)
-        with meeting as last:
+        def part_of(name: str, how: Joining, element: AxisExpr, block: Block, where: Where) -> Value:
+            if name not in relative:
+                return load(name, element, where)
+            maximum, fn = relative[name]
+            top = tops[maximum]
+            greatest = converted(load(maximum, element, where), top.dtype, how.dtype)
+            shrink = block.let("shrink", weight(fn, greatest, converted(base_of(top), top.dtype, how.dtype)))
+            return Call("mul", (load(name, element, where), shrink), how.dtype)
+
+        with last_block(self.block, writer.block[:1], (rows.blocks,), AxisExpr(rows.split), alone=alone) as last:
             self.block = self.team.block = last
-            self._finish(names, self._joined(names, rows.split, part_of))
+            for level in self._levels():
+                totals = dict(zip(level, self._joined(level, rows.split, part_of), strict=True))
+                tops |= totals
+                for name in level:
+                    if name in relative:
+                        top = tops[relative[name].maximum]
+                        no_number = converted(undefined(top), top.dtype, totals[name].dtype)
+                        totals[name] = Call("add", (totals[name], no_number), totals[name].dtype)
+                self._finish(level, list(totals.values()))
             self._outputs()
+
+    def _of_part(self, part: AxisExpr, bases: Collection[str]) -> dict[str, Value]:
+        """The reductions of this block's terms; what others are relative to (`bases`) is 0 to them where it is -∞."""
+        around, found = self.block, dict[str, Value]()
+        self.block = self.team.block = around.inner(barrier=True)  # what is made here of a part's maximum stays here
+        for level in self._levels():
+            totals = self._joined(level, terms_of(self.loops, level[0]), self._term, part)
+            found |= zip(level, totals, strict=True)
+            self._finish(level, [base_of(found[name]) if name in bases else found[name] for name in level])
+        around.add(*self.block.statements)
+        self.block = self.team.block = around
+        self.team.kept.clear()
+        return found
 
     def _joined(self, names: Sequence[str], length: int, term: Term, part: AxisExpr | None = None) -> list[Value]:
         """What `length` terms of a row, or a part of them, come to: each thread's own, then those of the team."""

@@ -92,8 +92,10 @@ def main_loop(
         put(body, stage)
     filled(block)
     block.add(Comment("the products"))
-    stop = block.bind("turns", constant(turns) - first, own) if is_cut else constant(own)
-    with block.loop("turn", part.stop or stop) as (body, turn):
+    stop = part.stop
+    if stop is None:
+        stop = block.bind("turns", constant(turns) - first, own) if is_cut else constant(own)
+    with block.loop("turn", stop) as (body, turn):
         if copied:
             body.add(WaitGroup(ahead - 1))
         body.add(Barrier())

@@ -17,19 +17,22 @@ from contextlib import contextmanager
 
 from codegen.lower.gpu.builder import Block
 from codegen.lower.lane_values import Point
+from ir.axis_expr import AxisExpr
 from ir.gpu import COUNTER
-from ir.gpu_nodes import AnyThread, Assign, Barrier, Call, Fence, If, Let, TakeTicket
+from ir.gpu_nodes import AnyThread, Assign, Barrier, Call, Fence, If, Index, Let, TakeTicket
 from ir.kernel_nodes import Comment, Const, Reg, Within
 
 
 @contextmanager
-def last_block(block: Block, at: Point, shape: tuple[int, ...], count: int, *, alone: bool = False) -> Iterator[Block]:
+def last_block(
+    block: Block, at: Point, shape: tuple[int, ...], count: AxisExpr, *, alone: bool = False
+) -> Iterator[Block]:
     """What is done by the last of the `count` blocks that meet at the place `at` of `shape`, all of whose stores to the
     workspace are before this; `alone`: thread 0 has made them, and waits for no other."""
     writer = block.writer
     counters = writer.meet("tickets", COUNTER, shape)
     last, ticket = Reg(writer.fresh("comes_last"), "bool"), Reg(writer.fresh("ticket"), "i32")
-    own = Assign(last.name, Call("cmpeq", (ticket, Const(count - 1, "i32")), "bool"))
+    own = Assign(last.name, Call("cmpeq", (ticket, Index(count.shift(-1))), "bool"))
     arrival = (Fence(), TakeTicket(ticket.name, counters, at, count), Fence(), own)
     variable = writer.variable("last", 0, 1)
     block.add(

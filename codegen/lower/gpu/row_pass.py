@@ -168,7 +168,7 @@ class Pass:
             inner.add(Bind(self.counters.vector, turn * rows.team + team.member))
             vector = AxisExpr(0, ((self.counters.vector, 1),))
         first = (turn - self.first) * rows.width if self.keep else ZERO
-        count = rows.width * (rows.turns(rows.length) if self.keep else 1)
+        count = rows.width * (rows.own_turns(rows.length) if self.keep else 1)
         with ev.neighbours(inner, team.lane, rows.width, first, count) as body:
             neighbour = AxisExpr(0, ((team.lane, 1),)) if rows.width > 1 else ZERO
             element = vector * rows.width + neighbour

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.contraction_frame import Frame
-from codegen.lower.gpu.cuda_core import ThreadFragment
+from codegen.lower.gpu.main_loop import Fragment as Sums
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.tensor_core import MatrixFragment
 from codegen.lower.gpu.value import converted
 from codegen.lower.lane_values import Point, Where
 from codegen.plan.contraction_view import Contraction
@@ -31,7 +31,25 @@ from ir.gpu_nodes import Call, Element, For, Holds, If, SetElement, Shuffle, Val
 from ir.kernel_nodes import Const, Within
 from ir.region import Operand
 
-Fragment = MatrixFragment | ThreadFragment
+
+class Fragment(Sums, Protocol):
+    """The registers of a tile of which a thread has `own_rows` rows."""
+
+    @property
+    def own_rows(self) -> int: ...
+
+    @property
+    def across(self) -> int:
+        """Lanes side by side that have the same rows."""
+        ...
+
+    def row_of(self, element: AxisExpr) -> AxisExpr:
+        """Which of the thread's rows a register is of."""
+        ...
+
+    def row_place(self, row: AxisExpr) -> AxisExpr:
+        """Where in the block's tile a row of the thread is."""
+        ...
 
 
 def reach_of(bound: LastSeen, frame: Frame, row: int) -> AxisExpr:
@@ -124,12 +142,17 @@ class ScoreRows:
 
     # --- all terms seen ---
 
+    def gather(self, block: Block) -> None:
+        """Sums of rows: those of all lanes."""
+        with self._rows(block) as (body, row):
+            for name in self.sums.values():
+                self._across(body, "add", name, row)
+
     def complete(self, block: Block, products: Sequence[Fragment]) -> None:
-        """Whole sums: of all lanes, and NaN where the maximum is infinite."""
+        """NaN in place of the sums where the maximum is infinite."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
             for name in self.sums.values():
-                self._across(body, "add", name, row)
                 self._join(body, "add", name, row, self._at(self.base, row))
         for each in products:
             with each_register(block, each.count) as (body, e):

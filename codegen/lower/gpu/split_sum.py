@@ -38,7 +38,7 @@ def whole_sums(frame: Frame, block: Block, product: Fragment, tile: Point, part:
     parts = _Parts(frame, product, tile)
     block.add(Comment("this part of the sums, for the block that comes last"))
     parts.store(block, part)
-    with last_block(block, tile, tiles_of(frame.view, frame.tile), frame.tile.split) as body:
+    with last_block(block, tile, tiles_of(frame.view, frame.tile), constant(frame.tile.split)) as body:
         parts.add_up(body)
         yield body
 

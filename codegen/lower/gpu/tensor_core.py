@@ -1,28 +1,36 @@
-"""Products on tensor cores: fragments by ldmatrix, one step of 16 terms ahead of the mma that use them.
+"""Products on tensor cores: fragments by ldmatrix, one step of 32 bytes of terms ahead of the mma that use them.
 
     ldmatrix x4 a[4*i] := As[stage][…]        16 rows × 16 terms of tile i
     ldmatrix x4 b[4*j] := Bs[stage][…]        16 terms × 16 columns of tiles 2j and 2j + 1
     mma m16n8k16 acc[…] += a[4*i] · b[2*j]
 
 Tiles that lie along rows or columns in shared memory are transposed on the way. Layouts: `ir.device_functions`.
+
+Floats (m16n8k8) are as many bytes: where they lie along terms, an 8 × 8 matrix of halves is one of 8 × 4 floats; where
+they lie along rows or columns, each lane loads its own words. They are rounded to tf32 as registers hold them, just
+before their mma.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.contraction_frame import Frame
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.plan.gpu.contraction_tile import Tile
 from ir.axis_expr import AxisExpr, constant, mod
+from ir.dtype import DTYPES
 from ir.gpu import WORD
-from ir.gpu_nodes import LdMatrix, MmaSync
+from ir.gpu_nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
 from ir.kernel_nodes import Within
 
-SHAPE = "m16n8k16"
-ROWS, COLUMNS, TERMS = 16, 8, 16
+ROWS, COLUMNS = 16, 8
 """Of one mma."""
 ACC, A, B = 4, 4, 2
 """Registers of a lane."""
+_MATRIX_BYTES = 16
+"""Of a row of one 8 × 8 matrix: half the terms of an mma."""
 
 
 class MatrixFragment:
@@ -82,7 +90,8 @@ class TensorCore(MatrixFragment):
     ) -> None:
         super().__init__(frame.writer, frame.tile, name)
         self.rows, self.columns, self.held = rows, columns, held
-        self.steps = frame.tile.bk // TERMS
+        self.steps, self.half = frame.tile.steps, _MATRIX_BYTES // DTYPES[columns.staged.dtype].bytes
+        self.shape, self.dtype = f"m16n8k{2 * self.half}", frame.tile.multiplied
         loaded = min(self.steps, 2 if ahead else 1)
         self.turns = {True: self.steps if held else loaded, False: loaded}
         """Of rows, and of columns: the steps whose fragments lie side by side."""
@@ -105,13 +114,16 @@ class TensorCore(MatrixFragment):
                     self._load(inside, step.shift(1), stage)
             else:
                 self._load(body, step, stage)
+            if self.dtype == "tf32":
+                self._round(body, self.a, A * self.mi, self._first(step, rows=True))
+                self._round(body, self.b, B * self.ni, self._first(step, rows=False))
             with (
                 body.loop("i", constant(self.mi), unroll=True) as (row, i),
                 row.loop("j", constant(self.ni), unroll=True) as (inner, j),
             ):
                 acc = i * (ACC * self.ni) + j * ACC
                 a, b = self._first(step, rows=True) + i * A, self._first(step, rows=False) + j * B
-                inner.add(MmaSync(SHAPE, self.columns.staged.dtype, self.acc, acc, self.a, a, self.b, b))
+                inner.add(MmaSync(self.shape, self.dtype, self.acc, acc, self.a, a, self.b, b))
 
     def _first(self, step: AxisExpr, *, rows: bool) -> AxisExpr:
         """Where the fragments of a step start: those of the next one lie beside them."""
@@ -120,13 +132,20 @@ class TensorCore(MatrixFragment):
     def _load(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
         if not self.held:
             self._load_rows(block, step, stage)
-        self._matrices(block, self.columns, self.b, self.ni // 2, self._first(step, rows=False), step, stage)
+        self._fragments(block, self.columns, self.b, self.ni // 2, self._first(step, rows=False), step, stage)
 
     def _load_rows(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
         assert self.rows is not None
-        self._matrices(block, self.rows, self.a, self.mi, self._first(step, rows=True), step, stage)
+        self._fragments(block, self.rows, self.a, self.mi, self._first(step, rows=True), step, stage)
 
-    def _matrices(
+    def _round(self, block: Block, registers: str, count: int, first: AxisExpr) -> None:
+        """Floats in registers, to tf32."""
+        with block.loop(f"{registers}_i", constant(count), unroll=True) as (body, number):
+            index = first + number
+            value = Call("from_bits_f32", (Element(registers, index, WORD),), "fp32")
+            body.add(SetElement(registers, index, Call("tf32", (value,), WORD)))
+
+    def _fragments(
         self,
         block: Block,
         tile: OperandTile,
@@ -136,18 +155,46 @@ class TensorCore(MatrixFragment):
         step: AxisExpr,
         stage: AxisExpr,
     ) -> None:
-        """16 rows or columns × 16 terms at once: four matrices, in the order in which mma takes them."""
+        """16 rows or columns × the terms of a step at once: four matrices, in the order in which mma takes them."""
         of_rows = tile is self.rows
         warp = self.row if of_rows else self.column
+        load = self._words if self.dtype == "tf32" and not tile.staged.along_k else self._matrices
+        with block.loop("i" if of_rows else "j", constant(count), unroll=True) as (body, number):
+            piece = _Piece(tile, of_rows, warp + number * 16, step * (2 * self.half), stage)
+            load(body, piece, registers, first + number * 4)
+
+    def _words(self, block: Block, piece: _Piece, registers: str, first: AxisExpr) -> None:
+        """Each lane's words of four matrices, one by one: rows or columns by groups of lanes, terms inside these."""
+        group, place = self.writer.split(self.writer.lane, 4)
+        with block.loop("word", constant(4), unroll=True) as (body, word):
+            high, low = self.writer.split(word, 2)
+            beside, further = (low, high) if piece.of_rows else (high, low)
+            source = piece.at(beside * 8 + group, further * self.half + place)
+            body.add(LdSharedVec(registers, first + word, 1, source))
+
+    def _matrices(self, block: Block, piece: _Piece, registers: str, first: AxisExpr) -> None:
+        """Four matrices by one instruction, each lane pointing at a row of one."""
         split, lane = self.writer.split, self.writer.lane
         upper, lower = split(lane, 16)
         middle, line = split(lower, 8)
-        along_k = tile.staged.along_k
-        if of_rows == along_k:  # lanes 0…15 run through the lines of two matrices
-            near, far = lower, upper * 8
+        along_k = piece.tile.staged.along_k
+        if piece.of_rows == along_k:  # lanes 0…15 run through the lines of two matrices
+            near, far = lower, upper * self.half
         else:
-            near, far = upper * 8 + line, middle * 8
-        with block.loop("i" if of_rows else "j", constant(count), unroll=True) as (body, number):
-            own, term = (near, far) if along_k else (far, near)
-            place = tile.at(warp + number * 16 + own, step * TERMS + term, stage)
-            body.add(LdMatrix(registers, first + number * 4, place, 4, trans=not along_k))
+            near, far = upper * 8 + line, middle * self.half
+        own, term = (near, far) if along_k else (far, near)
+        block.add(LdMatrix(registers, first, piece.at(own, term), 4, trans=not along_k))
+
+
+class _Piece(NamedTuple):
+    """16 rows or columns × the terms of a step in shared memory, by the first of both."""
+
+    tile: OperandTile
+    of_rows: bool
+    own: AxisExpr
+    term: AxisExpr
+    stage: AxisExpr
+
+    def at(self, own: AxisExpr, term: AxisExpr) -> At:
+        """Where one of its elements lies."""
+        return self.tile.at(self.own + own, self.term + term, self.stage)

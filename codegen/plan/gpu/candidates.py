@@ -16,19 +16,19 @@ from ir.target import Target
 
 
 def candidates(
-    region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING
+    region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING, tf32: bool = False
 ) -> list[tuple[Plan, Work]]:
     """Plans from the templates of contractions and of streams in tiles, or of nests of points and rows; none where the
     region fits none of them. Below "reassociate" they take the terms of floating-point sums and products in index
-    order; at "range" they take inputs for finite."""
+    order; at "range" they take inputs for finite. `tf32`: products of floats may round their operands to it."""
     ordered = exactness < Exactness.REASSOCIATE
     if any(let.op.kind == "stream" for let in region.body):
         if ordered:
             return []  # a stream rescales sums of several terms
         return _of_streams(region, core, target, finite=exactness >= Exactness.RANGE)
     if core.contraction is not None:
-        return contraction_candidates(region, core, target, ordered=ordered)
-    return gpu_nest_candidates(region, core, target, ordered=ordered)
+        return contraction_candidates(region, core, target, ordered=ordered, tf32=tf32)
+    return gpu_nest_candidates(region, core, target, ordered=ordered, relative=exactness >= Exactness.ROUNDING)
 
 
 def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool) -> list[tuple[Plan, Work]]:
@@ -38,4 +38,4 @@ def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool)
         if in_tiles or core.streams.contraction is not None:
             return in_tiles
     plain = without_streams(region)
-    return gpu_nest_candidates(plain, region_facts(plain).core, target)
+    return gpu_nest_candidates(plain, region_facts(plain).core, target, relative=True)

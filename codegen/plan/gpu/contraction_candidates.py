@@ -6,7 +6,7 @@ note of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,11 +25,12 @@ from codegen.plan.gpu.contraction_tile import (
     turns_of,
 )
 from codegen.plan.gpu.contraction_work import ContractionWork, most_registers, registers_of
-from codegen.plan.gpu.operand_read import on_tensor_cores
-from codegen.plan.gpu.shared_tiles import shared_bytes
+from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
+from codegen.plan.gpu.shared_tiles import fills_banks, is_swizzled, shared_bytes
 from codegen.plan.gpu.split_k import splits_of
 from codegen.where.tails import tail_axes
-from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
+from ir.gpu_limits import MAX_GRID, MAX_THREADS
+from ir.gpu_occupancy import shared_limit
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -41,6 +42,7 @@ _STAGES = (4, 3, 2)
 _RASTER = 8
 _PADDED = 4
 """So many times the points of the leanest tiling a tiling may have."""
+_SIDES = ("lhs", "rhs")
 _SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
 
 _MATRIX_TILES = (
@@ -66,7 +68,7 @@ _MATRIX_TILES = (
     (16, 32, 64, 16, 16),
     (32, 16, 64, 16, 16),
 )
-"""BM, BN, BK and the tile of a warp."""
+"""BM, BN, BK in halves (of floats half as many) and the tile of a warp."""
 _THREAD_TILES = (
     (128, 128, 16, 32, 64, 8, 8),
     (128, 64, 16, 32, 32, 4, 8),
@@ -91,26 +93,35 @@ _THREAD_TILES = (
 
 
 def contraction_candidates(
-    region: Region, core: PolyCore, target: Target, *, ordered: bool = False
+    region: Region, core: PolyCore, target: Target, *, ordered: bool = False, tf32: bool = False
 ) -> list[tuple[Plan, Work]]:
     """The candidates, the best first; none if the region is no contraction that the template covers, or nothing fits.
-    `ordered`: they take the terms of floating-point sums in index order."""
+    `ordered`: they take the terms of floating-point sums in index order; `tf32`: they may round floats to it, where
+    that is faster than all that do not."""
     view = contraction_of(region, core, ordered=ordered)
     if view is None:
         return []
+    found = fitting_tiles(view, target, tf32=tf32)
+    exact = next((number for number, (tile, *_) in enumerate(found) if not tile.tf32), len(found))
+    gaining = [each for number, each in enumerate(found) if number < exact or not each[0].tf32]
+    kept = gaining[: 1 if is_empty(view) else _CANDIDATES]
+    return [(contraction_plan(view, tile, notes, target), work) for tile, notes, work in kept]
+
+
+def fitting_tiles(view: Contraction, target: Target, *, tf32: bool = False) -> list[tuple[Tile, tuple[str, ...], Work]]:
+    """All that may be worth it and fit the machine, each with its notes and its work, by §11's estimate the best first;
+    of equals those that round to `tf32` last."""
     found: list[tuple[Tile, tuple[str, ...], Work]] = []
     met: set[tuple[object, ...]] = set()
     work = ContractionWork(view, target)
-    for shape in _shapes(view):
+    for shape in _shapes(view, tf32):
         for whole, notes in _fitted(view, shape, target):
             for tile in (whole, *splits_of(view, whole, target)):
                 sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages, tile.split)
                 if sizes not in met:
                     met.add(sizes)
                     found.append((tile, notes, work.of(tile)))
-    found.sort(key=lambda each: _time(each[2], target))
-    kept = found[:1] if is_empty(view) else found[:_CANDIDATES]
-    return [(_plan(view, tile, notes, target), made) for tile, notes, made in kept]
+    return sorted(found, key=lambda each: (_time(each[2], target), each[0].tf32))
 
 
 def _time(work: Work, target: Target) -> float:
@@ -123,17 +134,27 @@ def _time(work: Work, target: Target) -> float:
 # --- tiles ----------------------------------------------------------------------------------------
 
 
-def _shapes(view: Contraction) -> Iterator[Tile]:
-    """Tiles that are not mostly padding, the stages left open."""
+def _shapes(view: Contraction, tf32: bool) -> Iterator[Tile]:
+    """Tiles that are not mostly padding, the stages left open: on tensor cores where these are exact; on CUDA cores
+    else, and as `tf32` where the view allows it, too."""
+    if on_tensor_cores(view):
+        for bm, bn, bk, warp_m, warp_n in _lean(view, _MATRIX_TILES):
+            yield made_tile(view, (bm, bn, bk), (warp_m, warp_n))
+        return
+    if tf32 and fits_tf32(view):
+        for bm, bn, bk, warp_m, warp_n in _lean(view, _MATRIX_TILES):
+            tile = made_tile(view, (bm, bn, bk // 2), (warp_m, warp_n), tf32=True)
+            if all(fills_banks(tile, each) for each in tile.stagings):
+                yield tile
+    for bm, bn, bk, warp_m, warp_n, *own in _lean(view, _THREAD_TILES):
+        yield made_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=(own[0], own[1]))
+
+
+def _lean(view: Contraction, shapes: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """Those that are not mostly padding."""
     m, n = max(view.m, 1), max(columns_of(view), 1)
-    matrix = on_tensor_cores(view)
-    shapes = _MATRIX_TILES if matrix else _THREAD_TILES
-    padded = {shape: -(-m // shape[0]) * shape[0] * -(-n // shape[1]) * shape[1] for shape in shapes}
-    for shape in shapes:
-        if padded[shape] <= _PADDED * min(padded.values()):
-            bm, bn, bk, warp_m, warp_n, *thread = shape
-            own = None if matrix else (thread[0], thread[1])
-            yield made_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=own)
+    padded = [-(-m // bm) * bm * -(-n // bn) * bn for bm, bn, *_ in shapes]
+    return [shape for shape, points in zip(shapes, padded, strict=True) if points <= _PADDED * min(padded)]
 
 
 def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Tile, tuple[str, ...]]]:
@@ -147,7 +168,7 @@ def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Til
         tile = smaller
     turns = turns_of(view, tile)
     wanted = [each for each in _STAGES if each <= max(turns, 2)] if turns > 1 else [1]
-    limit = LIMITS[target.arch].shared_bytes
+    limit = shared_limit(target.arch, target)
     fitting = [each for each in wanted if shared_bytes(view, _staged(view, tile, each)) <= limit]
     for stages in fitting[:2]:
         fewer = (f"stages {wanted[0]} → {stages}: shared memory",) if fitting[0] < wanted[0] else ()
@@ -170,7 +191,7 @@ def _halved(view: Contraction, tile: Tile) -> Tile | None:
     rows = thread[0] >= thread[1]
     warp = (max(sizes[0] // 2, least), sizes[1]) if rows else (sizes[0], max(sizes[1] // 2, least))
     own = (thread[0] // 2, thread[1]) if rows else (thread[0], thread[1] // 2)
-    return made_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own)
+    return made_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own, tf32=tile.tf32)
 
 
 def _widths(view: Contraction, tile: Tile) -> tuple[str, ...]:
@@ -186,10 +207,11 @@ def _widths(view: Contraction, tile: Tile) -> tuple[str, ...]:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target) -> Plan:
+def contraction_plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target) -> Plan:
+    """The plan that a tile is."""
     hints: dict[str, str | bool | int] = {"C_store": tile.store}
     if tile.thread is None:
-        hints |= {"lhs_swizzle": True, "rhs_swizzle": True}
+        hints |= {f"{side}_swizzle": is_swizzled(tile, each) for side, each in zip(_SIDES, tile.stagings, strict=True)}
     else:
         hints["thread_tile"] = f"{tile.thread[0]}x{tile.thread[1]}"
     bind = _bind(view, tile)
@@ -199,7 +221,7 @@ def _plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target)
         hints["split_k"] = tile.split
     return Plan(
         arch=target.arch,
-        algo_choice={view.pattern: "mma" if tile.tensor_cores else "fma"},
+        algo_choice={view.pattern: tile.algorithm},
         tile=(tile.bm, tile.bn, tile.bk),
         bind=bind,
         vectorize=stores_of(tile),

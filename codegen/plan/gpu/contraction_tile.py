@@ -14,23 +14,27 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction, epilogue_of
-from codegen.plan.gpu.operand_read import Staging, neighbours, on_tensor_cores, staging
+from codegen.plan.gpu.operand_read import Staging, fits_tf32, neighbours, on_tensor_cores, staging
 from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
 from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
 from ir.kernel_nodes import register_type
-from ir.plan import Cached, LocalEdge, Plan, Vectorize
+from ir.plan import TF32, Cached, LocalEdge, Plan, Vectorize
 
 WARP = 32
-ALGORITHMS = ("mma", "fma")
-"""Products on tensor cores, or multiply-adds of each thread."""
+ALGORITHMS = ("mma", TF32, "fma")
+"""Products on tensor cores, of halves or of floats rounded to tf32, or multiply-adds of each thread."""
 STORES = ("staged", "vectors", "elements")
 """How results leave: as rows of 16 bytes put together in shared memory, as neighbours in a thread's registers, or one
 by one."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
 WARP_AXES: Mapping[str, str] = {"m.i.o": "warp.y", "n.i.o": "warp.x"}
+MMA_BYTES = 32
+"""Of a row of one mma: 16 halves, or 8 floats."""
+_MOST_BYTES = 128
+"""Of a row of a stage on tensor cores: what a swizzle permutes."""
 _STAGED_BYTES = 8
 """Stores narrower than this gain nothing from shared memory."""
 CHOICES = Choices(
@@ -71,6 +75,28 @@ class Tile(msgspec.Struct, frozen=True, dict=True):
         return self.thread is None
 
     @property
+    def tf32(self) -> bool:
+        """Whether tensor cores multiply floats, rounded to tf32."""
+        return self.tensor_cores and self.rhs.dtype == "fp32"
+
+    @property
+    def multiplied(self) -> str:
+        """What tensor cores multiply: "fp16", "bf16" or "tf32"."""
+        return "tf32" if self.tf32 else self.rhs.dtype
+
+    @property
+    def algorithm(self) -> str:
+        """Of `ALGORITHMS`."""
+        if not self.tensor_cores:
+            return "fma"
+        return TF32 if self.tf32 else "mma"
+
+    @property
+    def steps(self) -> int:
+        """Of a stage on tensor cores: each the terms of one mma."""
+        return self.bk * DTYPES[self.rhs.dtype].bytes // MMA_BYTES
+
+    @property
     def warps(self) -> tuple[int, int]:
         """Of a block, along rows and columns."""
         return self.bm // self.warp_m, self.bn // self.warp_n
@@ -105,6 +131,11 @@ def turns_of_block(view: Contraction, tile: Tile) -> int:
     return -(-turns_of(view, tile) // tile.split)
 
 
+def parts_hold(view: Contraction, tile: Tile) -> bool:
+    """Whether each of the blocks that share a tile has terms."""
+    return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
+
+
 def tiles_of(view: Contraction, tile: Tile) -> tuple[int, int, int]:
     """Products, tiles of rows and tiles of columns."""
     return view.extent(view.batch), -(-view.m // tile.bm), -(-columns_of(view) // tile.bn)
@@ -137,12 +168,15 @@ def made_tile(
     stages: int = 1,
     *,
     thread: tuple[int, int] | None = None,
+    tf32: bool = False,
     raster: int = 1,
 ) -> Tile:
-    """The tile of these sizes, its operands and results moved as widely as they allow."""
+    """The tile of these sizes, its operands and results moved as widely as they allow; on CUDA cores where `thread` is
+    given, with `tf32` on tensor cores for floats, else on those for halves."""
     bm, bn, bk = tile
     sides = zip((1 - view.vector, view.vector), (bm, bn), strict=True)
-    rows, columns = (staging(view, side, thread is None).fitted(extent, bk) for side, extent in sides)
+    narrow = thread is None and not tf32
+    rows, columns = (staging(view, side, narrow).fitted(extent, bk) for side, extent in sides)
     neighbours = 2
     if thread is not None:
         neighbours = 1 if columns.along_k else math.gcd(thread[1], 16 // DTYPES[view.accumulator].bytes)
@@ -180,14 +214,16 @@ def tile_of(view: Contraction, plan: Plan) -> Tile:
     bm, bn, bk = plan.tile
     if plan.epilogue != epilogue_of(view):
         _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {epilogue_of(view)}")
-    mma = plan.algo_choice[view.pattern] == "mma"
-    if mma and not on_tensor_cores(view):
+    algorithm = plan.algo_choice[view.pattern]
+    if algorithm == "mma" and not on_tensor_cores(view):
         _malformed(view, "tensor cores multiply fp16 or bf16 by the same, and sum in fp32 in an order of their own")
+    if algorithm == TF32 and not fits_tf32(view):
+        _malformed(view, "what is rounded to tf32 are floats that are no halves, summed in fp32 in any order")
     warp_m, warp_n = rows_by_columns(plan.warp_tile, "warp_tile", STAGE, view.region.name)
     own = str(plan.layout_hints.get("thread_tile", ""))
-    thread = None if mma else rows_by_columns(own, "thread_tile", STAGE, view.region.name)
-    raster = int(plan.layout_hints.get("raster", 1))
-    tile = made_tile(view, (bm, bn, bk), (warp_m, warp_n), plan.stages, thread=thread, raster=raster)
+    thread = rows_by_columns(own, "thread_tile", STAGE, view.region.name) if algorithm == "fma" else None
+    raster, tf32 = int(plan.layout_hints.get("raster", 1)), algorithm == TF32
+    tile = made_tile(view, (bm, bn, bk), (warp_m, warp_n), plan.stages, thread=thread, tf32=tf32, raster=raster)
     tile = msgspec.structs.replace(tile, split=int(plan.layout_hints.get("split_k", 1)))
     asked = str(plan.layout_hints.get("C_store", tile.store))
     if STORES.index(asked) < STORES.index(tile.store):
@@ -252,15 +288,18 @@ def _check_shape(view: Contraction, tile: Tile) -> None:
         _misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
     if tile.threads > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{tile.threads} threads a block", at=view.region.name)
-    if tile.split != 1 and (tile.split < 1 or view.ordered or not _parts_hold(view, tile)):
+    if tile.split != 1 and (tile.split < 1 or view.ordered or not parts_hold(view, tile)):
         _malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
     if tile.stages < 1 or (tile.stages == 1 and turns_of_block(view, tile) > 1):
         _malformed(view, f"{tile.stages} stages do not hold one that is used and one that is filled")
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
         _misaligned(view, f"{tile.raster} tiles of rows beside each other do not divide {tiles_of(view, tile)[1]}")
     if tile.tensor_cores:
-        if tile.warp_m % 16 or tile.warp_n % 16 or tile.bk % 16 or tile.bk > 64:
-            _misaligned(view, "tensor cores take tiles of 16 x 16 x 16, and stages are at most 64 terms")
+        line = tile.bk * DTYPES[tile.rhs.dtype].bytes
+        if tile.warp_m % 16 or tile.warp_n % 16 or line % MMA_BYTES or line > _MOST_BYTES:
+            _misaligned(
+                view, f"tensor cores take tiles of 16 x 16 and rows of {MMA_BYTES} bytes, at most {_MOST_BYTES} a stage"
+            )
         return
     assert tile.thread is not None
     rows, columns = tile.thread
@@ -269,11 +308,6 @@ def _check_shape(view: Contraction, tile: Tile) -> None:
     vector = 16 // DTYPES[view.accumulator].bytes
     if tile.bk % vector:
         _misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")
-
-
-def _parts_hold(view: Contraction, tile: Tile) -> bool:
-    """Whether each of the blocks that share a tile has terms."""
-    return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
 
 
 def _malformed(view: Contraction, message: str) -> NoReturn:

@@ -19,6 +19,7 @@ from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
 from ir.gpu_limits import HIDING_THREADS
+from ir.gpu_occupancy import blocks_per_unit
 from ir.post_order import post_order
 from ir.pricer import Work
 from ir.region import Operand
@@ -34,6 +35,8 @@ _OVERLAP = 0.12
 """Of the shorter of products and traffic, what does not hide behind the longer."""
 _ELEMENT = 12.0
 """Instructions to find, read, convert and store one element."""
+_ROUNDED = 2.0
+"""To round a word to tf32: its power of two, and half of its last place added; tensor cores cut off the rest."""
 _COPY = 8.0
 """Instructions of one asynchronous copy."""
 _FIRST, _SYNC = 900.0, 40.0
@@ -63,8 +66,7 @@ def registers_of(view: Contraction, tile: Tile) -> int:
         pieces = max(pieces, sum(_per_piece(view, each) * pieces_of(tile, each) for each in tile.stagings))
     if tile.thread is None:
         mi, ni = tile.warp_m // 16, tile.warp_n // 8
-        halves = min(tile.bk // 16, 2)
-        fragments = _MMA_FRAGMENTS * halves * (4 * mi + 2 * ni)
+        fragments = _MMA_FRAGMENTS * min(tile.steps, 2) * (4 * mi + 2 * ni)
         return int(4 * mi * ni + fragments + pieces + _MMA_ADDRESSES)
     rows, columns = tile.thread
     words = DTYPES[view.accumulator].bytes // 4
@@ -95,7 +97,7 @@ class ContractionWork:
     def of(self, tile: Tile) -> Work:
         """The work of a plan with these tiles."""
         view, target = self.view, self.target
-        dtype = tile.lhs.dtype if tile.tensor_cores else view.accumulator
+        dtype = tile.multiplied if tile.tensor_cores else view.accumulator
         peak = target.peak_flops.get(dtype, target.peak_flops["fp32"])
         products, rows, columns = tiles_of(view, tile)
         blocks, turns = products * rows * columns * tile.split, turns_of_block(view, tile)
@@ -127,7 +129,7 @@ class ContractionWork:
             return 1.0
         ideal = 2.0 * tile.bm * tile.bn * tile.bk / flops_per_cycle
         products = idle * ideal / (MMA_SYNC.get(self.target.arch, 1.0) if tile.tensor_cores else 1.0)
-        traffic = _traffic(tile) / _SHARED_BYTES
+        traffic = max(_traffic(tile) / _SHARED_BYTES, _issued(tile) / _ISSUE)
         filling = sum(self._filling(tile, each) for each in tile.stagings)
         stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + _SYNC / resident
         if turns >= tile.stages > 1:
@@ -185,8 +187,7 @@ class ContractionWork:
 
 def _resident(tile: Tile, shared: int, registers: int, target: Target) -> int:
     """Blocks that share an SM."""
-    by_registers = target.registers // (tile.threads * registers)
-    return max(1, min(by_registers, target.l1_bytes // max(1, shared), target.blocks))
+    return max(1, blocks_per_unit(target, tile.threads, registers, shared))
 
 
 def _hidden(tile: Tile, blocks: int) -> float:
@@ -200,6 +201,17 @@ def _independent(tile: Tile) -> float:
         return float(min(math.prod(tile.thread), _UNDER_WAY))
     products = (tile.warp_m // 16) * (tile.warp_n // 8)
     return min(max(products / _BETWEEN_LOADS, 1.0), _UNDER_WAY)
+
+
+def _issued(tile: Tile) -> float:
+    """Instructions of threads for the products of one stage of floats on tensor cores: mma, loads, rounding. Those of
+    halves are fewer than their loads or products take."""
+    if not tile.tf32:
+        return 0.0
+    mi, ni = tile.warp_m // 16, tile.warp_n // 8
+    words = {True: 4 * mi, False: 2 * ni}
+    loads = sum(words[staged is tile.lhs] / (4 if staged.along_k else 1) for staged in tile.stagings)
+    return tile.threads * tile.steps * (mi * ni + _ROUNDED * sum(words.values()) + loads)
 
 
 def _traffic(tile: Tile) -> float:

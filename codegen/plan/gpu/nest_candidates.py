@@ -10,6 +10,7 @@ from codegen.plan.gpu.nest_blocks import AT_A_TIME
 from codegen.plan.gpu.nest_choices import (
     can_split,
     crossing_reads,
+    kept_buffers,
     points_of,
     row_axes,
     row_length,
@@ -22,7 +23,8 @@ from codegen.plan.gpu.nest_work import GpuNestWork
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
-from ir.gpu_limits import HIDING_THREADS, LIMITS, MAX_THREADS
+from ir.gpu_limits import HIDING_THREADS, MAX_THREADS
+from ir.gpu_occupancy import shared_limit
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
@@ -47,11 +49,17 @@ _TEMPLATES = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gat
 
 
 def gpu_nest_candidates(
-    region: Region, core: PolyCore, target: Target, *, ordered: bool = False, most: int = MOST
+    region: Region,
+    core: PolyCore,
+    target: Target,
+    *,
+    ordered: bool = False,
+    relative: bool = False,
+    most: int = MOST,
 ) -> list[tuple[Plan, Work]]:
     """The candidates, best first by their own estimate, at `most` so many; none where the region is not legal as one
     kernel, or holds what no nest computes. `ordered`: they take the terms of floating-point sums and products in index
-    order."""
+    order; `relative`: parts of sums of exponentials may be relative to maxima of their own."""
     if not core.legal or any(let.op.kind not in _TEMPLATES for let in region.body):
         return []
     loops = RegionLoops(region, core, ordered)
@@ -59,7 +67,8 @@ def gpu_nest_candidates(
     found = [(plan, work.of_points(points_of(loops, plan))) for plan in _points(loops, work, target.arch)]
     found += [(plan, work.of_tiles(tiles_of(loops, plan))) for plan in _tiles(loops, target.arch)]
     rows = [*_rows(loops, work, target.arch)]
-    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in (*rows, *_shared_rows(loops, target, rows))]
+    rows += [*_shared_rows(loops, work, rows, relative)]
+    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in rows]
     found.sort(key=lambda each: _cycles(each[1], target))
     return found[:most]
 
@@ -163,7 +172,7 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
             yield rows_plan(loops, arch, (height, team), near=True, keep=keep, width=width)
             if not kept and not scans and team >= _BLOCK:
                 plan = rows_plan(loops, arch, (1, team), near=True, keep="smem", width=width)
-                if 0 < rows_of(loops, plan).held * work.kept_bytes <= _SHARED * LIMITS[arch].shared_bytes:
+                if 0 < rows_of(loops, plan).held * work.kept_bytes <= _SHARED * shared_limit(arch, work.target):
                     yield plan
     if not scans:
         for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # rows side by side: sectors
@@ -171,11 +180,12 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
             yield rows_plan(loops, arch, (height, team), near=False, keep="reg" if kept else "none", width=1)
 
 
-def _shared_rows(loops: RegionLoops, target: Target, plans: Sequence[Plan]) -> Iterator[Plan]:
+def _shared_rows(loops: RegionLoops, work: GpuNestWork, plans: Sequence[Plan], relative: bool) -> Iterator[Plan]:
     """Plans of rows that leave multiprocessors idle, each row shared by as many blocks as give each one,
-    or enough to hide its latencies."""
-    if not plans or not can_split(loops):
+    or enough to hide its latencies; with its part in registers where that is read twice."""
+    if not plans or not can_split(loops, relative=relative):
         return
+    target, again = work.target, bool(kept_buffers(loops))
     met: set[tuple[object, ...]] = set()
     for plan in plans:
         rows = rows_of(loops, plan)
@@ -184,7 +194,9 @@ def _shared_rows(loops: RegionLoops, target: Target, plans: Sequence[Plan]) -> I
             continue
         for blocks in (target.units, target.units * max(1, HIDING_THREADS // rows.threads)):
             wanted = max(1, min(blocks // rows.blocks, turns // AT_A_TIME))
-            split = -(-turns // replace(rows, split=wanted).own_turns(rows.length))
+            own = replace(rows, split=wanted).own_turns(rows.length)
+            split = -(-turns // own)
+            fits = _fits(work, own * rows.team * rows.width, rows.height, rows.team, rows.width)
             key = (plan.tile, rows.near, rows.width, split)
             if split > 1 and key not in met:
                 met.add(key)
@@ -193,7 +205,7 @@ def _shared_rows(loops: RegionLoops, target: Target, plans: Sequence[Plan]) -> I
                     target.arch,
                     (rows.height, rows.team),
                     near=rows.near,
-                    keep="none",
+                    keep="reg" if again and fits else "none",
                     width=rows.width,
                     split=split,
                 )

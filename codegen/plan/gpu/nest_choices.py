@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
 from codegen.plan.plan_check import Choices, check_open_fields
 from codegen.plan.region_loops import RegionLoops, loop_axes
+from codegen.plan.relative_sums import relative_sums
 from ir.axis_map import AxisMap, support
 from ir.diagnostics import Kind, fail
 from ir.gpu import WARP_LANES
@@ -150,11 +151,13 @@ def row_values(loops: RegionLoops) -> tuple[str, ...]:
     return tuple(name for name in names if loops.core.finished.get(name) is not None)
 
 
-def can_split(loops: RegionLoops) -> bool:
+def can_split(loops: RegionLoops, *, relative: bool = True) -> bool:
     """Whether several blocks may share a row: all that is made of it is reductions side by side, whose terms may be
-    joined in any order, and what follows from them once a row."""
+    joined in any order, or, if `relative`, sums relative to a maximum among them; and what follows once a row."""
     names, (_, inner) = row_values(loops), row_axes(loops)
-    alone = all(not set(post_order([name], _operands_of(loops))) & (set(names) - {name}) for name in names)
+    bases = {name: {each.maximum} for name, each in relative_sums(loops.region).items()} if relative else {}
+    below = {name: set(post_order([name], _operands_of(loops))) & (set(names) - {name}) for name in names}
+    alone = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
     alike = len({terms_of(loops, name) for name in names}) == 1
     of_row = all(loops.shape[axis] == 1 for axis in inner)
     ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
@@ -213,8 +216,8 @@ def _loops_of(loops: RegionLoops, plan: Plan) -> tuple[tuple[tuple[int, ...], ..
 
 def _check_split(loops: RegionLoops, rows: Rows) -> None:
     turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
-    if 0 in loops.shape or not can_split(loops) or rows.keep != "none":
-        message = "blocks share a row of reductions side by side, in any order of terms, of which nothing is kept"
+    if 0 in loops.shape or not can_split(loops) or rows.in_shared:
+        message = "blocks share a row of reductions side by side, in any order of terms, of which registers keep parts"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, keep=rows.keep)
     if rows.split < 1 or (rows.split - 1) * own >= turns:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks cannot share {turns} turns")

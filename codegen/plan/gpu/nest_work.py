@@ -1,8 +1,9 @@
 """The work that a plan of a nest makes a GPU do.
 
-Arithmetic counts one issue slot per lane and addition, loads and stores as many as their pipe takes longer; what
-warps read in memory beyond what they use, and read again, comes from the second-level cache; what threads wait for one
-after another (turns of a loop, shuffles, barriers) passes once for each wave of blocks.
+Arithmetic counts one issue slot per lane and addition, loads and stores theirs and those of finding the place; what
+warps read in memory beyond what they use, and read again, comes from the second-level cache, but for small buffers,
+which the first level holds; what threads wait for one after another (turns of a loop, shuffles, barriers) passes once
+for each wave of blocks.
 """
 
 from __future__ import annotations
@@ -17,18 +18,27 @@ from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Points, Rows, Ti
 from codegen.plan.gpu.nest_choices import kept_buffers, row_passes, row_values, terms_of
 from codegen.plan.op_weights import weight
 from codegen.plan.region_loops import RegionLoops, Shape, View
+from codegen.plan.relative_sums import relative_sums
 from ir.axis_map import support
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
+from ir.gpu_occupancy import blocks_per_unit
+from ir.poly_core import Site
 from ir.pricer import Work
 from ir.region_work import flops_per_point, region_bytes
 from ir.target import Target
 
 _SECTOR_BYTES = 32
-_MOVE_SLOTS = 4
-"""Issue slots of a load or store: an SM adds 128 numbers in the time in which it moves 32."""
-_POINT_SLOTS, _TURN_SLOTS, _TILE_SLOTS = 12, 4, 2
-"""Of finding out where a vector lies: from a point's number; in one more turn of a row; a fixed way further on."""
+_MOVE_SLOTS = 1
+"""Issue slots of a load or store, of a vector or of one element."""
+_POINT_SLOTS, _TURN_SLOTS, _FIXED_SLOTS = 4, 4, 1
+"""Of finding out where a vector lies: from a point's number; in one more turn of a loop over a row; a fixed way further
+on, as in a tile, or in a row that registers hold. With the weights of ops all slots fit, from 22 % too few to 29 % too
+many and 2 % too many in the middle, the instructions for each element in SASS (CUDA 13.0, sm_80) of the best plans of nine
+nests: layer norm and RMS norm of bf16 and fp32, pointwise chains and transposes of fp16 and fp32, sums of columns. A
+softmax has 26 % too few: its exact division is dearer than `ir.uop` says."""
+_IN_L1 = 4
+"""A buffer of this share of an SM's cache stays there, as a norm's weights do: read again, it costs its loads alone."""
 _LOAD_CLOCKS = 500
 """From a load to its use, out of memory."""
 _KEPT_CLOCKS = 8
@@ -72,8 +82,8 @@ class GpuNestWork:
 
     loops: RegionLoops
     target: Target
-    _issued: dict[str | None, float] = field(default_factory=dict, init=False, repr=False)
-    """Per way to run: points, rows kept or not."""
+    _issued: dict[tuple[str, int] | None, float] = field(default_factory=dict, init=False, repr=False)
+    """Per way to run: points, or rows, kept or not, by the threads that share one."""
 
     def of_points(self, points: Points) -> Work:
         """The work of a plan in which each thread has points of its own."""
@@ -91,7 +101,7 @@ class GpuNestWork:
         waits = 2 * _LOAD_CLOCKS + _BARRIER_CLOCKS + _KEPT_CLOCKS * each
         across, along = tiles.axes[-2][-1], tiles.axes[-1][-1]
         registers = _TILE_REGISTERS + each
-        return self._work(_Launch(tiles.blocks, tiles.threads, along, 1, waits, registers, _TILE_SLOTS, across=across))
+        return self._work(_Launch(tiles.blocks, tiles.threads, along, 1, waits, registers, _FIXED_SLOTS, across=across))
 
     def of_rows(self, rows: Rows) -> Work:
         """The work of a plan in which a team of threads has a row."""
@@ -107,7 +117,8 @@ class GpuNestWork:
         if self.loops.scan_axes(self.loops.shape):
             waits += rows.turns(rows.length) * (self._meeting(rows) + _BARRIER_CLOCKS)
         if rows.split > 1:
-            waits += _ARRIVAL_CLOCKS + _LOAD_CLOCKS * -(-rows.turns(rows.split) // AT_A_TIME) + self._meeting(rows)
+            each = _LOAD_CLOCKS * -(-rows.turns(rows.split) // AT_A_TIME) + self._meeting(rows)
+            waits += _ARRIVAL_CLOCKS + self._joinings * each
         last = rows.inner if rows.near else rows.axes
         blocks = rows.blocks * rows.split
         gone = blocks * rows.threads * sum(rows.own_turns(each) * rows.width for each in passes)
@@ -119,7 +130,7 @@ class GpuNestWork:
                 rows.width,
                 waits,
                 self._row_registers(rows),
-                _TURN_SLOTS,
+                _FIXED_SLOTS if rows.in_registers else _TURN_SLOTS,
                 rows=rows,
                 scratch=rows.height * rows.held * self.kept_bytes if rows.in_shared else 0,
                 idle=max(1.0, gone / max(1, sum(passes) * rows.count)),
@@ -132,8 +143,14 @@ class GpuNestWork:
         sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
         words = sum(max(1, sizes[name] // 4) for name in row_passes(self.loops))
         if rows.in_registers:
-            return _ROW_REGISTERS + rows.turns(rows.length) * rows.width * (words + self._kept_values)
+            return _ROW_REGISTERS + rows.own_turns(rows.length) * rows.width * (words + self._kept_values)
         return _ROW_REGISTERS + min(rows.own_turns(rows.length), AT_A_TIME) * rows.width * words
+
+    @cached_property
+    def _joinings(self) -> int:
+        """Passes over the parts of a row: one, and another for sums that are relative to a maximum."""
+        names = row_values(self.loops)
+        return 1 + any(each.maximum in names for each in relative_sums(self.loops.region).values())
 
     @cached_property
     def _kept_values(self) -> int:
@@ -159,9 +176,7 @@ class GpuNestWork:
         slots = self._slots(launch.rows) * launch.idle
         moved, beyond, again = self._traffic(launch)
         registers = min(255, launch.registers, target.registers // launch.threads)
-        fit = target.registers // (registers * launch.threads)
-        if launch.scratch:
-            fit = min(fit, target.l1_bytes // launch.scratch)
+        fit = blocks_per_unit(target, launch.threads, registers, launch.scratch)
         resident = max(1, min(_RESIDENT_THREADS // launch.threads, fit))
         waves = -(-launch.blocks // (target.units * resident))
         cycle = target.cycle_ns / target.units
@@ -210,7 +225,7 @@ class GpuNestWork:
 
     def _slots(self, rows: Rows | None) -> float:
         """Additions-worth, each value computed wherever a thread needs it."""
-        key = None if rows is None else rows.keep
+        key = None if rows is None else (rows.keep, rows.team * rows.split)
         if key not in self._issued:
             self._issued[key] = self._additions(rows)
         return self._issued[key]
@@ -219,12 +234,26 @@ class GpuNestWork:
         times, met, total = self._times(rows), set[str](), 0.0
         for site in self.loops.core.sites:
             op = self.loops.ops[site.value]
-            kept = rows is not None and rows.in_registers and flops_per_point(op.kind, op.fn) >= DEAR_FLOPS
+            kept = rows is not None and rows.in_registers  # the compiler keeps cheap values, too
             if not op.reduced and not (kept and site.value in met):
-                total += weight(op, self.target) * times.get(site.scope, 0.0)
+                total += weight(op, self.target) * self._computed(site, rows, times.get(site.scope, 0.0))
             met.add(site.value)
         reduced = {name: op for name, op in self.loops.ops.items() if op.reduced}
         return total + sum(weight(op, self.target) * times[name] for name, op in reduced.items())
+
+    def _computed(self, site: Site, rows: Rows | None, times: float) -> float:
+        """How often a value is computed in a scope of so many points: before the scope's innermost loop where it is the
+        same in all of it, as statistics of a row are, by each thread that runs the loop."""
+        op = self.loops.ops.get(site.scope)
+        if op is None:
+            looped: Sequence[int] = rows.inner if rows is not None else ()
+        else:
+            looped = range(len(op.shape), len(op.domain))
+        if not support(site.map).isdisjoint(looped):
+            return times
+        together = rows is not None and (op is None or site.scope in row_values(self.loops))
+        threads = rows.team * rows.split if rows is not None and together else 1
+        return min(times, threads * times / max(1, math.prod(site.map.sizes[axis] for axis in looped)))
 
     def _times(self, rows: Rows | None) -> Mapping[str, float]:
         """How many points of each scope all threads go through."""
@@ -258,7 +287,8 @@ class GpuNestWork:
             slots += times * (_MOVE_SLOTS * (3 if staged else 1) + launch.indexing) / wide
             fetched = _SECTOR_BYTES if step is None or view.indirect else min(_SECTOR_BYTES, size * abs(step))
             beyond += times * (max(size, fetched) - size)
-            read += times * size
+            whole = math.prod(view.shape) * size
+            read += whole if whole <= self.target.l1_bytes // _IN_L1 else times * size
         return slots, beyond, max(0.0, read - self._bytes)
 
     def _made(self, rows: Rows | None) -> Sequence[View]:

@@ -64,6 +64,13 @@ def on_tensor_cores(view: Contraction) -> bool:
     return len(narrow) == 1 and narrow < {*MATRIX_DTYPES} and view.accumulator == "fp32" and not view.ordered
 
 
+@lru_cache(maxsize=64)
+def fits_tf32(view: Contraction) -> bool:
+    """Whether tensor cores multiply the operands as fp32 once these are rounded to tf32: sums in fp32, in any order, of
+    what is not exact there in fewer bits."""
+    return view.accumulator == "fp32" and not view.ordered and not on_tensor_cores(view)
+
+
 def exact_dtype(view: Contraction, side: int) -> str:
     """The dtype that holds all values of an operand: that before casts which lose nothing."""
     ops, value = _ops(view), view.operand(side).value
@@ -73,10 +80,11 @@ def exact_dtype(view: Contraction, side: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def staging(view: Contraction, side: int, tensor_cores: bool) -> Staging:
-    """The best way for an operand: the direction in which most elements move at once."""
+def staging(view: Contraction, side: int, narrow: bool) -> Staging:
+    """The best way for an operand: the direction in which most elements move at once. `narrow`: as the dtype that holds
+    all its values, else as that of the sums."""
     group = (*view.outer, *view.columns) if side == view.vector else view.rows
-    dtype = exact_dtype(view, side) if tensor_cores else view.accumulator
+    dtype = exact_dtype(view, side) if narrow else view.accumulator
     read = plain_read(view, side)
     if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
         read = None

@@ -2,6 +2,7 @@
 
 tensor cores  along k   As[rows, k]               along rows   As[panel, k, 64 rows]       swizzled
               As[panel, rows, 64 of k] where lines are longer than the swizzle's 128 bytes
+of floats     along k   as above                  along rows   As[k, rows], padded
 CUDA cores    along k   As[rows, k], padded       along rows   As[k, rows]
 """
 
@@ -16,6 +17,9 @@ from ir.dtype import DTYPES
 from ir.gpu import SWIZZLE_ATOM, Shared
 
 LHS, RHS, RESULT = "As", "Bs", "Cs"
+_APART = 8
+"""Floats between lines of which the lanes of a warp read 8 each from 4: a multiple of 16 and these apart, all 32 lie in
+banks of their own."""
 
 
 def shared_tiles(view: Contraction, tile: Tile, swizzled: tuple[bool, bool] = (True, True)) -> tuple[Shared, ...]:
@@ -39,18 +43,29 @@ def result_tile(view: Contraction, tile: Tile) -> tuple[Shared, ...]:
     return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1, True),)
 
 
+def is_swizzled(tile: Tile, staged: Staging) -> bool:
+    """Whether an operand lies as `ldmatrix` reads it: it transposes halves alone."""
+    return tile.tensor_cores and (staged.along_k or not tile.tf32)
+
+
+def fills_banks(tile: Tile, staged: Staging) -> bool:
+    """Whether copies to an operand's ring meet in no bank: where no swizzle parts its lines, each is as long as all
+    banks together."""
+    return is_swizzled(tile, staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
+
+
 def operand_ring(name: str, tile: Tile, staged: Staging, start: int, stages: int, swizzled: bool = True) -> Shared:
     """So many stages of one operand's tile, from byte `start` on or a little later."""
     extent = tile.extent(staged)
-    if tile.tensor_cores:
+    if is_swizzled(tile, staged):
         lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
         panel = _panel(length, staged.dtype)
         shape = (lines, length) if staged.along_k and panel == length else (length // panel, lines, panel)
         return _swizzled(name, staged.dtype, shape, start, stages, swizzled)
+    start = -(-start // 16) * 16
     if staged.along_k:
-        pitch = tile.bk + 16 // DTYPES[staged.dtype].bytes
-        return Shared(name, staged.dtype, (extent, tile.bk), -(-start // 16) * 16, stages, pitch)
-    return Shared(name, staged.dtype, (tile.bk, extent), -(-start // 16) * 16, stages)
+        return Shared(name, staged.dtype, (extent, tile.bk), start, stages, tile.bk + 16 // DTYPES[staged.dtype].bytes)
+    return Shared(name, staged.dtype, (tile.bk, extent), start, stages, extent + _APART if tile.tf32 else None)
 
 
 def _panel(length: int, dtype: str) -> int:

@@ -1,5 +1,5 @@
-"""Split-K: where a product has too few tiles for the chip, several blocks share each, and the last of them adds up what
-all have (`codegen.lower.gpu.split_sum`).
+"""Split-K: where products or streams have too few tiles for the chip, several blocks share each, and the last of them
+joins what all have (`codegen.lower.gpu.split_sum`, `split_stream`).
 
 tile 128×128 of 256×256, K = 8192       4 blocks, of 108 multiprocessors
 split_k 25                            100 blocks, each with 11 turns of 32 terms or 10
@@ -34,15 +34,21 @@ _MOVED_BYTES = 64
 
 def splits_of(view: Contraction, tile: Tile, target: Target) -> Iterator[Tile]:
     """The tile shared by several blocks, where whole tiles leave multiprocessors idle and sums may take any order."""
-    blocks, turns = math.prod(tiles_of(view, tile)), turns_of(view, tile)
-    most = min(_WAVES * target.units // max(blocks, 1), turns // _TURNS)
-    if view.ordered or most < 2:
+    if view.ordered:
         return
-    wanted = (target.units // blocks, _WAVES * target.units // blocks, *_FEW)
-    found = {-(-turns // -(-turns // min(each, most))) for each in wanted if each > 1}
-    for split in sorted(found - {1}):
+    for split in part_counts(math.prod(tiles_of(view, tile)), turns_of(view, tile), target):
         shared = msgspec.structs.replace(tile, split=split)
         yield msgspec.structs.replace(shared, stages=min(tile.stages, turns_of_block(view, shared)))
+
+
+def part_counts(blocks: int, turns: int, target: Target, waves: int = _WAVES) -> list[int]:
+    """By how many blocks each of `blocks` tiles of so many turns may be shared: as many as give each multiprocessor
+    one, or `waves` of them, or a few; none where the tiles themselves are enough."""
+    most = min(waves * target.units // max(blocks, 1), turns // _TURNS)
+    if most < 2 or not blocks:
+        return []
+    wanted = (*(count * target.units // blocks for count in (1, _WAVES, waves)), *_FEW)
+    return sorted({-(-turns // -(-turns // min(each, most))) for each in wanted if each > 1} - {1})
 
 
 def part_bytes(view: Contraction, tile: Tile) -> int:
@@ -56,5 +62,10 @@ def meeting_cycles(view: Contraction, tile: Tile) -> float:
     """From the last products of a tile to its sums: a part stored, and all of them read."""
     if tile.split == 1:
         return 0.0
-    moved = (tile.split + 1) * tile.bm * tile.bn * DTYPES[view.accumulator].bytes / _MOVED_BYTES
-    return _ARRIVAL_CYCLES + tile.split * _PART_CYCLES + moved
+    own = tile.bm * tile.bn * DTYPES[view.accumulator].bytes
+    return arrival_cycles(tile.split, own) + tile.split * _PART_CYCLES
+
+
+def arrival_cycles(split: int, own: float) -> float:
+    """From the last of a block's work until all parts have been seen, of which each is `own` bytes."""
+    return _ARRIVAL_CYCLES + (split + 1) * own / _MOVED_BYTES

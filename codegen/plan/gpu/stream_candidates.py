@@ -6,39 +6,51 @@ warp's rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from codegen.plan.gpu.contraction_tile import columns_of, tiles_of
+from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tile import (
     ALGORITHM,
     FRAGMENTS,
+    HEADS,
     KERNEL_ARCH,
     QUERIES,
     UNSEEN,
     WARPS,
     StreamTile,
     made_stream_tile,
+    shared_stream_tile,
     stream_caches,
     stream_products,
     stream_steps,
     stream_stores,
+    stream_turns,
     streams_on_tensor_cores,
 )
 from codegen.plan.gpu.stream_work import StreamWork, most_registers, registers_of
-from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
+from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.where.tails import tail_axes
-from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
+from ir.gpu_limits import MAX_GRID, MAX_THREADS
+from ir.gpu_occupancy import shared_limit
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
 from ir.target import Target
 
-_CANDIDATES = 12
+_CANDIDATES = 16
+_VARIANTS = 2
+"""Rings and numbers of blocks that share a tile, of each tile."""
+_STAGES = (2, 3, 4)
+_FULL_WARPS = 8
+"""Of a multiprocessor, from which on it counts as full."""
 _PADDED = 4
 """So many times the rows of the leanest tiling a tiling may have."""
 _SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
@@ -59,17 +71,30 @@ def gpu_stream_candidates(
 ) -> list[tuple[Plan, Work]]:
     """The candidates, the best first; none if the template does not cover the region, or nothing fits. `finite`: terms
     that weigh 0 by their place need not be read, whatever they are."""
-    view = stream_view(region, core)
-    if view is None or 0 in view.roles.sizes:
-        return []
-    work = StreamWork(view, target)
-    found: list[tuple[StreamTile, tuple[str, ...], Work]] = []
+    found: list[_Candidate] = []
+    for view in stream_views(region, core):
+        found += _of_view(view, target, finite)
+    found.sort(key=lambda each: _time(each.work, target))
+    return [(_plan(each, target), each.work) for each in found[:_CANDIDATES]]
+
+
+class _Candidate(NamedTuple):
+    view: StreamView
+    tile: StreamTile
+    notes: tuple[str, ...]
+    work: Work
+
+
+def _of_view(view: StreamView, target: Target, finite: bool) -> list[_Candidate]:
+    work, found = StreamWork(view, target), list[_Candidate]()
     for shape in _shapes(view, finite):
         fitted = _fitted(view, shape, target)
-        if fitted is not None and all(fitted[0] != tile for tile, _, _ in found):
-            found.append((*fitted, work.of(fitted[0])))
-    found.sort(key=lambda each: _time(each[2], target))
-    return [(_plan(view, tile, notes, target), made) for tile, notes, made in found[:_CANDIDATES]]
+        if fitted is not None:
+            tile, notes = fitted
+            variants = [_Candidate(view, each, notes, work.of(each)) for each in _variants(work, tile)]
+            variants.sort(key=lambda each: _time(each.work, target))
+            found += [each for each in variants[:_VARIANTS] if all(each.tile != other.tile for other in found)]
+    return found
 
 
 def _time(work: Work, target: Target) -> tuple[float, float]:
@@ -83,7 +108,7 @@ def _time(work: Work, target: Target) -> tuple[float, float]:
 
 
 def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
-    """Tiles that are not mostly padding, with a ring of two stages and the queries in registers."""
+    """Tiles that are not mostly padding, with the least ring and the queries in registers."""
     matrix, m = streams_on_tensor_cores(view), max(view.m, 1)
     shapes = _MATRIX_TILES if matrix else _THREAD_TILES
     least = min(-(-m // shape[0]) * shape[0] for shape in shapes)
@@ -120,6 +145,19 @@ def _columns(view: StreamView, unit: int) -> int:
     return _CUT if n > _WIDEST // len(view.products) else -(-n // unit) * unit
 
 
+def _variants(work: StreamWork, tile: StreamTile) -> Iterator[StreamTile]:
+    """The tile with rings of several lengths, for one block or shared by several where the chip has room."""
+    view = work.view
+    blocks, turns = math.prod(tiles_of(stream_products(view)[0], tile.lead)), stream_turns(view, tile)[0]
+    waves = min(work.resident(tile), max(2, _FULL_WARPS // work.busy_warps(tile)))
+    for split in (1, *part_counts(blocks, turns, work.target, waves)):
+        own = -(-turns // split)
+        for stages in (each for each in _STAGES if each <= max(own, 2)) if own > 1 else (1,):
+            made = shared_stream_tile(view, tile, split, stages)
+            if stream_shared(view, made).nbytes <= shared_limit(KERNEL_ARCH, work.target):
+                yield made
+
+
 def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamTile, tuple[str, ...]] | None:
     """The tile with what must give way for registers and shared memory; None where that is not enough."""
     notes = _widths(view, tile)
@@ -139,7 +177,7 @@ def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamT
         )
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
         warp_m, thread = tile.scores.warp_m, tile.scores.thread
-    return (tile, notes) if stream_shared(view, tile).nbytes <= LIMITS[KERNEL_ARCH].shared_bytes else None
+    return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(KERNEL_ARCH, target) else None
 
 
 def _widths(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
@@ -158,7 +196,8 @@ def _widths(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(view: StreamView, tile: StreamTile, notes: tuple[str, ...], target: Target) -> Plan:
+def _plan(candidate: _Candidate, target: Target) -> Plan:
+    view, tile, notes, _ = candidate
     hints: dict[str, str | bool | int] = {"C_store": tile.lead.store}
     if tile.scores.thread is not None:
         hints["thread_tile"] = f"{tile.scores.thread[0]}x{tile.scores.thread[1]}"
@@ -167,6 +206,10 @@ def _plan(view: StreamView, tile: StreamTile, notes: tuple[str, ...], target: Ta
         hints["fragments"] = FRAGMENTS[not tile.ahead]
     if tile.stops:
         hints["unseen"] = UNSEEN[0]
+    if view.together:
+        hints["heads"] = HEADS[0]
+    if tile.split > 1:
+        hints["split_k"] = tile.split
     return Plan(
         arch=target.arch,
         algo_choice={ALGORITHM: "mma" if tile.tensor_cores else "fma"},
@@ -184,11 +227,14 @@ def _plan(view: StreamView, tile: StreamTile, notes: tuple[str, ...], target: Ta
 
 
 def _bind(view: StreamView, tile: StreamTile) -> dict[str, str]:
-    """Tiles to blocks: those of one product beside each other, as they share keys and values."""
+    """Tiles to blocks: those of one product beside each other, as they share keys and values; before its other parts
+    the same part of other products, which may share these."""
     products, _, columns = tiles_of(stream_products(view)[0], tile.lead)
     places = {"batch": "block.y", "m.o": "block.x", "n.o": "block.z"}
     if products > MAX_GRID[1]:
         places["batch"] = "block.x"
     if columns > MAX_GRID[2]:
         places["n.o"] = "block.x"
+    if tile.split > 1:
+        places["k.o"] = "block.z"
     return {**places, **WARPS}

@@ -5,7 +5,7 @@ n   tile BN: columns of the products of a block; without a product, the lanes th
 k   tile BK: terms of a stage, which are the columns of a tile of scores
 
 algo_choice {"attention": "mma" | "fma"}: both products on tensor cores, or on CUDA cores. A warp has whole rows, whose
-maxima and sums it finds alone.
+maxima and sums it finds alone. layout_hints {"split_k": 8}: so many blocks share the terms of a tile's rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction
-from codegen.plan.gpu.contraction_tile import BLOCK_AXES, STORES, WARP, Tile, made_tile
+from codegen.plan.gpu.contraction_tile import (
+    BLOCK_AXES,
+    STORES,
+    WARP,
+    Tile,
+    made_tile,
+    parts_hold,
+    turns_of,
+    turns_of_block,
+)
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, Staging, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
@@ -35,13 +44,23 @@ QUERIES = ("registers", "shared")
 """Where the fragments of the queries stay between tiles of scores."""
 UNSEEN = ("skipped",)
 """What becomes of terms that no row of a tile sees (`stream_mask`); else they are computed as all others."""
+HEADS = ("together",)
+"""Points of the batch that share keys and values, as rows of one tile; else each has tiles of its own."""
 FRAGMENTS = ("ahead", "in time")
 """Whether those of keys and values are loaded a step before their use."""
 WARPS = {"m.i.o": "warp.x"}
 CHOICES = Choices(
     algo_choice={ALGORITHM: ("mma", "fma")},
-    layout_hints={"C_store": STORES, "thread_tile": None, "queries": QUERIES, "fragments": FRAGMENTS, "unseen": UNSEEN},
-    bind=("batch", "m.o", "n.o", *WARPS),
+    layout_hints={
+        "C_store": STORES,
+        "thread_tile": None,
+        "queries": QUERIES,
+        "fragments": FRAGMENTS,
+        "unseen": UNSEEN,
+        "heads": HEADS,
+        "split_k": None,
+    },
+    bind=("batch", "m.o", "n.o", "k.o", *WARPS),
 )
 _COARSENESS = {"fp16": 1, "bf16": 2}
 """What is rounded to the one may have been rounded to a lesser one before."""
@@ -80,6 +99,11 @@ class StreamTile(msgspec.Struct, frozen=True):
         return self.scores.bn
 
     @property
+    def split(self) -> int:
+        """Blocks that share the terms of a tile's rows."""
+        return self.lead.split
+
+    @property
     def across(self) -> int:
         """Lanes that share a row."""
         return 4 if self.tensor_cores else self.scores.lanes[1]
@@ -109,6 +133,11 @@ def _results(view: StreamView) -> set[str]:
             after.add(let.name)
     made = {each.buffer for each in view.region.yields if each.value in after}
     return {each.memref.dtype for each in view.region.outputs if each.name in made}
+
+
+def stream_turns(view: StreamView, tile: StreamTile) -> tuple[int, int]:
+    """Stages of keys and values: of all blocks that share a tile's rows together, and of one of them at most."""
+    return turns_of(view.lead, tile.lead), turns_of_block(view.lead, tile.lead)
 
 
 def depth_of(view: StreamView) -> int:
@@ -143,6 +172,23 @@ def made_stream_tile(
     alone = Tile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
     known = bound if bound is not None and bound.holds_for(view, bm) else None
     return StreamTile(scores, sums or (alone,), held, ahead, known, stops and known is not None)
+
+
+def shared_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: int) -> StreamTile:
+    """The tile with a ring of `stages`, shared by `split` blocks. Registers hold neighbours where parts are joined, so
+    that no results are staged."""
+    scores = msgspec.structs.replace(tile.scores, stages=stages)
+    sums = [msgspec.structs.replace(each, stages=stages, split=split) for each in tile.sums]
+    if split > 1 and tile.lead.store == "staged":
+        width = min(tile.lead.store_width, part_width(view, tile))
+        sums = [msgspec.structs.replace(each, store="vectors", store_width=width) for each in sums]
+    return msgspec.structs.replace(tile, scores=scores, sums=tuple(sums))
+
+
+def part_width(view: StreamView, tile: StreamTile) -> int:
+    """Columns side by side that a thread has of the parts that several blocks leave: 16 bytes at the most."""
+    own = tile.lead.bm * tile.lead.bn // tile.threads
+    return math.gcd(own, tile.lead.bn, 16 // DTYPES[view.kind].bytes) if view.products else 1
 
 
 def _sums(
@@ -209,7 +255,7 @@ def stream_tile(view: StreamView, plan: Plan) -> StreamTile:
     thread_m = None if matrix else rows_by_columns(own, "thread_tile", STAGE, view.region.name)[0]
     _check_shape(view, plan, warp_m, thread_m)
     held, ahead = plan.layout_hints.get("queries") == "registers", plan.layout_hints.get("fragments") == "ahead"
-    stops = "unseen" in plan.layout_hints
+    stops, split = "unseen" in plan.layout_hints, int(plan.layout_hints.get("split_k", 1))
     tile = made_stream_tile(
         view,
         plan.tile,
@@ -221,6 +267,11 @@ def stream_tile(view: StreamView, plan: Plan) -> StreamTile:
         bound=last_seen(view),
         stops=stops,
     )
+    tile = shared_stream_tile(view, tile, split, plan.stages)
+    if split < 1 or not parts_hold(view.lead, tile.lead):
+        _malformed(view, f"{split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
+    if plan.stages < 1 or (plan.stages == 1 and stream_turns(view, tile)[1] > 1):
+        _malformed(view, f"{plan.stages} stages do not hold one that is used and one that is filled")
     if stops and not tile.stops:
         _malformed(view, "the rows of a tile may see all terms")
     if columns != tile.lead.bn:
@@ -272,8 +323,6 @@ def _check_shape(view: StreamView, plan: Plan, warp_m: int, thread_m: int | None
         _misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
     if WARP * (bm // warp_m) > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP * (bm // warp_m)} threads a block", at=view.region.name)
-    if plan.stages < 1 or (plan.stages == 1 and view.terms > bk):
-        _malformed(view, f"{plan.stages} stages do not hold one that is used and one that is filled")
     if thread_m is None:
         if warp_m % _STEP or bk % _STEP or (view.products and bn % _STEP):
             _misaligned(view, "tensor cores take tiles of 16 x 16 x 16")

@@ -13,11 +13,13 @@ from functools import cached_property
 from codegen.plan.gpu.contraction_tile import Tile, pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
 from codegen.plan.gpu.operand_read import Staging
+from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import StreamTile, stream_products
+from codegen.plan.gpu.stream_tile import StreamTile, stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
+from ir.gpu_occupancy import blocks_per_unit
 from ir.post_order import post_order
 from ir.pricer import Work
 from ir.region import Operand
@@ -30,13 +32,15 @@ _SHARED_BYTES = 128
 """Per cycle of an SM, to and from shared memory."""
 _ISSUE = 128
 """Scalar instructions of threads per cycle of an SM: 4 warps."""
+_SCHEDULERS = 4
+"""Of an SM: fewer warps leave some without work."""
 _OVERLAP = 0.35
 """Of all that a stage does besides its longest part, what does not hide behind that: a warp's products, scores and next
 products wait for each other."""
 _ELEMENT = 12.0
 """Instructions to find, read, convert and store one element."""
 _FIRST, _SYNC = 900.0, 40.0
-"""Cycles from a block's start to its first products, and of a wait and a barrier."""
+"""Cycles from a copy's start, out of memory, to the products of what it brings, and of a wait and a barrier."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
@@ -46,7 +50,12 @@ _PIECE, _COMPUTED = 1.0, 3.0
 
 
 def registers_of(view: StreamView, tile: StreamTile) -> int:
-    """An estimate of a thread's registers: both products' accumulators, fragments, addresses."""
+    """An estimate of a thread's registers: of a turn, or to join the parts of several blocks."""
+    return max(_of_turn(view, tile), joining_registers(view, tile) + _ADDRESSES)
+
+
+def _of_turn(view: StreamView, tile: StreamTile) -> int:
+    """Both products' accumulators, fragments, addresses."""
     pieces = sum(_pieces(each, staged) for each, staged in _staged(view, tile))
     words = DTYPES[view.kind].bytes // 4
     scores = tile.scores
@@ -100,32 +109,44 @@ class StreamWork:
             (tile.scores.rhs if view.scores is not None else tile.lead.rhs).dtype if tile.tensor_cores else view.kind
         )
         peak = target.peak_flops.get(dtype, target.peak_flops["fp32"])
-        blocks = math.prod(tiles_of(stream_products(view)[0], tile.lead))
-        turns = float(-(-view.terms // tile.terms))
-        if tile.bound is not None and tile.stops:
-            turns = tile.bound.mean_turns(view, tile.lead.bm, tile.terms)
+        tiles = math.prod(tiles_of(stream_products(view)[0], tile.lead))
+        blocks, turns = tiles * tile.split, self._turns(tile)
         stage = self._flops(tile)
         shared, registers = stream_shared(view, tile).nbytes, registers_of(view, tile)
-        by_registers = target.registers // (tile.threads * registers)
-        most = max(1, min(by_registers, target.l1_bytes // max(1, shared), target.blocks))
-        resident = min(most, max(1, -(-blocks // target.units)))
+        resident = min(self.resident(tile), max(1, -(-blocks // target.units)))
         per_cycle = peak * target.cycle_ns * 1e-9 / target.units
         reached = MMA_SYNC.get(target.arch, 1.0) if tile.tensor_cores else 1.0
         spent = turns * self._stage(tile, stage / (per_cycle * reached), resident) + self._ends(tile, resident)
+        spent += joining_cycles(view, tile) * -(-tiles // target.units) / -(-blocks // target.units)
         efficiency = min(1.0, max(0.001, turns * stage / per_cycle / spent))
         flops = max(1.0, blocks * turns * stage)
         return Work(
             flops=flops,
-            bytes=float(region_bytes(view.region)),
+            bytes=float(self._bytes),
             compute_dtype=dtype,
             occupancy=blocks / (-(-blocks // target.units) * target.units),
             efficiency=efficiency,
-            reread=self._reread(tile, blocks * turns, flops / (peak * efficiency)),
+            reread=self._reread(tile, blocks, turns, flops / (peak * efficiency)),
             scratch=shared,
             block_threads=tile.threads,
             thread_registers=registers,
             independent=4.0,
         )
+
+    def resident(self, tile: StreamTile) -> int:
+        """Blocks that an SM has room for."""
+        registers, shared = registers_of(self.view, tile), stream_shared(self.view, tile).nbytes
+        return max(1, blocks_per_unit(self.target, tile.threads, registers, shared))
+
+    def busy_warps(self, tile: StreamTile) -> int:
+        """Those of a block that have a row."""
+        return -(-min(tile.lead.bm, self.view.m) // tile.scores.warp_m)
+
+    def _turns(self, tile: StreamTile) -> float:
+        """Stages of a block: on average, of those that share terms at most."""
+        if tile.split == 1 and tile.bound is not None and tile.stops:
+            return tile.bound.mean_turns(self.view, tile.lead.bm, tile.terms)
+        return float(stream_turns(self.view, tile)[1])
 
     def _flops(self, tile: StreamTile) -> float:
         """Of a stage of a block, padding included."""
@@ -143,10 +164,13 @@ class StreamWork:
             for each, staged in _staged(self.view, tile)
             if staged.read is None
         )
-        parts = (products, scored, self._traffic(tile) / _SHARED_BYTES)
-        warps = resident * tile.threads / 32
+        warps = resident * self.busy_warps(tile)
+        alone = max(1.0, _SCHEDULERS / warps)
+        parts = (products * alone, scored * alone, self._traffic(tile) / _SHARED_BYTES)
         exposed = _OVERLAP * max(1.0, 8.0 / warps)
-        return max(parts) + exposed * (sum(parts) - max(parts)) + filling + _SYNC / resident
+        stage = max(parts) + exposed * (sum(parts) - max(parts)) + filling + _SYNC / resident
+        stages = tile.scores.stages
+        return max(stage, _FIRST / (resident * (stages - 1))) if stages > 1 else stage
 
     def _ends(self, tile: StreamTile, resident: int) -> float:
         return _FIRST / resident + tile.lead.bm * tile.lead.bn * (_ELEMENT + self._after) / _ISSUE
@@ -164,15 +188,22 @@ class StreamWork:
             )
         return total
 
-    def _reread(self, tile: StreamTile, stages: float, seconds: float) -> float:
+    def _reread(self, tile: StreamTile, blocks: int, turns: float, seconds: float) -> float:
         """Cycles of reading keys and values from the second-level cache, beyond those of `seconds`."""
         each = sum(
             each.extent(staged) * each.bk * DTYPES[staged.dtype].bytes for each, staged in _staged(self.view, tile)
         )
-        if stages * each <= region_bytes(self.view.region):
+        moved = blocks * turns * each
+        if tile.split > 1:
+            moved += 2 * blocks * stream_part_bytes(self.view, tile)
+        if moved <= self._bytes:
             return 0.0
-        excess = stages * each / self.target.cache_bandwidth - seconds
+        excess = moved / self.target.cache_bandwidth - seconds
         return max(0.0, excess) * 1e9 * self.target.units / self.target.cycle_ns
+
+    @cached_property
+    def _bytes(self) -> int:
+        return region_bytes(self.view.region)
 
     @cached_property
     def _scored(self) -> float:

@@ -31,8 +31,9 @@ EQ_HALVES(f16, eq_half_of, eq_of_half)
 EQ_HALVES(bf16, eq_bf16_of, eq_of_bf16)
 
 static inline unsigned eq_tf32(float x) {
-  unsigned bits = eq_bits_f32(x);
-  return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & ~0x1fffu;
+  unsigned bits = eq_bits_f32(x), exponent = bits & 0x7f800000;
+  if (x != x) return 0x7fffe000;
+  return (exponent == 0 || exponent == 0x7f800000 ? bits : bits + 0x1000) & ~0x1fffu;
 }
 
 /* Truncated, with the last bit set where anything was cut off (Boldo and Melquiond 2008). */

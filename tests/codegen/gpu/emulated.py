@@ -29,10 +29,10 @@ TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
 
 
 def plans_of(
-    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING
+    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = False
 ) -> list[tuple[Plan, Work]]:
     """The candidates, best first."""
-    return candidates(region, region_facts(region).checked, target, exactness)
+    return candidates(region, region_facts(region).checked, target, exactness, tf32)
 
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> Kernel:

@@ -13,9 +13,10 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.dtype import DTYPES
 from ir.gpu import Kernel
-from ir.plan import Plan
+from ir.plan import TF32, Plan
 from ir.region import Region
 from ir.rule import Exactness
+from ir.tiny_tf32 import to_tf32
 from tests.codegen.gpu.emulated import Array, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted
@@ -44,8 +45,9 @@ class Small:
         return [*given, *outputs.values(), *workspace_of(self.kernel)], outputs
 
     def inputs(self) -> dict[str, Array]:
-        """Random ones."""
-        return values_of(self.region)
+        """Random ones, which rounding to tf32 does not change where the kernel rounds."""
+        found = values_of(self.region)
+        return {name: to_tf32(each) for name, each in found.items()} if _rounds(self.plan) else found
 
 
 REGIONS: Mapping[str, Region] = {
@@ -63,15 +65,21 @@ REGIONS: Mapping[str, Region] = {
     "attention bf16": stream_regions.attention(2, 33, 40, 16, 16, dtype="bf16"),
     "attention causal fp16": stream_regions.attention(2, 40, 40, 32, 32, causal=True, dtype="fp16"),
     "attention fp32": stream_regions.attention(1, 9, 17, 8, 8),
+    "decode bf16": stream_regions.attention(2, 3, 300, 16, 16, group=2, dtype="bf16"),
+    "decode fp32": stream_regions.attention(1, 1, 300, 8, 8),
     "softmax fp16": softmax(5, 264, "fp16"),
     "softmax long": softmax(2, 9001),
+    "log-sum-exp long": stream_regions.log_sum_exp(2, 9001),
     "layer norm bf16": layer_norm(4, 264, "bf16"),
     "pointwise": r.pointwise((7, 130), "fp16"),
     "transpose": permuted((40, 50), (1, 0)),
     "cumsum": r.cumsum(2, 700),
     "sum of columns": r.column_reduce(70, 40),
     "max pool": r.maxpool(),
+    "gemm tf32": r.matmul((), 72, 104, 200),
+    "conv tf32": nhwc(2, 16, 24, 9, dtype="fp32"),
 }
+"""Those named so may round to tf32, and are taken by the plans that do."""
 
 
 @cache
@@ -82,14 +90,20 @@ def small_kernels() -> tuple[Small, ...]:
     for name, region in REGIONS.items():
         core = region_facts(region).checked
         kinds: dict[str, Plan] = {}
-        for plan, _ in backend.candidates(region, core, A100, Exactness.ROUNDING):
-            kinds.setdefault(kind_of(plan), plan)
+        asked = "tf32" in name
+        for plan, _ in backend.candidates(region, core, A100, Exactness.ROUNDING, tf32=asked):
+            if _rounds(plan) == asked:
+                kinds.setdefault(kind_of(plan), plan)
         if any(kind.startswith("rows") for kind in kinds):  # beside which points go over a row for each of its elements
             kinds.pop("points", None)
         for kind, plan in kinds.items():
             kernel = backend.lower(region, core, plan, f"eq_k{len(found)}")
             found.append(Small(f"{name}: {kind}", region, plan, kernel))
     return tuple(found)
+
+
+def _rounds(plan: Plan) -> bool:
+    return TF32 in plan.algo_choice.values()
 
 
 def kind_of(plan: Plan) -> str:

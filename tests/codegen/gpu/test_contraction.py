@@ -17,6 +17,7 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
+from ir.gpu_limits import LIMITS
 from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
 from ir.gpu_verify import verify
 from ir.plan import LocalEdge, Plan
@@ -385,3 +386,11 @@ def test_no_synchronisation_is_spare(one: Region) -> None:
                 verify(broken)
                 run = compile_kernels(cuda_text(broken))["eq_k"]
                 assert run.launch(kernel.grid, inputs, shared_bytes=kernel.shared_bytes).findings, (kind, number)
+
+
+def test_plans_of_an_h100_may_take_its_shared_memory() -> None:
+    one = regions.gemm_bias_relu(4096, 4096, 4096, "bf16")
+    large = [plan for plan, work in plans_of(one, H100) if work.scratch > LIMITS["sm80"].shared_bytes]
+    assert large
+    for plan in large:
+        assert lowered(one, plan).arch == "sm90"

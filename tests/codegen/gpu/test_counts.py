@@ -21,6 +21,7 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.gpu import Kernel
 from ir.kernel_resources import KernelResources
+from ir.plan import TF32
 from ir.region import Region
 from ir.rule import Exactness
 from tests.codegen.gpu.kernels import kind_of, small_kernels
@@ -44,13 +45,17 @@ LARGE: Mapping[str, Region] = {
     "conv 1×1 256→64 @56 ×32": nhwc(32, 256, 64, 56, 1, 1, 0),
     "attention 64×4096×128": stream_regions.attention(64, 4096, 4096, 128, 128, dtype="bf16"),
     "attention 64×4096×64 causal": stream_regions.attention(64, 4096, 4096, 64, 64, causal=True, dtype="bf16"),
+    "decode 32×1×8192×128": stream_regions.attention(32, 1, 8192, 128, 128, dtype="bf16"),
     "softmax 16384×4096 fp16": softmax(16384, 4096, "fp16"),
     "layer norm 16384×4096 bf16": layer_norm(16384, 4096, "bf16"),
     "pointwise 8192² fp16": r.pointwise((8192, 8192), "fp16"),
     "transpose 4096²": permuted((4096, 4096), (1, 0)),
     "sum of columns 65536×1024": r.column_reduce(65536, 1024),
+    "gemm 4096³ tf32": r.matmul((), 4096, 4096, 4096),
+    "gemm 4096³ tf32 transposed": r.matmul((), 4096, 4096, 4096, rhs_t=True),
+    "conv 3×3 64→64 @56 ×32 tf32": nhwc(32, 64, 64, 56, dtype="fp32"),
 }
-"""At the sizes that are measured."""
+"""At the sizes that are measured; those named so may round to tf32."""
 
 
 @cache
@@ -59,7 +64,7 @@ def large_kernels() -> dict[str, Kernel]:
     backend, found = GpuBackend(), dict[str, Kernel]()
     for name, region in LARGE.items():
         core = region_facts(region).checked
-        plan = backend.candidates(region, core, A100, Exactness.ROUNDING)[0][0]
+        plan = backend.candidates(region, core, A100, Exactness.ROUNDING, tf32="tf32" in name)[0][0]
         found[f"{name}: {kind_of(plan)}"] = backend.lower(region, core, plan, f"eq_large{len(found)}")
     return found
 
@@ -157,4 +162,4 @@ def test_every_template_is_counted() -> None:
     firsts = {kind.split()[0] for kind in kinds}
     assert firsts >= {"matmul", "conv", "attention", "rows", "points", "tile"}
     assert any(kind.endswith("split") for kind in kinds)
-    assert {kind.split()[1] for kind in kinds if kind.startswith(("matmul", "attention"))} == {"mma", "fma"}
+    assert {kind.split()[1] for kind in kinds if kind.startswith(("matmul", "attention"))} == {"mma", TF32, "fma"}

@@ -358,3 +358,14 @@ def test_a_reshape_that_no_stride_describes() -> None:
     kernels = compiled(tried)
     for case in tried:
         check(kernels, case, random_inputs(region), orders=tuple(Order))
+
+
+def test_weights_of_a_norm_stay_near() -> None:
+    """Every row reads them: those that fill a little of an SM's cache are not paid for as if they came from afar."""
+
+    def again(columns: int) -> float:
+        one = layer_norm(4096, columns, "bf16")
+        plans = gpu_nest_candidates(one, region_facts(one).core, GPUS["h100"])
+        return min(work.reread for _, work in plans) / columns
+
+    assert again(4096) < again(65536) / 4

@@ -13,6 +13,7 @@ from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
+from ir.axis_expr import ZERO
 from ir.diagnostics import EqsatError
 from ir.gpu import COUNTER, Kernel
 from ir.gpu_dump import kernel_dump
@@ -128,7 +129,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     [place] = [at for at, each in enumerate(walk(kernel.body)) if isinstance(each, TakeTicket)]
     before = sum(isinstance(each, Barrier) for each in list(walk(kernel.body))[:place])
     broken["barrier"] = without(kernel, Barrier, before - 1)
-    broken["count"] = changed(kernel, TakeTicket, 0, count=lambda stmt: stmt.count + 1)
+    broken["count"] = changed(kernel, TakeTicket, 0, count=lambda stmt: stmt.count.shift(1))
     for name, each in broken.items():
         assert bool(meetings(each)) == (name != "count"), name
     texts = {
@@ -152,7 +153,7 @@ def test_what_the_verifier_asks_of_a_meeting() -> None:
     for message, broken in {
         "counters parts": changed(kernel, TakeTicket, 0, buffer="parts"),
         "axis 0": changed(kernel, TakeTicket, 0, at=lambda stmt: (stmt.at[0].shift(tickets.shape[0]), *stmt.at[1:])),
-        "of none": changed(kernel, TakeTicket, 0, count=0),
+        "of none": changed(kernel, TakeTicket, 0, count=ZERO),
         "whether any thread": changed(
             kernel, AnyThread, 0, value=lambda stmt: msgspec.structs.replace(stmt.value, dtype="i32")
         ),

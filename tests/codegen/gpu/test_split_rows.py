@@ -127,12 +127,12 @@ def test_large_reductions_take_the_whole_chip_and_one_kernel() -> None:
 
 
 def test_what_may_not_be_split() -> None:
-    """Sums in index order, rows that are read again, and rows enough."""
+    """Sums in index order, rows in shared memory, and rows enough."""
     assert all(split_of(each.plan) == 1 for each in gpu_cases([regions.total((1 << 20,))], ordered=True))
     assert all(split_of(each.plan) == 1 for each in gpu_cases([regions.row_reduce(4096, 4096)]))
     one = regions.row_reduce(2, 1 << 16)
     plan = next(each.plan for each in gpu_cases([one]) if split_of(each.plan) > 1)
-    for fields in ({"layout_hints": {"split_k": 1000}}, {"algo_choice": {**plan.algo_choice, "keep": "reg"}}):
+    for fields in ({"layout_hints": {"split_k": 1000}}, {"algo_choice": {**plan.algo_choice, "keep": "smem"}}):
         with pytest.raises(EqsatError):
             lower_gpu_nest(one, region_facts(one).core, msgspec.structs.replace(plan, **fields))
 

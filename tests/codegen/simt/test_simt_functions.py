@@ -248,7 +248,8 @@ extern "C" EQ_KERNEL(64, 1) void eq_halves(const eq_f32 *x, eq_f32 *y, eq_i32 *w
 def test_tf32(kernels: Kernels) -> None:
     got, (x,) = computed(kernels, "eq_tf32")
     bits = x.view(np.uint32)
-    wanted = np.where(np.isfinite(x), (bits + 0x1000) & ~np.uint32(0x1FFF), bits)
+    normal = np.isfinite(x) & (np.abs(x) >= np.finfo(np.float32).smallest_normal)
+    wanted = np.where(np.isnan(x), np.uint32(0x7FFFFFFF), np.where(normal, bits + 0x1000, bits)) & ~np.uint32(0x1FFF)
     np.testing.assert_array_equal(got, wanted)
 
 

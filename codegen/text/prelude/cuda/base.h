@@ -63,10 +63,9 @@ EQ_FN float eq_low_bf16(unsigned word) { return __uint_as_float(word << 16); }
 EQ_FN float eq_high_bf16(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
 EQ_FN float eq_round_f16(float x) { return eq_low_f16(eq_pack_f16(x, 0)); }
 EQ_FN float eq_round_bf16(float x) { return eq_low_bf16(eq_pack_bf16(x, 0)); }
-EQ_FN unsigned eq_tf32(float x) {
-  unsigned word;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(x));
-  return word;
+EQ_FN unsigned eq_tf32(float x) { /* half of the last place added, the rest cut off; NaN stays */
+  const float power = __uint_as_float(__float_as_uint(x) & 0xff800000u);
+  return __float_as_uint(__fmaf_rn(power, 0x1p-11f, x)) & 0xffffe000u;
 }
 EQ_FN float eq_odd_f32(double x) { /* towards zero, with the last bit set where that was inexact */
   float near = __double2float_rz(x);

@@ -1,0 +1,195 @@
+"""Streams whose terms several blocks share: each leaves the maxima and the sums of its rows and its products, and the
+last block joins them relative to the maxima of all.
+
+    tops[tile, part, row], L_parts[tile, part, row], A_parts[tile, part, row, column] := …
+    the last block, a few columns of a row for each thread
+      for a few parts at a time, as in a turn of the main loop
+        before = top; top = max(top, tops[parts]); L, A rescaled by fn(before - top)
+        for part: w = fn(tops[part] - top); L += w·L_parts[part]; A[…] += w·A_parts[part, …]
+
+Parts are read in their order, so that the bits do not depend on which block came last. Of many, some are joined by one
+block each, and what these come to by the last of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.meeting import last_block
+from codegen.lower.gpu.part_fragment import PartFragment
+from codegen.lower.gpu.running_maximum import base_of, weight
+from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register
+from codegen.lower.lane_values import Point
+from codegen.plan.gpu.contraction_tile import tiles_of
+from codegen.plan.gpu.stream_parts import StreamParts
+from ir.axis_expr import ZERO, AxisExpr, constant
+from ir.dtype import DTYPES
+from ir.gpu_nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec, Value
+from ir.kernel_nodes import Bind, Comment, Const, Within
+
+_AT_ONCE = 16
+"""Bytes that a thread moves at once."""
+
+
+@contextmanager
+def joined_streams(
+    parts: StreamParts, rows: ScoreRows, products: Sequence[Fragment], block: Block, tile: Point, part: AxisExpr
+) -> Iterator[tuple[Block, ScoreRows, Sequence[Fragment]]]:
+    """What is done with the rows and the products of the block's `tile` once all their terms, of which it has `part`,
+    are joined."""
+    writer, tiles, split = block.writer, tiles_of(rows.frame.view, rows.frame.tile), rows.frame.tile.split
+    members, groups = parts.members, -(-split // parts.members)
+    meeting = _Meeting(parts, rows, products, tile, split)
+    block.add(Comment("this part, for the block that comes last"))
+    meeting.store(block, part)
+    if groups == 1:
+        with last_block(block, tile, tiles, constant(split)) as last:
+            yield last, *meeting.joined(last, ZERO, split)
+        return
+    group = writer.split(part, members)[0]
+    variable = writer.variable("members", 1, members)
+    block.add(Bind(variable, constant(split) - group * members, (constant(members),), (constant(1),)))
+    block.variables.add(variable)
+    with last_block(block, (*tile, group), (*tiles, groups), writer.axis(variable)) as last:
+        found = meeting.joined(last, group * members, members)
+        again = _Meeting(parts, *found, tile, groups)
+        last.add(Comment("what the parts of these blocks come to, for the last of all"))
+        again.store(last, group)
+        with last_block(last, tile, tiles, constant(groups)) as final:
+            yield final, *again.joined(final, ZERO, groups)
+
+
+class _Meeting:
+    """Parts of all blocks of a launch in memory, `count` of each tile."""
+
+    def __init__(
+        self, parts: StreamParts, rows: ScoreRows, products: Sequence[Fragment], tile: Point, count: int
+    ) -> None:
+        self.parts, self.rows, self.products, self.tile, self.count = parts, rows, products, tile, count
+        self.kind, self.frame, self.writer = rows.view.kind, rows.frame, rows.frame.writer
+        shape = (*tiles_of(self.frame.view, self.frame.tile), count, parts.rows)
+        self.tops = self.writer.meet("tops", self.kind, shape)
+        self.sums = {name: self.writer.meet(f"{name}_parts", self.kind, shape) for name in rows.sums}
+        names = [each.name for each in rows.view.products]
+        self.of_products = [self.writer.meet(f"{name}_parts", self.kind, (*shape, parts.columns)) for name in names]
+
+    # --- a block's own ---
+
+    def store(self, block: Block, part: AxisExpr) -> None:
+        """Rows once, by the first of the threads that share them."""
+        scores = self.rows.scores
+        with each_register(block, scores.own_rows) as (body, own):
+            row = scores.row_place(own)
+            shares = self.writer.split(self.writer.lane, scores.across)[1]
+            first = Within(scores.chunk(own) if isinstance(scores, PartFragment) else shares, 0, 1)
+            for buffer, array in self._arrays(self.rows):
+                at = (*self.tile, part, row)
+                body.add(StGlobal(buffer, at, Element(array, own, self.kind), (*self._exists(body, row, part), first)))
+        for buffer, each in zip(self.of_products, self.products, strict=True):
+            self._store(block, buffer, each, part)
+
+    def _store(self, block: Block, buffer: str, product: Fragment, part: AxisExpr) -> None:
+        width = math.gcd(product.neighbours, product.count, _AT_ONCE // DTYPES[self.kind].bytes)
+        with block.loop("vector", constant(product.count // width), unroll=True) as (body, vector):
+            row, column = product.place(vector * width)
+            at, where = (*self.tile, part, row, column), self._exists(body, row, part)
+            if width == 1:
+                body.add(StGlobal(buffer, at, Element(product.acc, vector, self.kind), where))
+            else:
+                body.add(StGlobalVec(buffer, at, product.acc, vector * width, width, where))
+
+    def _arrays(self, rows: ScoreRows) -> list[tuple[str, str]]:
+        """What is stored for each row: the buffers, and the registers."""
+        return [(self.tops, rows.top), *((self.sums[name], array) for name, array in rows.sums.items())]
+
+    def _exists(self, block: Block, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
+        inside = (Within(row, 0, self.parts.rows), Within(part, 0, self.count))
+        return tuple(each for each in inside if not block.knows(each))
+
+    # --- those of all ---
+
+    def joined(self, block: Block, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
+        """The parts from `first` on, as many as there are of `count`, in their order: a few at a time, so that their
+        loads are under way together."""
+        counts = self.parts.vectors * self.parts.width
+        found = [
+            PartFragment(self.writer, self.parts, self.writer.array(each.name, self.kind, counts, zero=True))
+            for each in self.rows.view.products
+        ]
+        rows = ScoreRows(self.rows.view, self.frame, PartFragment(self.writer, self.parts), self.rows.coarse, None)
+        rows.start(block)
+        together = min(self.parts.together, count)
+        with block.loop("round", constant(count // together)) as (body, number):
+            self._join(body, rows, found, first + number * together, together)
+        if count % together:
+            self._join(block, rows, found, first.shift(count - count % together), count % together)
+        return rows, found
+
+    def _join(
+        self, block: Block, rows: ScoreRows, products: Sequence[PartFragment], first: AxisExpr, count: int
+    ) -> None:
+        """The parts from `first` on, as the main loop takes a turn: sums so far relative to the maximum with them."""
+        tops = self.writer.array("part_tops", self.kind, count)
+        with each_register(block, rows.scores.own_rows) as (body, own):
+            row, top, base = rows.scores.row_place(own), self._element(rows.top, own), self._element(rows.base, own)
+            body.add(SetElement(rows.base, own, top))
+            with body.loop("u", constant(count), unroll=True) as (each, u):
+                each.add(SetElement(tops, u, self._top(each, row, first + u)))
+                self._set(each, "max", rows.base, own, self._element(tops, u))
+            before, after = body.let("before", top), body.let("top", base)
+            body.add(SetElement(rows.top, own, after), SetElement(rows.base, own, base_of(after)))
+            shrink = body.let("shrink", weight(rows.view.fn, before, base, coarse=rows.coarse))
+            self._rescale(body, rows, products, own, shrink)
+            with body.loop("u", constant(count), unroll=True) as (each, u):
+                share = each.let("share", weight(rows.view.fn, self._element(tops, u), base, coarse=rows.coarse))
+                self._add(each, rows, products, own, first + u, share)
+
+    def _top(self, block: Block, row: AxisExpr, part: AxisExpr) -> Value:
+        """The maxima of a part; -∞ where there is none."""
+        where = self._exists(block, row, part)
+        value = LoadGlobal(self.tops, (*self.tile, part, row), self.kind, where)
+        there = tuple(each for each in where if each.expr == part)
+        return Call("where", (Holds(there), value, Const("-inf", self.kind)), self.kind) if there else value
+
+    def _rescale(
+        self, block: Block, rows: ScoreRows, products: Sequence[PartFragment], own: AxisExpr, by: Value
+    ) -> None:
+        for array in rows.sums.values():
+            self._set(block, "mul", array, own, by)
+        for each in products:
+            with block.loop("i", constant(self.parts.width), unroll=True) as (body, i):
+                self._set(body, "mul", each.acc, own * self.parts.width + i, by)
+
+    def _add(
+        self,
+        block: Block,
+        rows: ScoreRows,
+        products: Sequence[PartFragment],
+        own: AxisExpr,
+        part: AxisExpr,
+        share: Value,
+    ) -> None:
+        """A part's sums of one row, times their share."""
+        row, width = rows.scores.row_place(own), self.parts.width
+        for name, array in rows.sums.items():
+            value = LoadGlobal(self.sums[name], (*self.tile, part, row), self.kind, self._exists(block, row, part))
+            self._set(block, "add", array, own, Call("mul", (share, value), self.kind))
+        for buffer, each in zip(self.of_products, products, strict=True):
+            at, where = (*self.tile, part, *each.place(own * width)), self._exists(block, row, part)
+            vector = self.writer.array("of_part", self.kind, width)
+            if width > 1:
+                block.add(LdGlobalVec(vector, ZERO, width, buffer, at, where))
+            else:
+                block.add(SetElement(vector, ZERO, LoadGlobal(buffer, at, self.kind, where)))
+            with block.loop("i", constant(width), unroll=True) as (body, i):
+                of_part = Call("mul", (share, Element(vector, i, self.kind)), self.kind)
+                self._set(body, "add", each.acc, own * width + i, of_part)
+
+    def _element(self, array: str, index: AxisExpr) -> Element:
+        return Element(array, index, self.kind)
+
+    def _set(self, block: Block, fn: str, array: str, index: AxisExpr, value: Value) -> None:
+        block.add(SetElement(array, index, Call(fn, (self._element(array, index), value), self.kind)))
