@@ -17,9 +17,7 @@ from typing import Any
 from bench.facts import facts, warn_of_load, write
 from bench.optimizing import Sample, in_process, optimized, sampled, table
 from bench.tensat_models import TABLE
-
-ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
-"""What every compiler does: movements merged, products recognised, elementwise work fused with what feeds it."""
+from rules import ORDINARY
 
 REPEATS = 15
 

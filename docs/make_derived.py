@@ -15,7 +15,7 @@ from eqsat.cost.targets import nominal_cpu
 from eqsat.model import BoundModel, read_model
 from eqsat.options import checked_options
 from eqsat.runtime.artifact import Artifact
-from rules import FAMILIES
+from rules import FAMILIES, ORDINARY
 
 PAGE = Path(__file__).parent / "derived.md"
 TEMPLATE = Path(__file__).parent / "derived.template.md"
@@ -23,8 +23,6 @@ TARGET = nominal_cpu(
     arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20,
     source="an example: the same on every machine",
 )  # fmt: skip
-ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
-"""The families that fuse what other compilers do: elementwise chains, and what stands around a reduction."""
 
 
 @dataclass(frozen=True)

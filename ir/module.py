@@ -39,12 +39,13 @@ class Slot(msgspec.Struct, frozen=True):
 
 class Call(msgspec.Struct, frozen=True):
     """A region applied: `args` are slot names for the region's inputs then outputs. Calls that differ only in
-    their arguments share a region.
+    their arguments share a region, and are kernels of their own: no two have one `name`.
 
     `when` is "compile" for a region that reads constants only: it runs once, when the program is built.
     `uops` are the Tiny nodes it computes; `rules` name the rules that built it, once per node.
     """
 
+    name: str
     region: Region
     args: tuple[str, ...]
     when: Literal["compile", "run"] = "run"
@@ -63,7 +64,7 @@ class Call(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         once = "once " if self.when == "compile" else ""
-        return f"{once}{', '.join(self.writes)} = {self.region.name}({', '.join(self.reads)})"
+        return f"{once}{', '.join(self.writes)} = {self.name}({', '.join(self.reads)})"
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -111,6 +112,7 @@ def verify(module: Module) -> None:
     _require(len(slots) == len(module.slots), module.name, "two slots have one name")
     for region in {id(call.region): call.region for call in module.calls}.values():
         verify_region(region)
+    _require(len({call.name for call in module.calls}) == len(module.calls), module.name, "two calls have one name")
     _require(
         len({call.region.name for call in module.calls}) == len({call.region for call in module.calls}),
         module.name,
@@ -127,21 +129,21 @@ def _verify_flow(module: Module, slots: dict[str, Slot]) -> None:
     """Every call reads what is there, writes what nothing else writes, and fits its slots."""
     ready = {*module.inputs, *module.constants}
     for position, call in enumerate(module.calls):
-        _require(len(call.args) == len(call.region.buffers), call.region.name, "a call has other arguments")
+        _require(len(call.args) == len(call.region.buffers), call.name, "a call has other arguments")
         for each, arg in zip(call.region.buffers, call.args, strict=True):
             fits = arg in slots and (slots[arg].memref.shape, slots[arg].memref.dtype) == (
                 each.memref.shape,
                 each.memref.dtype,
             )
-            _require(fits, arg, f"does not fit {call.region.name}'s {each}")
+            _require(fits, arg, f"does not fit {call.name}'s {each}")
         for name in call.reads:
-            _require(name in ready, name, f"{call.region.name} reads it before it is computed")
+            _require(name in ready, name, f"{call.name} reads it before it is computed")
             constant = slots[name].role == "constant"
-            _require(constant or call.when == "run", name, f"{call.region.name} runs once but reads no constant")
+            _require(constant or call.when == "run", name, f"{call.name} runs once but reads no constant")
         for name in call.writes:
-            _require(name not in ready, name, f"{call.region.name} writes it a second time")
+            _require(name not in ready, name, f"{call.name} writes it a second time")
             roles = ("constant",) if call.when == "compile" else ("output", "arena")
-            _require(slots[name].role in roles, name, f"{call.region.name} writes a slot of role {slots[name].role}")
+            _require(slots[name].role in roles, name, f"{call.name} writes a slot of role {slots[name].role}")
             ready.add(name)
         for name in call.args:
             alive = slots[name].first <= position <= slots[name].last

@@ -61,6 +61,10 @@ PASSING = frozenset(
 )
 """Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
 
+ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
+"""The families of ordinary fusion, what every compiler does: movements merged, products recognised, elementwise work
+fused with what feeds it."""
+
 
 def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
     """The rules that a list of names stands for, as far as they are no less exact than `exactness`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,8 +10,8 @@ import msgspec
 
 from eqsat.assembly.arena import Interval, pack
 from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.choices import input_classes
 from eqsat.extraction.cover import Cover, Kernel
-from eqsat.extraction.extract import input_classes
 from eqsat.extraction.kernel_tree import rules_of, subtrees
 from ir.module import Call, Module, Role, Slot
 from ir.pricer import Price
@@ -31,17 +32,19 @@ def assemble(
     """The module of a cover of `graph`'s e-graph; `constants` are the inputs bound when the program is built."""
     known = set(constants)
     ordered = [each for each in cover.kernels if not each.price] + [each for each in cover.kernels if each.price]
-    regions = _distinctly_named(ordered)
+    names = _kernel_names(ordered)
+    regions = _regions_by_first(ordered, names)
     slice_of = _Slices(view, graph, ordered, cover.constants)
     calls = tuple(
         Call(
+            name=name,
             region=regions[kernel.region],
             args=tuple(cover.names[buffer] for buffer in (*kernel.reads, *kernel.writes)),
             when="run" if kernel.price else "compile",
             uops=slice_of(kernel),
             rules=rules_of(view, kernel.trees),
         )
-        for kernel in ordered
+        for kernel, name in zip(ordered, names, strict=True)
     )
     inputs = input_classes(view)
     slots, arena_bytes = _placed(_slots(cover, graph, inputs, known, ordered), calls)
@@ -51,19 +54,24 @@ def assemble(
     return Assembly(module, tuple(kernel.price for kernel in ordered if kernel.price))
 
 
-def _distinctly_named(kernels: Iterable[Kernel]) -> Mapping[Region, Region]:
-    """The regions under names of their own: `dot_add`, `dot_add_1`, …"""
+def _kernel_names(kernels: Sequence[Kernel]) -> list[str]:
+    """A name per kernel, by what it does and which it is of those that do it: `dot_add`, `dot_add_2`, …; those that run
+    when the program is built are counted after the others."""
+    names: dict[int, str] = {}
+    counts = Counter[str]()
+    for place in sorted(range(len(kernels)), key=lambda place: kernels[place].price is None):
+        title = kernels[place].region.name
+        counts[title] += 1
+        names[place] = title if counts[title] == 1 else f"{title}_{counts[title]}"
+    return [names[place] for place in range(len(kernels))]
+
+
+def _regions_by_first(kernels: Sequence[Kernel], names: Sequence[str]) -> Mapping[Region, Region]:
+    """The regions, each under the name of the first kernel that it is."""
     named: dict[Region, Region] = {}
-    taken: set[str] = set()
-    for kernel in kernels:
-        region = kernel.region
-        if region not in named:
-            name, count = region.name, 0
-            while name in taken:
-                count += 1
-                name = f"{region.name}_{count}"
-            taken.add(name)
-            named[region] = msgspec.structs.replace(region, name=name)
+    for kernel, name in sorted(zip(kernels, names, strict=True), key=lambda each: each[0].price is None):
+        if kernel.region not in named:
+            named[kernel.region] = msgspec.structs.replace(kernel.region, name=name)
     return named
 
 

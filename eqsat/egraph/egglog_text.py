@@ -81,8 +81,8 @@ def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool
 
 
 def joined_tables(query: Rule | Clause) -> tuple[Table, ...]:
-    """The tables that a rule or a clause joins."""
-    return tuple(tables(query.patterns, query.when).values())
+    """The tables that a rule or a clause joins, each after those that it joins itself."""
+    return tuple(each for table in tables(query.patterns, query.when).values() for each in table.whole)
 
 
 def table_text(table: Table) -> Iterator[str]:

@@ -6,7 +6,7 @@ An EGraph belongs to the thread that made it. After an error it is dead: make an
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,8 +62,8 @@ class EGraph:
         found = self._guarded("freeze", self._egraph.freeze).functions
         return len({row.output for name in tables for row in found[name].rows})
 
-    def rows(self) -> Mapping[str, list[Row]]:
-        """Every row of every table, in egglog's order; values of other than texts and integers are classes."""
+    def rows(self, wanted: Container[str]) -> Mapping[str, list[Row]]:
+        """Every row of these tables, in egglog's order; values of other than texts and integers are classes."""
         frozen = self._guarded("freeze", self._egraph.freeze)
         texts: dict[Any, str] = {}
         classes: dict[Any, int] = {}
@@ -79,7 +79,7 @@ class EGraph:
         readers: dict[str, Callable[[Any], int | str]] = {_TEXT: text, _INTEGER: self._egraph.value_to_i64}
         tables: dict[str, list[Row]] = {}
         for name, table in frozen.functions.items():
-            if table.is_let_binding:
+            if table.is_let_binding or name not in wanted:
                 continue
             inputs = [readers.get(sort, class_of) for sort in table.input_sorts]
             output = readers.get(table.output_sort, class_of)

@@ -7,14 +7,14 @@ variable. What is written decides whether time grows as the e-graph or as its sq
 - Texts tell little (a dtype, an identity map). A text that stands at a second place has a name of its own there, and
   the two are compared when all else has matched.
 - Facts are joined with the part that they speak of, before that meets others: where a rule asks for several terms, or
-  asks something of several operands of one, each of these fills a table, and the rule joins the tables. Rules that ask
-  for the same share a table.
+  asks something of the operands of one, each of these fills a table, and the rule joins the tables. A table does the
+  same with the operands of its own pattern. Rules that ask for the same share a table.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ir.rule import Condition, Equal, Exists, condition_terms
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     """The matches of a pattern for which some facts hold.
 
     columns: what a row holds, as the rule calls it: the pattern and its parts, its variables, texts that facts have.
-    declaration, body, row: of the relation and of the rule that fills it.
+    declaration, body, row: of the relation and of the rule that fills it, which joins the tables `inner`.
     """
 
     name: str
@@ -43,6 +43,14 @@ class Table(NamedTuple):
     declaration: str
     body: tuple[str, ...]
     row: str
+    inner: tuple[Table, ...]
+
+    @property
+    def whole(self) -> Iterator[Table]:
+        """The tables that this one joins, and theirs, before those that join them; itself last."""
+        for each in self.inner:
+            yield from each.whole
+        yield self
 
 
 def tables(patterns: Sequence[App], conditions: Iterable[Condition]) -> Mapping[App, Table]:
@@ -50,13 +58,19 @@ def tables(patterns: Sequence[App], conditions: Iterable[Condition]) -> Mapping[
     asked = [each for term in condition_terms(conditions) for each in subterms(term) if isinstance(each, Fact)]
     terms = {each.term for each in asked}
     parts = patterns if len(patterns) > 1 else _operands(patterns[0], terms)
-    return {part: _table(part, dict.fromkeys(asked)) for part in parts}
+    return _tables_of(parts, dict.fromkeys(asked))
+
+
+def _tables_of(parts: Iterable[App], asked: Collection[Fact]) -> Mapping[App, Table]:
+    return {part: _table(part, asked) for part in parts}
 
 
 def _operands(pattern: App, asked: set[Term]) -> list[App]:
-    """The operands of which something is asked, where that is so of several."""
+    """The operands of which something is asked: where that is one alone, those of its own."""
     found = [arg for arg in pattern.args if isinstance(arg, App) and not asked.isdisjoint(subterms(arg))]
-    return _operands(found[0], asked) if len(found) == 1 else list(dict.fromkeys(found))
+    if len(found) == 1:
+        return _operands(found[0], asked) or found
+    return list(dict.fromkeys(found))
 
 
 def _table(pattern: App, asked: Collection[Fact]) -> Table:
@@ -69,13 +83,23 @@ def _table(pattern: App, asked: Collection[Fact]) -> Table:
     columns: tuple[Term, ...] = (*parts, *variables, *(each for each in facts if each.analysis.valued))
     root = substitute(pattern, plain)
     assert isinstance(root, App)
-    body = Body(root)
-    for fact in facts:
-        body.require(Fact(fact.analysis, substitute(fact.term, plain)))
+    known = [Fact(fact.analysis, substitute(fact.term, plain)) for fact in facts]
+    inner = _tables_of(_operands(root, {each.term for each in known}), known)
+    body = Body(root, inner)
+    for fact in known:
+        body.require(fact)
     row = " ".join(body.text(substitute(each, plain)) for each in columns)
     name = f"P_{hashlib.sha256(' '.join((*body.facts, row)).encode()).hexdigest()[:12]}"
     sorts = " ".join(sort_of(each).value for each in columns)
-    return Table(name, tuple(facts), columns, f"(relation {name} ({sorts}))", tuple(body.facts), f"({name} {row})")
+    return Table(
+        name=name,
+        facts=tuple(facts),
+        columns=columns,
+        declaration=f"(relation {name} ({sorts}))",
+        body=tuple(body.facts),
+        row=f"({name} {row})",
+        inner=tuple(inner.values()),
+    )
 
 
 class Body:

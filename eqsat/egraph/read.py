@@ -13,6 +13,9 @@ from eqsat.egraph.engine import Row
 from eqsat.egraph.view import EGraphView, ENode
 from ir.term import CTORS, App, Sort, Term, Var
 
+VIEWED = frozenset({LOADED, *CTORS, *map(witness, CTORS)})
+"""The tables that a view is read from."""
+
 _Value = int | str
 _CTOR_ORDER = {name: position for position, name in enumerate(CTORS)}
 _CHILDREN = {

@@ -16,9 +16,9 @@ from eqsat.egraph.finite import finite
 from eqsat.egraph.inlining import inlining
 from eqsat.egraph.places import places
 from eqsat.egraph.program import program, schedule
-from eqsat.egraph.read import class_numbers, read_view
+from eqsat.egraph.read import VIEWED, class_numbers, read_view
 from eqsat.egraph.tiny_to_term import tiny_to_terms
-from eqsat.egraph.trace import Trace, read_trace
+from eqsat.egraph.trace import Trace, read_trace, traced_tables
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, note
@@ -154,26 +154,6 @@ def begin(
     return Saturation(terms, rules, exactness, budget, phases, marks, decided.piecewise, traced)
 
 
-def saturate_terms(
-    terms: Sequence[tuple[str, App]],
-    rules: Sequence[Rule],
-    exactness: Exactness = Exactness.ROUNDING,
-    budget: Budget | None = None,
-    phases: Sequence[Sequence[str]] = PHASES,
-    marks: Marked | None = None,
-) -> tuple[EGraphView, SaturationStats]:
-    """The same for named terms of sort Buf; each may read those before it through variables of their names.
-
-    marks: for an analysis that is given, the names of the terms for which it holds (None: all hold for every term).
-    """
-    names = [name for name, _ in terms]
-    marks = dict.fromkeys(known.GIVEN, names) if marks is None else marks
-    saturation = Saturation(terms, rules, exactness, budget or Budget(), phases, marks)
-    saturation.finish()
-    view = saturation.view()
-    return view, saturation.stats(view)
-
-
 class Iteration(NamedTuple):
     """One iteration: its phase (from 0 on), what matched in it, e-nodes after it, whether it changed anything, and how
     its phase ended, if it did."""
@@ -238,13 +218,13 @@ class Saturation:
     def view(self) -> EGraphView:
         """The e-graph as it is now."""
         start = time.perf_counter()
-        view = read_view(self.egraph.rows(), self._terms, [rule.name for rule in self.rules])
+        view = read_view(self.egraph.rows(VIEWED), self._terms, [rule.name for rule in self.rules])
         self._read_seconds += time.perf_counter() - start
         return view
 
     def trace(self) -> Trace:
         """What matched until now, if that is kept; classes are numbered as in the `view` of now."""
-        tables = self.egraph.rows()
+        tables = self.egraph.rows({*VIEWED, *traced_tables(self.rules, known.ANALYSES)})
         return read_trace(tables, class_numbers(tables), self.rules, known.ANALYSES)
 
     def stats(self, view: EGraphView) -> SaturationStats:

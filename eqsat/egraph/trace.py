@@ -5,7 +5,7 @@ A trace costs a row per match, so saturation keeps one only when it is asked to;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +32,12 @@ class Trace:
 
     matches: tuple[Match, ...]
     facts: Mapping[str, Mapping[int, str]]
+
+
+def traced_tables(rules: Iterable[Rule], analyses: Iterable[Analysis]) -> Iterator[str]:
+    """The tables that a trace is read from, beside those of a view."""
+    yield from (match_table(rule.name) for rule in rules)
+    yield from (each.name for each in analyses)
 
 
 def read_trace(

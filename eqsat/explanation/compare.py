@@ -27,10 +27,11 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """measures: kernels, predicted µs, e-nodes, classes, candidates, matches, seconds. only_left, only_right: kernels,
-    as `output = name(inputs)`, that one run alone has. matches: how often each rule matched in both, where that
-    differs."""
+    """names: of both runs. measures: kernels, predicted µs, e-nodes, classes, candidates, matches, seconds. only_left,
+    only_right: kernels, as `output = name(inputs)`, that one run alone has. matches: how often each rule matched in
+    both, where that differs."""
 
+    names: tuple[str, str]
     measures: tuple[Measure, ...]
     only_left: tuple[str, ...]
     only_right: tuple[str, ...]
@@ -59,11 +60,21 @@ def compare(left: Exploration, right: Exploration) -> Comparison:
     rules = dict.fromkeys([*left.matches, *right.matches])
     counts = {rule: (left.matches.get(rule, 0), right.matches.get(rule, 0)) for rule in rules}
     return Comparison(
+        names=_names(left, right),
         measures=measures,
         only_left=tuple(each for each in on_left if each not in on_right),
         only_right=tuple(each for each in on_right if each not in on_left),
         matches={rule: both for rule, both in counts.items() if both[0] != both[1]},
     )
+
+
+def _names(left: Exploration, right: Exploration) -> tuple[str, str]:
+    """What tells the runs apart, where it is what the second leaves out."""
+    known, other = (each.setting.options.rules or () for each in (left, right))
+    more = [each for each in other if each not in known]
+    if not more or set(known) - set(other) or not all(each.startswith("-") for each in more):
+        return "left", "right"
+    return "with", f"without {', '.join(each[1:] for each in more)}"
 
 
 def _figures(run: Exploration) -> dict[str, float]:

@@ -9,7 +9,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.chain import chain_table, chains_at
-from eqsat.explanation.price_text import micros, price_data, price_text
+from eqsat.explanation.price_text import micros, price_data, price_text, span
 from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.selection import Part, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
@@ -168,8 +168,8 @@ def _outputs(kernel: KernelReport) -> str:
 
 def parts_text(parts: Sequence[Part], time_ns: float) -> str:
     """What a kernel of several outputs does the work of, and what that saves."""
-    each = " and ".join(f"{', '.join(part.writes)} = {part.name} ({part.time_ns:,.1f} ns)" for part in parts)
-    return f"{each}: {sum(part.time_ns for part in parts) - time_ns:,.1f} ns less than apart"
+    each = " and ".join(f"{', '.join(part.writes)} = {part.name} ({span(part.time_ns)})" for part in parts)
+    return f"{each}: {span(sum(part.time_ns for part in parts) - time_ns)} less than apart"
 
 
 def plan_text(plan: Plan) -> str:
@@ -208,9 +208,11 @@ def _rivals(selection: Selection, total_ns: float) -> Table:
     table.add_column("the program", justify="right")
     table.add_column("")
     for rival in selection.rivals:
-        own = "" if rival.time_ns is None else f"{rival.time_ns:,.1f} ns"
+        own = "" if rival.time_ns is None else span(rival.time_ns)
         extra = (
-            "" if rival.extra_ns is None else f"{rival.extra_ns:+,.1f} ns ({_percent(rival.extra_ns, total_ns):+.2f} %)"
+            ""
+            if rival.extra_ns is None
+            else f"{span(rival.extra_ns, '+')} ({_percent(rival.extra_ns, total_ns):+.2f} %)"
         )
         table.add_row(Text(rival.name), Text(", ".join(rival.reads)), own, extra, Text(remark(rival, selection)))
     return table

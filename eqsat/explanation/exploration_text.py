@@ -46,9 +46,9 @@ def comparison_group(found: Comparison) -> Group:
     from rich.text import Text
 
     parts: list[object] = [_headed("figures", _measures(found))]
-    for title, kernels in (("only on the left", found.only_left), ("only on the right", found.only_right)):
+    for name, kernels in zip(found.names, (found.only_left, found.only_right), strict=True):
         if kernels:
-            parts.append(_headed(title, Text("\n".join(kernels))))
+            parts.append(_headed(f"kernels only {name}", Text("\n".join(kernels))))
     if found.matches:
         parts.append(_headed("matches", _matches(found)))
     return Group(*parts)  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def bars(counts: list[int]) -> str:
 
 def _measures(found: Comparison) -> Table:
     table = _table("")
-    for name in ("left", "right", "right / left"):
+    for name in (*found.names, "times"):
         table.add_column(name, justify="right")
     for each in found.measures:
         digits = 0 if each.left == int(each.left) and each.right == int(each.right) else 2
@@ -129,7 +129,7 @@ def _measures(found: Comparison) -> Table:
 
 def _matches(found: Comparison) -> Table:
     table = _table("rule")
-    for name in ("left", "right"):
+    for name in found.names:
         table.add_column(name, justify="right")
     for rule, (left, right) in sorted(found.matches.items(), key=lambda item: -abs(item[1][0] - item[1][1])):
         table.add_row(rule, f"{left:,}", f"{right:,}")

@@ -18,7 +18,7 @@ from eqsat.explanation.setting import Setting
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.model import read_model
-from eqsat.options import Budget, CostModel, RuleChoice, checked_options
+from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
 from eqsat.runtime.compiled import report_of
 from ir.rule import Exactness
 from ir.target import Target
@@ -30,7 +30,7 @@ def explore(source: Any, **keywords: Any) -> Exploration:
     """Optimize a model, with all that happened on the way; nothing is compiled.
 
     Takes what `optimize_and_compile` takes: target, dims, constants, rules, exactness, extractor, cost_model, budget,
-    strict.
+    strict, tf32.
 
     Raises:
         EqsatError: as `optimize_and_compile`.
@@ -50,19 +50,23 @@ def setting(
     cost_model: CostModel = "roofline",
     budget: Budget | None = None,
     strict: bool = False,
+    tf32: bool = False,
 ) -> Setting:
     """A model and how it is to be optimized, checked; the keywords are those of `optimize_and_compile`."""
     from eqsat.pipeline import find_target
 
-    options = checked_options(rules, exactness, extractor, cost_model, budget)
+    machine = find_target(target)
+    options, _ = usable(checked_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
-    return Setting(model.bind(model.infer({}), strict), find_target(target), options)
+    return Setting(model.bind(model.infer({}), strict), machine, options)
 
 
 def without(given: Setting, names: Sequence[str]) -> Setting:
-    """The setting without these families or rules."""
+    """The setting without these families or rules. Raises EqsatError, InvalidOption, for a name that is none."""
     rules = (*(given.options.rules or ()), *(f"-{name}" for name in names))
     select(rules)
+    if not names or given.options.rules == ():
+        return given
     return Setting(given.bound, given.target, msgspec.structs.replace(given.options, rules=rules))
 
 

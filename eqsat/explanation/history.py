@@ -19,7 +19,7 @@ from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Match, Trace
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.explanation.proof import Replay, Rewrite
-from eqsat.extraction.extract import buffer_names, input_classes
+from eqsat.extraction.choices import buffer_names, input_classes
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.options import Options
 from ir.diagnostics import Kind, fail
@@ -105,7 +105,7 @@ class History:
             EqsatError: ResourceExceeded, where the saturation that chose the kernel was ended by the clock, and this
                 one found something else.
         """
-        for replayed in self._replays(call):
+        for replayed in self._replays(call, term):
             found = self._derived(replayed, call, term, output)
             if found is not None:
                 return found
@@ -113,7 +113,7 @@ class History:
             Kind.RESOURCE_EXCEEDED,
             "explain",
             "no rewrites were found that lead to this kernel",
-            at=call.region.name,
+            at=call.name,
             hint="a saturation that was ended by the clock may find other kernels in another run",
         )
 
@@ -131,14 +131,14 @@ class History:
         rewrites = _without_detours(replay, start, list(replay.explain(start, end)))
         return Derivation(replay, start, end, rewrites, names, replay.birth(start))
 
-    def _replays(self, call: Call) -> Iterator[_Replayed]:
+    def _replays(self, call: Call, term: KernelTerm) -> Iterator[_Replayed]:
         """What may hold a kernel's derivation: its own uops, or else everything."""
-        yield self._within(call)
+        yield self._within(call, term)
         yield self._whole
 
-    def _within(self, call: Call) -> _Replayed:
+    def _within(self, call: Call, term: KernelTerm) -> _Replayed:
         """A replay of the uops of a kernel, with the matches below its outputs."""
-        replayed = self._loaded(call.uops, {self.classes[name] for name in call.reads})
+        replayed = self._loaded(call.uops, {self.classes[name] for name in sorted(term.reads)})
         written = [self.classes[name] for name in call.writes]
         cone = self._below(written, {self.view.tiny[each] for each in call.uops})
         matches = sorted(numbered for each in cone for numbered in self._matches.get(each, ()))

@@ -43,11 +43,16 @@ def fusion_text(found: Fusion) -> list[str]:
         "penalties": found.penalties,
         "launches": found.launches,
     }
-    told = ", ".join(f"{name} {ns:+,.1f} ns" for name, ns in parts.items() if ns)
-    saved = f"; buffers that it does not move again are worth {found.saved:,.1f} ns" if found.saved else ""
+    told = ", ".join(f"{name} {span(ns, '+')}" for name, ns in parts.items() if abs(ns) >= 0.05)
+    saved = f"; buffers that it does not move again are worth {span(found.saved)}" if found.saved else ""
     return [f"by the terms of its price: {told or 'no difference'}{saved}"]
 
 
-def micros(ns: float) -> str:
-    """ns as µs."""
-    return f"{ns / 1e3:,.2f} µs" if ns < 1e5 else f"{ns / 1e3:,.1f} µs"
+def micros(ns: float, sign: str = "") -> str:
+    """ns as µs. sign: "+" to tell that of a gain, too."""
+    return f"{ns / 1e3:{sign},.{2 if abs(ns) < 1e5 else 1}f} µs"
+
+
+def span(ns: float, sign: str = "") -> str:
+    """A time that may be a small difference: as µs, or as ns where it is less than one."""
+    return f"{ns:{sign},.1f} ns" if abs(ns) < 1e3 else micros(ns, sign)

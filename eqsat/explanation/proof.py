@@ -110,11 +110,6 @@ class Replay:
         """The rewrite whose result first held a term; None for what was loaded."""
         return self._births.get(term)
 
-    def earliest(self, term: int) -> int:
-        """The first term that is equal to this one."""
-        home = self._home[term]
-        return next(each for each in self._members[home] if self.are_equal(each, term))
-
     def are_equal(self, a: int, b: int) -> bool:
         """Whether they have been united."""
         return self._find(a) == self._find(b)

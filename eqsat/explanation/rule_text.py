@@ -22,10 +22,10 @@ _STANDS = {
 
 
 def rule_line(rule: Rule) -> str:
-    """Name, level, certificate and equation on one line."""
+    """Name, family, level, certificate and equation on one line."""
     from rules.certificates import certificate
 
-    return f"{rule.name:<40} {rule.exactness!s:<12} {certificate(rule):<8} {rule.equation}"
+    return f"{rule.name:<50} {rule.family:<12} {rule.exactness!s:<11} {certificate(rule):<7}  {rule.equation}"
 
 
 def rule_text(name: str) -> str:

@@ -14,11 +14,11 @@ from eqsat.cost.roofline import Roofline
 from eqsat.egraph.view import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
-from eqsat.explanation.price_text import fusion_text
+from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.candidates import DEFAULT
-from eqsat.extraction.extract import Extraction
+from eqsat.extraction.choices import Choices
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.runtime.compiled import KernelReport
@@ -85,9 +85,9 @@ class Pairs:
         return pricer_for(self._chosen.setting.target, self._chosen.setting.options)
 
     @cached_property
-    def _extraction(self) -> Extraction:
+    def _choices(self) -> Choices:
         bound = self._chosen.setting.bound
-        return Extraction(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
+        return Choices(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
 
     @cached_property
     def _roofline(self) -> Roofline:
@@ -106,7 +106,7 @@ class Pairs:
         shared = [name for name in one.writes if name in other.reads]
         if not shared:
             return self._not_adjacent(first, second)
-        return self._adjacent(one, other, second, shared[0])
+        return self._adjacent(first, second, shared[0])
 
     def _not_adjacent(self, first: int, second: int) -> WhyNot:
         """Neither reads the other's result: something stands between them, or nothing connects them."""
@@ -132,16 +132,17 @@ class Pairs:
         figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, **_figures(tried)}
         return self._answer(one, other, "cost", _joint_text(tried), [told], figures)
 
-    def _adjacent(self, one: KernelReport, other: KernelReport, second: int, buffer: str) -> WhyNot:
+    def _adjacent(self, first: int, second: int, buffer: str) -> WhyNot:
         """The second reads what the first writes."""
-        classes = self._history.classes
-        output = self._chosen.terms[second].outputs_reading(buffer)[0]
+        one, other = self._kernels[first], self._kernels[second]
+        classes, terms = self._history.classes, self._chosen.terms
+        output = terms[second].outputs_reading(buffer)[0]
         read, written = classes[buffer], classes[other.writes[output]]
-        given = {classes[name] for kernel in (one, other) for name in kernel.reads} - {read}
-        fused = [tree for tree in self._extraction.enumeration.of(written) if given.issuperset(tree.reads)]
+        given = {classes[name] for name in terms[first].reads | terms[second].reads} - {read}
+        fused = [tree for tree in self._choices.enumeration.of(written) if given.issuperset(tree.reads)]
         if fused:
             return self._judged(one, other, buffer, written, fused)
-        lines = [line for line in self._chosen.terms[second].lines if line[:2] == ("Load", buffer)]
+        lines = [line for line in terms[second].lines if line[:2] == ("Load", buffer)]
         reads = [ENode("Load", (read, str(line[2]))) for line in lines]
         if reads and all(self._attempts.inlined(each) for each in reads):
             return self._limited(one, other, buffer)
@@ -219,8 +220,8 @@ class Pairs:
         readers = [each.writes[0] for each in self._kernels if buffer in each.reads and each is not other]
         reads = ", ".join(names[each] for each in tree.reads)
         reasons = [
-            f"the kernel that is both reads {reads} and takes {own:,.1f} ns; "
-            f"{one.writes[0]} takes {one.estimated_ns:,.1f} ns and {other.writes[0]} {other.estimated_ns:,.1f} ns"
+            f"the kernel that is both reads {reads} and takes {span(own)}; "
+            f"{one.writes[0]} takes {span(one.estimated_ns)} and {other.writes[0]} {span(other.estimated_ns)}"
         ]
         if readers:
             reasons.append(f"{buffer} is also read by {', '.join(readers)}: it is written in any case")
@@ -235,7 +236,7 @@ class Pairs:
             verdict = "a kernel that is both is not among the nearest candidates"
         else:
             figures["extra_ns"] = extra
-            verdict = f"the program would take {extra:,.1f} ns longer with a kernel that is both"
+            verdict = f"the program would take {span(extra)} longer with a kernel that is both"
         return self._answer(one, other, "cost", verdict, reasons, figures)
 
     def _rival(self, kernel: KernelReport, tree: Tree) -> Rival | None:
@@ -245,8 +246,8 @@ class Pairs:
         return min(same, key=lambda each: each.extra_ns or 0.0, default=None)
 
     def _price(self, written: int, tree: Tree) -> Price | Rejected:
-        extraction = self._extraction
-        return self._pricer.price(region_of(tree, extraction.buffer(written, constant=False), extraction.buffer))
+        buffer = self._choices.buffer
+        return self._pricer.price(region_of(tree, buffer(written, constant=False), buffer))
 
     def _answer(
         self,
@@ -266,7 +267,8 @@ def _tried(one: KernelReport, other: KernelReport) -> Apart | None:
 
 
 def _joint_text(tried: Apart) -> str:
-    return f"one kernel that writes the results of both takes {tried.time_ns:,.1f} ns, {tried.extra_ns:,.1f} ns longer"
+    longer = span(tried.extra_ns or 0.0)
+    return f"one kernel that writes the results of both takes {span(tried.time_ns or 0.0)}, {longer} longer"
 
 
 def _figures(tried: Apart) -> dict[str, float]:

@@ -8,7 +8,9 @@ cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice, product, zip_longest
 from typing import NamedTuple
@@ -16,18 +18,30 @@ from typing import NamedTuple
 import msgspec
 
 from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, class_arguments, inline_classes, streamed_scores
+from eqsat.extraction.kernel_tree import (
+    STEPS,
+    Forest,
+    Tree,
+    buffer_of,
+    class_arguments,
+    inline_classes,
+    streamed_scores,
+)
 from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.read_facts import ReadFacts
 from eqsat.extraction.shapes import leaf
 from eqsat.extraction.sum_facts import SumFacts
 from ir.dtype import TensorType
 from ir.term import Sort
+from rules import FAMILIES, ORDINARY
 
 _Node = tuple[ENode, tuple[int, ...]]
 """An e-node and the class arguments that are decided inside the kernel."""
 
 _NOTHING = Menu()
+
+_ORDINARY = frozenset([None, *(rule.name for family in ORDINARY for rule in FAMILIES[family])])
+"""The rules of ordinary fusion; None built what was loaded."""
 
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
@@ -90,7 +104,8 @@ class Enumeration:
         self._constant = constant
         self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
         self._free = self._given | constant
-        self._loaded = frozenset(view.tiny.values()) | constant
+        self._program = frozenset(view.tiny.values())
+        self._loaded = self._program | constant
         self.menus = Menus(self.forest)
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
@@ -99,6 +114,15 @@ class Enumeration:
         self._scores = _scores(view)
         self._nodes: dict[int, list[_Node]] = {}
         self._facts_of: dict[int, _Facts] = {}
+        self._whole: Enumeration | None = None
+
+    @cached_property
+    def ordinary(self) -> Enumeration:
+        """The candidates that ordinary fusion makes: of loaded nodes, and of those that its rules built. They share all
+        that is known of the e-graph and its trees, and what is chosen where rules made nothing else."""
+        found = copy(self)
+        found._whole, found._nodes, found._alternatives, found._candidates = self, {}, {}, {}
+        return found
 
     def of(self, buffer: int) -> tuple[Tree, ...]:
         """The candidates of a Buf class, the most promising first."""
@@ -111,7 +135,7 @@ class Enumeration:
         return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
 
     def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
-        stores = [(node, (int(node.args[0]),)) for node in self.view.classes[buffer] if node.ctor == "Store"]
+        stores = [(node, (int(node.args[0]),)) for node in self._meant(buffer) if node.ctor == "Store"]
         for _, (value,) in stores:
             self._settle(value)
 
@@ -164,12 +188,43 @@ class Enumeration:
             each, done = stack.pop()
             if done:
                 order[each] = None
-            elif each not in entered and each not in self._alternatives:
+            elif each not in entered and not self._is_known(each):
                 entered.add(each)
                 stack.append((each, True))
                 below = [kid for _, kids in self._extractable(each) for kid in kids]
                 stack.extend((kid, False) for kid in reversed(below))
         return list(order)
+
+    def _is_known(self, each: int) -> bool:
+        """Whether the alternatives of a class are settled, here or where nothing that is left out is below."""
+        whole = self._whole
+        if whole is not None and each in whole._alternatives and each not in whole._rewritten:
+            self._alternatives[each] = whole._alternatives[each]
+        return each in self._alternatives
+
+    @cached_property
+    def _rewritten(self) -> frozenset[int]:
+        """The classes that hold nodes of other than ordinary fusion, or values with such nodes below."""
+        readers: dict[int, list[int]] = {}
+        found: set[int] = set()
+        waiting: list[int] = []
+        for each, nodes in self.view.classes.items():
+            for node in nodes:
+                if not self._is_ordinary(node):
+                    waiting.append(each)
+                for kid in inline_classes(self.view, node):
+                    readers.setdefault(kid, []).append(each)
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting.extend(readers.get(each, ()))
+        return frozenset(found)
+
+    def _is_ordinary(self, node: ENode) -> bool:
+        """Whether ordinary fusion has this node: it reads no buffer that a rule made."""
+        buffer = buffer_of(node)
+        return self.view.rules.get(node) in _ORDINARY and (buffer is None or buffer in self._program)
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
@@ -209,10 +264,15 @@ class Enumeration:
         """The nodes of a class that a kernel can hold, without reads and sums that gain nothing where others are
         left."""
         if each not in self._nodes:
-            nodes = [node for node in self.view.classes[each] if node.ctor not in STEPS]
+            nodes = [node for node in self._meant(each) if node.ctor not in STEPS]
             kept = [node for node in nodes if not self._gains_nothing(node, nodes)]
             self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
         return self._nodes[each]
+
+    def _meant(self, each: int) -> Sequence[ENode]:
+        """The nodes of a class, of which candidates may be made."""
+        nodes = self.view.classes[each]
+        return nodes if self._whole is None else [node for node in nodes if self._is_ordinary(node)]
 
     def _gains_nothing(self, node: ENode, others: list[ENode]) -> bool:
         """Whether a node of a class with these need not be looked at."""

@@ -26,6 +26,7 @@ class Choice:
     """One candidate of one buffer.
 
     reads         the buffers that a kernel must compute for it
+    ordinary      whether it is a kernel that ordinary fusion makes
     bound_ns      what no plan of it can beat; of a kernel that runs when the program is built, what breaks ties
     """
 
@@ -34,6 +35,7 @@ class Choice:
     reads: tuple[int, ...]
     bound_ns: float
     compile_time: bool = False
+    ordinary: bool = False
     priced: Priced | None = None
 
     @property

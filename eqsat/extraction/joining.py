@@ -51,6 +51,7 @@ class Setting:
     marks       the values of which a kernel fixes how they are computed, as `problem.Column` has them
     given       the buffers that are there before any kernel runs
     roots       those that must be written
+    priced      joint kernels by structure, as far as they are known
     """
 
     forest: Forest
@@ -63,6 +64,7 @@ class Setting:
     marks: Callable[[Tree], Sequence[Mark]]
     given: frozenset[int]
     roots: Sequence[int]
+    priced: dict[tuple[object, ...], Priced]
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,6 @@ class _Joining:
         self._setting, self._is_wanted = setting, is_wanted
         self._placing = Placing()
         self._stored = _StoredValues(setting.forest)
-        self._known: dict[tuple[object, ...], Priced] = {}
         self._apart: dict[tuple[_Key, _Key], Apart] = {}
 
     def round(self, kernels: tuple[Kernel, ...], fresh: set[_Key]) -> tuple[tuple[Kernel, ...], set[_Key]]:
@@ -237,14 +238,14 @@ class _Joining:
             ("joint", tuple(places)), [setting.forest.shape_of(tree) for _, tree in trees]
         )
         key = (number, *map(setting.leaf, (*(buffer for buffer, _ in trees), *buffers)))
-        if key not in self._known:
+        if key not in setting.priced:
             outputs = [structs.replace(setting.edge(buffer), constant=False) for buffer, _ in trees]
             written = [Written(*each) for each in zip((tree for _, tree in trees), outputs, places, strict=True)]
             region = region_of_several(written, setting.edge)
             by_name = {setting.edge(buffer).name: buffer for buffer in buffers}
             inputs = tuple(buffers.index(by_name[each.name]) for each in region.inputs)
-            self._known[key] = Priced(region, inputs, setting.pricer.price(region))
-        return self._known[key], buffers
+            setting.priced[key] = Priced(region, inputs, setting.pricer.price(region))
+        return setting.priced[key], buffers
 
 
 class _StoredValues:

@@ -16,6 +16,16 @@ class KernelTerm(msgspec.Struct, frozen=True):
 
     lines: tuple[tuple[str | int, ...], ...] = ()
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The buffers that are read, as the program has them: a kernel may read a constant's copy in another order."""
+        return frozenset(
+            str(arg)
+            for ctor, *args in self.lines
+            for arg, sort in zip(args, CTORS[str(ctor)].args, strict=True)
+            if sort is Sort.BUF
+        )
+
     def outputs_reading(self, buffer: str) -> tuple[int, ...]:
         """The outputs, by their order, for which this buffer is read."""
         reading: set[int] = set()

@@ -3,91 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from eqsat.extraction.choice import Choice
 from eqsat.extraction.extractors.problem import Problem
-from eqsat.extraction.extractors.tree import cheapest_writers
+from eqsat.extraction.extractors.swaps import Swap, Swaps
 from eqsat.extraction.selection import Rival, Selection
 
 NEAREST = 8
 """Rivals of one kernel that are priced and told of, besides those refused."""
-
-
-class Swap(NamedTuple):
-    """The columns that would join a cover, and what that adds to its cost in ns."""
-
-    joining: tuple[int, ...]
-    extra_ns: float
-
-
-class Swaps:
-    """Replaces one column of a cover: `chosen`, in an order in which they run."""
-
-    def __init__(self, problem: Problem, chosen: Sequence[int]) -> None:
-        self._columns = problem.columns
-        self._writer = {self._columns[index].writes: index for index in chosen}
-        self._place = {buffer: position for position, buffer in enumerate(self._writer)}
-        self._readers = Counter(problem.roots)
-        for index in chosen:
-            self._readers.update(set(self._columns[index].reads))
-        self._cheapest: Mapping[int, tuple[float, int]] = cheapest_writers(problem)
-
-    def with_column(self, index: int) -> Swap | None:
-        """The cover with this column in place of the one that writes the same buffer; None where it would read
-        what is computed from its own result, or what nothing can compute."""
-        joining = self._joining(index)
-        if joining is None or self._reaches(joining, self._columns[index].writes):
-            return None
-        leaving = self._leaving(self._columns[index].writes, joining)
-        cost = sum(self._columns[each].cost for each in joining) - sum(self._columns[each].cost for each in leaving)
-        return Swap(joining, cost)
-
-    def _joining(self, index: int) -> tuple[int, ...] | None:
-        """The column, and the cheapest writers of what is not written."""
-        found = {index: None}
-        waiting = [index]
-        while waiting:
-            for read in self._columns[waiting.pop()].reads:
-                if read in self._writer:
-                    continue
-                if read not in self._cheapest:
-                    return None
-                writer = self._cheapest[read][1]
-                if writer not in found:
-                    found[writer] = None
-                    waiting.append(writer)
-        return tuple(found)
-
-    def _reaches(self, joining: Sequence[int], buffer: int) -> bool:
-        """Whether something that these read is computed from the buffer: only what runs after it can be."""
-        waiting = [read for index in joining for read in self._columns[index].reads]
-        seen: set[int] = set()
-        while waiting:
-            read = waiting.pop()
-            if read == buffer:
-                return True
-            if read not in seen and self._place.get(read, -1) > self._place[buffer]:
-                seen.add(read)
-                waiting.extend(self._columns[self._writer[read]].reads)
-        return False
-
-    def _leaving(self, buffer: int, joining: Sequence[int]) -> tuple[int, ...]:
-        """The column that wrote the buffer, and those whose results nobody reads any more."""
-        readers = Counter[int]()
-        for index in joining:
-            readers.update(set(self._columns[index].reads))
-        found = {self._writer[buffer]: None}
-        waiting = [self._writer[buffer]]
-        while waiting:
-            for read in set(self._columns[waiting.pop()].reads):
-                readers[read] -= 1
-                if self._readers[read] + readers[read] == 0:
-                    found[self._writer[read]] = None
-                    waiting.append(self._writer[read])
-        return tuple(found)
 
 
 class Contest:

@@ -64,7 +64,9 @@ class SumFacts:
     def gains_nothing(self, node: ENode, others: Sequence[ENode]) -> bool:
         """Whether a node of a class with these is a sum that is better computed as another of them says."""
         if node.ctor == "Reduce":
-            return any(self._is_reused(other) for other in others if other.ctor == "Contract")
+            terms = math.prod(parse_sizes(str(node.args[2])))
+            products = (other for other in others if other.ctor == "Contract" and _terms(other) == terms)
+            return any(map(self._is_reused, products))
         if node.ctor == "Fin":
             return self._is_mostly_padding(int(node.args[0]), self._read(others))
         return False
@@ -144,3 +146,8 @@ class SumFacts:
                 sizes = next((kid.sizes for kid in kids if kid.sizes), ())
                 return _Domain(sizes, frozenset().union(*[kid.axes for kid in kids]))
         return _ANY
+
+
+def _terms(contraction: ENode) -> int:
+    """How many products it adds up: a sum of fewer terms in its class is one of sums that are computed elsewhere."""
+    return math.prod(parse_sizes(str(contraction.args[1])))

@@ -53,10 +53,10 @@ class Code(Protocol):
 
 
 class KernelReport(msgspec.Struct, frozen=True):
-    """One kernel launch. `function` names its text in `program.source()`; `reads` and `writes` are buffers; times are
-    in ns, sizes in bytes; `work` is what its plan makes the machine do, `selection` says which other candidates there
-    were for its output. Of a GPU's kernel, `geometry` is what a launch asks for, `resources` what NVRTC says that it
-    takes (None where it was not asked)."""
+    """One kernel launch, of a name of its own. `function` names its text in `program.source()`; `reads` and `writes`
+    are buffers; times are in ns, sizes in bytes; `work` is what its plan makes the machine do, `selection` says
+    which other candidates there were for its output. Of a GPU's kernel, `geometry` is what a launch asks for,
+    `resources` what NVRTC says that it takes (None where it was not asked)."""
 
     name: str
     function: str
@@ -86,7 +86,7 @@ def report_of(
 ) -> KernelReport:
     """The report of a call by its price; `launch` is that of its kernel, where there is one."""
     return KernelReport(
-        name=call.region.name,
+        name=call.name,
         function=launch.function if launch else "",
         reads=call.reads,
         writes=call.writes,

@@ -36,6 +36,26 @@ def chain(depth: int = 6) -> Graph:
     return t.graph(x)
 
 
+def test_kernels_have_names_of_their_own() -> None:
+    """Layers that are alike share a region, which is called after its first kernel, and each has its number."""
+    module = assembled(chain()).module
+    names = [call.name for call in module.running]
+    regions = {call.region.name for call in module.running}
+    assert len(set(names)) == len(names) > len(regions)
+    first = names[0]
+    assert names[1:3] == [f"{first}_2", f"{first}_3"]
+    assert regions <= set(names)
+
+
+def test_kernels_that_run_once_are_counted_last() -> None:
+    t = Tiny()
+    x, w = t.input("x", 8), t.input("w", 8)
+    graph = t.graph(t.op("ADD", t.op("EXP", x), t.op("EXP", w)), t.op("EXP", w))
+    names = {call.name: call.when for call in assembled(graph, ("w",)).module.calls}
+    assert len(names) == len(assembled(graph, ("w",)).module.calls)
+    assert all(when == "compile" for name, when in names.items() if name.endswith("_2"))
+
+
 def test_a_module_is_valid_and_survives_json() -> None:
     module = assembled(graphs.attention(), ()).module
     verify(module)

@@ -84,7 +84,17 @@ def test_rules_that_ask_for_the_same_share_a_table() -> None:
     collected = rule_named("collect_left_factor")
     assert len(tables(collected.patterns, collected.when)) == 2
     inlined = rule_named("inline_producer")
-    assert not tables(inlined.patterns, inlined.when)
+    (part,) = tables(inlined.patterns, inlined.when)
+    assert part is inlined.lhs.args[0], "a fact is joined with the operand that it speaks of"
+
+
+def test_tables_join_tables() -> None:
+    """A product of which something is asked of either operand: each fills a table, and its own table joins these."""
+    rule = rule_named("stack_products_with_right_weights")
+    for table in tables(rule.patterns, rule.when).values():
+        assert len(table.inner) == 2
+        assert [each.name for each in table.whole] == [*(each.name for each in table.inner), table.name]
+        assert sum(fact.startswith("(P_") for fact in table.body) == 2
 
 
 def test_json_reads_back() -> None:

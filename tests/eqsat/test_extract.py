@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.saturate import saturate
+from eqsat.extraction.choice import Choice
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Extraction, bound, extract, random_cover
+from eqsat.extraction.extract import Extraction, bound, extract
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.extractors.binary_program import SolverLimits
 from eqsat.extraction.extractors.exact import exact
@@ -24,10 +25,11 @@ from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region import Region
 from ir.term import Sort
 from ir.tiny import Graph
-from rules import RULES
+from rules import ORDINARY, RULES, select
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated
 from tests.support.graphs import Tiny
+from tests.support.random_covers import random_cover
 from tests.support.strategies import random_graph, random_inputs
 
 
@@ -295,4 +297,54 @@ def test_a_cover_is_never_dearer_than_one_of_the_buffers_of_the_program_alone() 
     extraction = Extraction(view, graph.outputs, ApproximatePricer(), weights)
     assert any(buffer not in own for buffer in view.classes if view.sorts[buffer] is Sort.BUF)
     best = extraction.cover(without_others)
-    assert extraction.cover(astray, compared=True).time_ns <= best.time_ns + 1e-6
+    assert extraction.best(astray).time_ns <= best.time_ns + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_no_cover_is_dearer_than_that_of_ordinary_fusion(seed: int) -> None:
+    graph = random_graph(np.random.default_rng(seed), 14)
+    constants = tuple(list(graph.inputs)[:1]) if seed % 2 else ()
+    ordinary, best = (
+        extract(view, graph.outputs, ApproximatePricer(), constants=constants)
+        for view in (saturate(graph, select(rules), constants=constants)[0] for rules in (ORDINARY, None))
+    )
+    assert best.time_ns <= ordinary.time_ns * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) -> None:
+    graph, view = saturated(CASES[case][0]())
+    rng, met = random.Random(0), [False]
+
+    def astray(problem: Problem) -> Covering | None:
+        """The best cover of a part of the candidates that ordinary fusion makes alone, any of others."""
+        ordinary = {extraction.choices.column(each) for each in chosen() if each.ordinary}
+        met[0] |= (is_ordinary := ordinary.issuperset(problem.columns))
+        return pareto(problem) if is_ordinary else shuffled(problem, rng)
+
+    def chosen() -> list[Choice]:
+        return [each for several in extraction.choices.by_buffer.values() for each in several]
+
+    extraction = Extraction(view, graph.outputs, ApproximatePricer())
+    extraction.learn_all()
+    found = extraction.best(astray)
+    columns = tuple(extraction.choices.column(each) for each in chosen() if each.ordinary and not each.refusal)
+    problem = Problem(columns, extraction.choices.roots)
+    least = pareto(problem)
+    assert met[0]
+    assert least is not None
+    assert found.time_ns <= problem.cost_of(least.columns) * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "densenet121", "inception_v2", "shufflenet", "squeezenet"])
+def test_light_models_are_no_dearer_than_by_ordinary_fusion(name: str) -> None:
+    pytest.importorskip("onnx")
+    from bench.optimizing import light_program, optimized
+    from eqsat.options import checked_options
+
+    best, ordinary = (
+        optimized(lambda: light_program(name), checked_options(rules, "rounding", "pareto", "roofline", None))
+        for rules in (None, ORDINARY)
+    )
+    assert best["predicted us"] <= ordinary["predicted us"]

@@ -15,6 +15,7 @@ from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import landmarks, parts
 from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
 from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.extraction.extractors.swaps import Swaps, refined
 from eqsat.extraction.extractors.tree import tree
 from eqsat.extraction.extractors.windowed import windowed
 
@@ -252,3 +253,18 @@ def _columns(extractor: Extractor, problem: Problem) -> tuple[int, ...]:
     found = extractor(problem)
     assert found is not None
     return found.columns
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_swap_betters_a_refined_cover(seed: int) -> None:
+    problem = random_problem(random.Random(seed))
+    start = shuffled(problem, random.Random(seed))
+    if start is None:
+        return
+    found = refined(problem, start.columns)
+    assert problem.cost_of(found) <= problem.cost_of(start.columns)
+    assert resolve(problem, found) is not None
+    swaps = Swaps(problem, found)
+    rivals = [index for index, each in enumerate(problem.columns) if swaps.writer.get(each.writes, index) != index]
+    extra = [swap.extra_ns for index in rivals if (swap := swaps.with_column(index)) is not None]
+    assert min(extra, default=0.0) >= -1e-6

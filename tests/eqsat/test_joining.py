@@ -11,7 +11,7 @@ import eqsat
 from eqsat import nn
 from eqsat.assembly.assemble import assemble
 from eqsat.extraction.cover import Cover, assert_acyclic
-from eqsat.extraction.extract import extract, random_cover
+from eqsat.extraction.extract import extract
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from eqsat.tensor import input as input_
@@ -23,6 +23,7 @@ from tests.support.batch import merged, merged_inputs, parted
 from tests.support.module_playback import play_module
 from tests.support.odd_values import odd_inputs
 from tests.support.path import best, compiled, complaint, covered, pricer, saturated
+from tests.support.random_covers import random_cover
 
 
 def graph_of(*results: Tensor) -> Graph:

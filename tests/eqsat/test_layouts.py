@@ -17,10 +17,9 @@ from eqsat import nn, optimize_and_compile
 from eqsat.assembly.assemble import Assembly, assemble
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import extract, random_cover
+from eqsat.extraction.extract import extract
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, least
-from eqsat.extraction.layouts.orders import Walks
 from eqsat.extraction.layouts.relayout import free_buffers, stored
 from eqsat.extraction.layouts.times import Combination, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
@@ -35,6 +34,7 @@ from ir.tiny_bind import load
 from tests.support.approximate import ApproximatePricer
 from tests.support.module_playback import play_module
 from tests.support.path import compiled, complaint, pricer, saturated
+from tests.support.random_covers import random_cover
 from tests.support.strategies import random_graph
 from tests.test_covers import MODELS, inputs_of, model
 
@@ -67,7 +67,7 @@ def graph_of(*results: Tensor) -> Graph:
 
 def shuffled_orders(cover: Cover, chosen: Pricer, rng: random.Random) -> Cover:
     """The cover with its buffers in random orders, as far as its kernels are legal so."""
-    forms, orders = Forms(chosen, Walks()), dict[int, Order]()
+    forms, orders = Forms(chosen), dict[int, Order]()
     for buffer, shape in free_buffers(cover).items():
         tried = {**orders, buffer: tuple(rng.sample(range(len(shape)), len(shape)))}
         if all(not kernel.price or forms.of(kernel, tried).price for kernel in cover.kernels):

@@ -10,7 +10,7 @@ import pytest
 
 from eqsat import tensor as t
 from eqsat.assembly.assemble import assemble
-from eqsat.extraction.extract import extract, random_cover
+from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.kernel_tree import Forest
 from eqsat.extraction.one_rounding import Roundings
@@ -19,6 +19,7 @@ from eqsat.tensor import Tensor
 from ir.tiny_playback import playback
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.module_playback import play_module
+from tests.support.random_covers import random_cover
 
 SIZE = 16
 

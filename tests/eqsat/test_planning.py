@@ -130,7 +130,7 @@ class Known:
 
     def refined(self, calls: int = 1) -> Replanned:
         first = self.pricer.ranked(REGION)[0]
-        module = Module("m", (), (Call(REGION, ("A", "B", "Y")),) * calls, (), ())
+        module = Module("m", (), tuple(Call(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
         told = {REGION.name: self._takes[first.plan.tile]}
         return refined(module, (first,) * calls, told, self.pricer, A100, self.compiled)
 
@@ -284,7 +284,7 @@ def faster(place: int) -> float:
 def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
     first = known.pricer.ranked(REGION)[0]
-    module = Module("m", (), (Call(REGION, ("A", "B", "Y")),) * 2, (), ())
+    module = Module("m", (), tuple(Call(f"k{k}", REGION, ("A", "B", "Y")) for k in range(2)), (), ())
     said: list[str] = []
 
     def run(timer: FakeTimer, cache: PlanCache) -> Price:

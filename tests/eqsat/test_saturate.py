@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -164,6 +165,26 @@ def test_softmax_of_one_element_saturates(dtype: str) -> None:
     _, stats = saturate(t.graph(result, alone), RULES)
     assert {phase.stop for phase in stats.phases} == {Stop.SATURATED}
     assert stats.nodes < 1000
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_statistics_of_statistics_saturate(dtype: str) -> None:
+    """A sum over axes of size 1 is what it reads: both are views of each other, and the ops in them are viewed again
+    in every turn."""
+    t = Tiny(dtype)
+
+    def mean(x: str) -> str:
+        total = t.cast(t.reduce("SUM", x, 0, 1), dtype)
+        return t.op("MUL", t.reshape(total, 1, 1), 1 / math.prod(t.shape(x)))
+
+    x = t.input("x", 3, 5)
+    greatest = t.cast(t.reduce("MAX", x, 0, 1), dtype)
+    weights = t.op("EXP", t.op("SUB", x, t.spread(t.spread(greatest, 0, 5), 0, 3)))
+    score = t.op("ADD", t.op("LOG", mean(weights)), t.reshape(greatest, 1, 1))
+    for result in (mean(mean(x)), t.op("SUB", score, mean(x)), t.op("SUB", mean(score), mean(x))):
+        _, stats = saturate(t.graph(result), RULES)
+        assert {phase.stop for phase in stats.phases} == {Stop.SATURATED}
+        assert stats.nodes < 1000
 
 
 def test_budgets_stop_with_a_named_reason() -> None:

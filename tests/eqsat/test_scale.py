@@ -47,9 +47,9 @@ def stacked(block: str, times: int) -> Graph:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (six, six_nodes), (eight, eight_nodes) = map(settled, (4, 6, 8))
     assert eight_nodes - six_nodes == six_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.enumeration.menus) for each in (four, six, eight)]
+    asked = [len(each.choices.enumeration.menus) for each in (four, six, eight)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
-    trees = [len(each.enumeration.forest) for each in (four, six, eight)]
+    trees = [len(each.choices.enumeration.forest) for each in (four, six, eight)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
     per_layer = (trees[2] - trees[1]) / 2
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
@@ -82,7 +82,7 @@ def test_copies_are_what_would_have_been_chosen(build: Callable[[], Graph], monk
         made = Extraction(view, graph.outputs, ApproximatePricer(), constants_of(graph))
         made.cover(pareto)
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
-        return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
+        return {each: list(map(known, made.choices.enumeration.of(each))) for each in buffers}
 
     def known(tree: Tree) -> object:
         found = sorted(str(each) for each in tree.accumulators)

@@ -11,6 +11,7 @@ from eqsat.egraph import saturate as saturation
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.egraph.view import EGraphView
 from ir.term_text import parse_sizes, parse_type
+from tests.support import terms
 
 
 def saturate(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
@@ -21,8 +22,8 @@ def saturate(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
 
 
 def saturate_terms(*args: Any, **keywords: Any) -> tuple[EGraphView, SaturationStats]:
-    """`eqsat.egraph.saturate.saturate_terms`, its e-graph checked."""
-    view, stats = saturation.saturate_terms(*args, **keywords)
+    """`tests.support.terms.saturate_terms`, its e-graph checked."""
+    view, stats = terms.saturate_terms(*args, **keywords)
     sing(view)
     return view, stats
 

@@ -101,10 +101,15 @@ def unmet(derivation: Derivation) -> str:
         ):
             return f"step {place}, {rewrite.rule.name}: {terms} are no {' and '.join(map(str, patterns))}"
         for other in rewrite.others:
-            birth = replay.birth(replay.earliest(other))
+            birth = replay.birth(_earliest(replay, other))
             if birth is not None and other in birth.others:
                 return f"step {place}, {rewrite.rule.name}: {other} is there because it is there"
     return ""
+
+
+def _earliest(replay: Replay, term: int) -> int:
+    """The first term that is equal to this one."""
+    return next(each for each in range(len(replay.nodes)) if replay.are_equal(each, term))
 
 
 def _is_instance(replay: Replay, pattern: Term, term: int | str, bound: dict[str, int | str]) -> bool:

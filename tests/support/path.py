@@ -19,7 +19,7 @@ from eqsat.assembly.assemble import Assembly, assemble
 from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.extract import extract, random_cover
+from eqsat.extraction.extract import extract
 from eqsat.pipeline import find_target, lower_module
 from ir.dtype import dtype
 from ir.module import Module
@@ -30,6 +30,7 @@ from rules import select
 from tests.support.agree import disagreement
 from tests.support.canary import saturate
 from tests.support.module_playback import play_module
+from tests.support.random_covers import random_cover
 
 Arrays = Mapping[str, np.ndarray]
 

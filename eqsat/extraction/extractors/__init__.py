@@ -19,5 +19,8 @@ EXTRACTORS: Mapping[str, Extractor] = {
     "tree": tree,
 }
 
+SIMPLE = frozenset({"greedy", "tree"})
+"""Those that show what the others are worth: they keep to what they find themselves."""
+
 OPTIMAL = frozenset({"windowed", "exact"})
 """Those that weigh every candidate against every other, and so need all of their prices."""

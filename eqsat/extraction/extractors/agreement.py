@@ -11,7 +11,7 @@ def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's cover, made again without the dearer of two ways as long as a value is computed in both."""
     kept = tuple(range(len(problem.columns)))
     chosen = extractor(problem)
-    while chosen is not None and (value := _computed_both_ways(problem, chosen.columns)) is not None:
+    while chosen is not None and (value := computed_both_ways(problem, chosen.columns)) is not None:
         found: list[tuple[float, tuple[int, ...], Covering]] = []
         for way in (False, True):
             fewer = tuple(index for index in kept if (value, way) not in problem.columns[index].marks)
@@ -25,7 +25,7 @@ def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
     return chosen
 
 
-def _computed_both_ways(problem: Problem, chosen: Iterable[int]) -> int | None:
-    """The first such value."""
+def computed_both_ways(problem: Problem, chosen: Iterable[int]) -> int | None:
+    """The first value that these columns compute in two ways."""
     seen = dict.fromkeys(mark for index in chosen for mark in problem.columns[index].marks)
     return next((value for value, way in seen if (value, not way) in seen), None)

@@ -1,4 +1,4 @@
-"""The default: a dynamic program over the sets of kernels behind each buffer."""
+"""The default: a dynamic program over the sets of kernels behind each buffer, then local search."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem, resolve, to_fixpoint
+from eqsat.extraction.extractors.swaps import refined
 
 SETS, MOST_SETS = 16, 512
 """How many sets of kernels are kept per buffer, at least and at most."""
@@ -23,8 +24,15 @@ _Set = tuple[float, int]
 
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
-    """The cheapest few sets behind each buffer of a part are kept, and combined until they rest."""
-    return apart(problem, lambda part: cheapest_sets(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))))
+    """The cheapest few sets behind each buffer of a part are kept, and combined until they rest; the cover that this
+    gives is refined by swaps of single columns."""
+    return apart(problem, lambda part: _refined(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))))
+
+
+@lru_cache(maxsize=1 << 12)
+def _refined(problem: Problem, sets: int) -> Covering | None:
+    found = cheapest_sets(problem, sets)
+    return None if found is None else Covering(refined(problem, found.columns))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -11,13 +11,13 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 Mark = tuple[int, bool]
 """A value, and which of two ways it is computed; the columns of one cover compute a value in one way."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A kernel that writes `writes` and reads `reads` (buffers that a kernel must compute) in `cost` ns."""
 
     writes: int
@@ -32,6 +32,14 @@ class Problem:
 
     columns: tuple[Column, ...]
     roots: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: problems are looked up again and again."""
+        return hash((self.columns, self.roots))
 
     @cached_property
     def writers(self) -> Mapping[int, tuple[int, ...]]:

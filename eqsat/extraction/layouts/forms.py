@@ -31,10 +31,11 @@ class Form(NamedTuple):
 
 
 class Forms:
-    """The forms of kernels, each distinct one priced once."""
+    """The forms of kernels, each distinct one priced once; `walks` of their regions."""
 
-    def __init__(self, pricer: Pricer, walks: Walks) -> None:
-        self._pricer, self._walks = pricer, walks
+    def __init__(self, pricer: Pricer) -> None:
+        self._pricer = pricer
+        self.walks = Walks()
         self._known: dict[tuple[object, ...], Form] = {}
         self._count = 0
 
@@ -73,7 +74,7 @@ class Forms:
         loops = given.get(len(region.inputs), tuple(range(len(region.outputs[0].memref.shape))))
         packed = _packed(region)
         choices: dict[int, dict[Order, None]] = {}
-        for walk in self._walks.of(region):
+        for walk in self.walks.of(region):
             each = region.buffers[walk.position]
             shape = each.memref.shape
             if each.constant and each.name not in packed and has_orders(shape):

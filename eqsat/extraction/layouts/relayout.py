@@ -18,10 +18,9 @@ from eqsat.extraction.cover import Cover, Kernel
 from eqsat.extraction.layouts.copies import Copies
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
-from eqsat.extraction.layouts.orders import Walks, has_orders, orders_of
+from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.times import Combination, Times
 from ir.diagnostics import Diagnostic, Kind, note
-from ir.pricer import Pricer
 from ir.region_order import Order
 
 STAGE = "layouts"
@@ -32,14 +31,12 @@ _DOUBT = 0.01
 less are not known to differ."""
 
 
-def relaid(cover: Cover, pricer: Pricer) -> Cover:
-    """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained."""
+def relaid(cover: Cover, forms: Forms) -> Cover:
+    """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained. `forms`
+    may know the kernels of other covers."""
     running = [kernel for kernel in cover.kernels if kernel.price]
-    walks = Walks()
-    forms = Forms(pricer, walks)
-    choices = {
-        buffer: orders for buffer, orders in orders_of(running, free_buffers(cover), walks).items() if len(orders) > 1
-    }
+    found = orders_of(running, free_buffers(cover), forms.walks)
+    choices = {buffer: orders for buffer, orders in found.items() if len(orders) > 1}
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
     tables = [_Table(kernel, choices, forms) for kernel in running]
@@ -57,9 +54,10 @@ def relaid(cover: Cover, pricer: Pricer) -> Cover:
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
-    found = stored(cover, chosen, forms)
     limits = _limits(cover, list(choices), labels)
-    return replace(found, priced=cover.priced + len(forms), diagnostics=(*cover.diagnostics, *limits))
+    return replace(
+        stored(cover, chosen, forms), priced=cover.priced + len(forms), diagnostics=(*cover.diagnostics, *limits)
+    )
 
 
 class _Table:

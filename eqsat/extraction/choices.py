@@ -1,0 +1,194 @@
+"""The candidates of one e-graph, as far as they were asked for, with what is known of their prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from eqsat.assembly.term_to_region import region_of
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.as_written import as_written
+from eqsat.extraction.candidates import DEFAULT, Enumeration, Limits, constant_classes
+from eqsat.extraction.choice import Choice, Priced
+from eqsat.extraction.cover import Kernel
+from eqsat.extraction.extractors.problem import Column, Mark
+from eqsat.extraction.joining import Setting
+from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.one_rounding import Roundings
+from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
+from eqsat.extraction.selection import UNCONTESTED, Selection
+from ir.pricer import Pricer
+from ir.region import Buffer, MemRef, Region
+
+
+class Choices:
+    """What may compute each buffer that the roots of a program need.
+
+    Args:
+        outputs: Tiny nodes.
+        constants: names of inputs that are known when the program is built.
+        with_written: whether the kernel that a buffer was loaded with is a candidate in any case.
+    """
+
+    def __init__(
+        self,
+        view: EGraphView,
+        outputs: Sequence[str],
+        pricer: Pricer,
+        constants: Iterable[str] = (),
+        limits: Limits = DEFAULT,
+        with_written: bool = False,
+    ) -> None:
+        self._with_written, self._pricer = with_written, pricer
+        self.outputs = tuple((name, view.tiny[name]) for name in outputs)
+        inputs = input_classes(view)
+        self._inputs = frozenset(inputs.values())
+        self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
+        self._made_of_nothing = constant_classes(view, ())
+        buffers = [buffer for _, buffer in self.outputs]
+        self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self._inputs)
+        self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
+        self.names = buffer_names(view, inputs, buffers)
+        self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region)
+        self._own = self.constant.union(view.tiny.values())
+        self._roundings = Roundings(view, self.enumeration.forest.type_of)
+        self._is_rounding = False
+        self._joints: dict[tuple[object, ...], Priced] = {}
+        self.by_buffer: dict[int, list[Choice]] = {}
+
+    def __len__(self) -> int:
+        """All of them."""
+        return sum(map(len, self.by_buffer.values()))
+
+    def demand(self, buffer: int) -> None:
+        """Enumerate the candidates of a buffer, and of every buffer that they read."""
+        waiting = [buffer]
+        while waiting:
+            each = waiting.pop()
+            if each not in self.by_buffer and each not in self._inputs:
+                self.by_buffer[each] = [self._choice(each, tree) for tree in self._trees(each)]
+                waiting.extend(read for choice in self.by_buffer[each] for read in choice.reads)
+
+    def fall_back(self) -> bool:
+        """Where no candidate is left, take the kernel as it was written; whether there was one to take."""
+        added = False
+        for buffer in self.blocked:
+            written = as_written(self.enumeration.forest, buffer)
+            several = self.by_buffer[buffer]
+            if written is not None and all(choice.tree is not written for choice in several):
+                several.append(self._choice(buffer, written))
+                for read in several[-1].reads:
+                    self.demand(read)
+                added = True
+        return added
+
+    @property
+    def blocked(self) -> list[int]:
+        """The buffers that nothing can compute."""
+        return [buffer for buffer, several in self.by_buffer.items() if all(each.refusal for each in several)]
+
+    @property
+    def has_made(self) -> bool:
+        """Whether there are buffers that a rule made, and that are no constants."""
+        return not self._own.issuperset(self.by_buffer)
+
+    def is_own(self, choice: Choice) -> bool:
+        """Whether it writes and reads nothing but results of the program's uops, and constants."""
+        return self._own.issuperset((choice.buffer, *choice.reads))
+
+    def column(self, choice: Choice) -> Column:
+        """The candidate in a covering problem."""
+        return Column(choice.buffer, choice.reads, self.prices.cost(choice), self._marks(choice.tree))
+
+    def kernel(self, choice: Choice, selection: Selection = UNCONTESTED) -> Kernel:
+        """The candidate, once priced, in a cover."""
+        assert choice.priced is not None
+        buffers = self.enumeration.forest.shape_of(choice.tree).buffers
+        reads = tuple(buffers[place] for place in choice.priced.inputs)
+        return Kernel((choice.buffer,), (choice.tree,), reads, choice.priced.region, choice.price, selection)
+
+    def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
+        """The edge of a region at this Buf class."""
+        type_ = self.enumeration.forest.type_of(buffer)
+        known = buffer in self.constant if constant is None else constant
+        return Buffer(self.names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
+
+    @property
+    def setting(self) -> Setting:
+        """What joining needs to know of them."""
+        return Setting(
+            forest=self.enumeration.forest,
+            pricer=self._pricer,
+            candidates=lambda buffer: self.by_buffer.get(buffer, ()),
+            cost=self.prices.cost,
+            fits=self.enumeration.fits,
+            edge=self.buffer,
+            leaf=self._leaf,
+            marks=self._marks,
+            given=self._inputs,
+            roots=self.roots,
+            priced=self._joints,
+        )
+
+    def _trees(self, buffer: int) -> tuple[Tree, ...]:
+        """Candidates; a buffer that can be constant is computed from constants."""
+        trees = tuple(dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary.of(buffer))))
+        written = as_written(self.enumeration.forest, buffer) if self._with_written else None
+        if written is not None and written not in trees:
+            trees += (written,)
+        return tuple(tree for tree in trees if self._at_compile_time(buffer, tree) or buffer not in self.constant)
+
+    def _at_compile_time(self, buffer: int, tree: Tree) -> bool:
+        return buffer in self.constant and self.constant.issuperset(tree.reads)
+
+    def _choice(self, buffer: int, tree: Tree) -> Choice:
+        self._is_rounding |= self._roundings.is_rounding(tree)
+        reads = tuple(read for read in tree.reads if read not in self._inputs)
+        ordinary = tree in self.enumeration.ordinary.of(buffer)
+        if self._at_compile_time(buffer, tree):
+            return Choice(buffer, tree, reads, self._constant_ns(buffer), compile_time=True, ordinary=ordinary)
+        return Choice(buffer, tree, reads, self.enumeration.bound_of(buffer, tree), ordinary=ordinary)
+
+    def _constant_ns(self, buffer: int) -> float:
+        """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed
+        where it is read, and is charged the time to read it: else any is stored that a kernel hides behind its work."""
+        size = self.enumeration.forest.type_of(buffer).nbytes
+        bound = self._pricer.lower_bound
+        reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
+        return reading + TIE_NS_PER_BYTE * size
+
+    def _marks(self, tree: Tree) -> tuple[Mark, ...]:
+        return self._roundings.marks(tree) if self._is_rounding else ()
+
+    def _leaf(self, buffer: int) -> str:
+        type_ = self.enumeration.forest.type_of(buffer)
+        return f"{'const ' if buffer in self.constant else ''}{type_}"
+
+    def _region(self, choice: Choice) -> tuple[Region, tuple[int, ...]]:
+        """The candidate as a region, and the buffers that are its inputs."""
+        region = region_of(choice.tree, self.buffer(choice.buffer, constant=False), self.buffer)
+        by_name = {self.names[buffer]: buffer for buffer in choice.tree.reads}
+        return region, tuple(by_name[each.name] for each in region.inputs)
+
+
+def input_classes(view: EGraphView) -> dict[str, int]:
+    """The Buf class of every input by its name."""
+    return {str(node.args[0]): each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
+
+
+def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:
+    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node."""
+    names: dict[int, str] = {}
+    for name, each in inputs.items():
+        names.setdefault(each, name)
+    taken = set(names.values())
+    by_class: dict[int, str] = {}
+    for tiny, each in view.tiny.items():
+        by_class.setdefault(each, tiny)
+    for each in [*roots, *by_class, *view.classes]:
+        if each not in names and view.sorts[each].value == "Buf":
+            name = by_class.get(each, f"t{each}")
+            while name in taken:
+                name += "_"
+            names[each] = name
+            taken.add(name)
+    return names

@@ -1,0 +1,34 @@
+"""Terms alone, saturated: what tests of single rules start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.egraph.saturate import Marked, Saturation, SaturationStats
+from eqsat.egraph.view import EGraphView
+from eqsat.options import Budget
+from ir.rule import Exactness, Rule
+from ir.term import App
+from rules import PHASES
+from rules import analyses as known
+
+
+def saturate_terms(
+    terms: Sequence[tuple[str, App]],
+    rules: Sequence[Rule],
+    exactness: Exactness = Exactness.ROUNDING,
+    budget: Budget | None = None,
+    phases: Sequence[Sequence[str]] = PHASES,
+    marks: Marked | None = None,
+) -> tuple[EGraphView, SaturationStats]:
+    """As `eqsat.egraph.saturate.saturate`, for named terms of sort Buf; each may read those before it through variables
+    of their names.
+
+    marks: for an analysis that is given, the names of the terms for which it holds (None: all hold for every term).
+    """
+    names = [name for name, _ in terms]
+    marks = dict.fromkeys(known.GIVEN, names) if marks is None else marks
+    saturation = Saturation(terms, rules, exactness, budget or Budget(), phases, marks)
+    saturation.finish()
+    view = saturation.view()
+    return view, saturation.stats(view)
