@@ -13,11 +13,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import numpy as np
 import typer
 
-from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
+from ir.diagnostics import EqsatError, Kind, fail
 
 if TYPE_CHECKING:
     from eqsat.runtime.program import Program
@@ -30,7 +29,10 @@ class _Verbs(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except EqsatError as error:
-            typer.echo(EqsatError(map(_advised, error.diagnostics)), err=True)
+            from eqsat.command_words import in_words_of, options_of
+
+            options = options_of(self.commands.get(ctx.invoked_subcommand or ""))
+            typer.echo(EqsatError(in_words_of(options, each) for each in error.diagnostics), err=True)
             raise typer.Exit(1) from None
 
 
@@ -51,6 +53,7 @@ Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: ti
 DumpDir = Annotated[Path | None, typer.Option(help="write dumps into this folder instead of standard output")]
 Threads = Annotated[int | None, typer.Option(help="threads of each call; every core if not given")]
 Exactness = Annotated[str, typer.Option(help="the highest level allowed: exact, reassociate, rounding, range")]
+Tf32 = Annotated[bool, typer.Option("--tf32", help="let a GPU's products of fp32 round their operands to tf32")]
 Emulate = Annotated[bool, typer.Option("--emulate", help="run a GPU's kernels in the emulator")]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
@@ -68,13 +71,14 @@ def compile(
     autotune: Annotated[
         bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
     ] = False,
+    tf32: Tf32 = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
     from eqsat.explanation.explain import kernel_table, rendered
 
     stages = _stages(dump)
-    program = _program(model, dim, target, exactness, threads, autotune=autotune)
+    program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32)
     _dump(program, stages, dump_dir)
     if egraph is not None:
         _write(egraph, _drawn(program, egraph.suffix).encode())
@@ -96,9 +100,10 @@ def run(
     exactness: Exactness = "rounding",
     threads: Threads = None,
     emulate: Emulate = False,
+    tf32: Tf32 = False,
 ) -> None:
     """Run a model once, on given or random inputs."""
-    program = _program(model, dim, target, exactness, threads, emulate)
+    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32)
     results = program(program.random_inputs(seed) if inputs is None else _arrays(inputs))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
@@ -120,6 +125,7 @@ def explain(
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
+    tf32: Tf32 = False,
 ) -> None:
     """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much.
 
@@ -127,7 +133,7 @@ def explain(
     """
     from eqsat.explanation import verbs
 
-    program = _program(model, dim, target, exactness, threads)
+    program = _program(model, dim, target, exactness, threads, tf32=tf32)
     verbs.explain(program, verbs.named(kernel), None if pair is None else tuple(map(verbs.named, pair)), as_json)
 
 
@@ -142,13 +148,14 @@ def explore(
     as_json: Annotated[bool, typer.Option("--json", help="the run as JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
+    tf32: Tf32 = False,
 ) -> None:
     """Optimize step by step: rules per phase, the e-graph's growth, kernels with their prices, what rules are worth."""
     from eqsat.explanation import verbs
 
     with _progress() as progress:
         progress("explore")
-        run = verbs.explored(model, dims=_dims(dim), target=target, exactness=exactness)
+        run = verbs.explored(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
         other = run.without(*without) if without else None
     if html is not None:
         run.html(html, Path(model).name)
@@ -165,12 +172,13 @@ def bench(
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
+    tf32: Tf32 = False,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
     from eqsat.explanation.explain import kernel_table, rendered
     from eqsat.explanation.price_text import micros
 
-    program = _program(model, dim, target, exactness, threads)
+    program = _program(model, dim, target, exactness, threads, tf32=tf32)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
     measured = micros(sum(report.measured_ns or 0 for report in reports))
     typer.echo(rendered(kernel_table(reports)), nl=False)
@@ -186,9 +194,11 @@ def check(
     exactness: Exactness = "rounding",
     threads: Threads = None,
     emulate: Emulate = False,
+    tf32: Tf32 = False,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
-    for name, error in _program(model, dim, target, exactness, threads, emulate).verify(seed=seed).items():
+    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32)
+    for name, error in program.verify(seed=seed).items():
         typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
 
@@ -198,8 +208,9 @@ def doctor() -> None:
     from eqsat.api import examine
 
     facts, warnings = examine()
+    width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<22} {value}")
+        typer.echo(f"{name:<{width}}  {value}")
     for warning in warnings:
         typer.echo(warning, err=True)
     raise typer.Exit(1 if warnings else 0)
@@ -207,7 +218,7 @@ def doctor() -> None:
 
 @rules_app.callback()
 def list_rules(context: typer.Context) -> None:
-    """One line per rule: name, exactness, certificate, equation."""
+    """One line per rule: name, family, exactness, certificate, equation."""
     if context.invoked_subcommand is None:
         from eqsat.explanation.rule_text import rule_line
         from rules import RULES
@@ -232,6 +243,7 @@ def _program(
     threads: int | None,
     emulate: bool = False,
     autotune: bool = False,
+    tf32: bool = False,
 ) -> Program:
     """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
@@ -240,7 +252,8 @@ def _program(
     dims = _dims(dim)
     if is_saved(Path(model)):
         choices = {"--dim": dims, "--target": target != "auto", "--exactness": exactness != "rounding"}
-        asked = [option for option, given in (choices | {"--autotune": autotune}).items() if given]
+        choices |= {"--autotune": autotune, "--tf32": tf32}
+        asked = [option for option, given in choices.items() if given]
         if asked:
             raise typer.BadParameter("a saved program is as it was compiled", param_hint=asked)
         program = load(model, threads, emulate=emulate)
@@ -254,19 +267,12 @@ def _program(
                 threads=threads,
                 emulate=emulate,
                 autotune=autotune,
+                tf32=tf32,
                 progress=progress,
             )
     for diagnostic in program.diagnostics if program.variants else ():
         typer.echo(diagnostic, err=True)
     return program
-
-
-def _advised(diagnostic: Diagnostic) -> Diagnostic:
-    """What to try, in words of the command line."""
-    missing = diagnostic.details.get("missing", ())
-    if diagnostic.kind is not Kind.UNBOUND_DIM or not missing:
-        return diagnostic
-    return msgspec.structs.replace(diagnostic, hint=" ".join(f"-d {name}=SIZE" for name in missing))
 
 
 def _dims(given: list[str] | None) -> dict[str, int]:

@@ -81,7 +81,7 @@ class Rule:
     the right side reads is a step to others, and worth no views of its own.
 
     Raises:
-        TypeError: the sides' sorts differ, or a term is built wrongly.
+        TypeError: the sides' sorts differ, a term is built wrongly, or a field is of another type.
         EqsatError: UnsoundRule, where a variable on the right is not bound on the left.
     """
 
@@ -97,6 +97,8 @@ class Rule:
     def __post_init__(self) -> None:
         check_name(self.name)
         check_name(self.family)
+        if not isinstance(self.equation, str) or not isinstance(self.exactness, Exactness):
+            raise TypeError(f"{self.name}: an equation is a text and exactness an ir.rule.Exactness")
         if sort_of(self.lhs) is not sort_of(self.rhs):
             raise TypeError(f"{self.name}: a {sort_of(self.lhs).value} is no {sort_of(self.rhs).value}")
         check_bound(self.name, self.patterns, (self.rhs, *condition_terms(self.when)))

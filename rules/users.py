@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.rule import Condition, Equal, Exists, Rule
 from ir.term import App, Fact, Prim, Primitive, Term, Var
 from rules.soundness import check
+from rules.words import check_words
 
 SEED = 20_261_121
 INSTANCES, ATTEMPTS, SECONDS = 300, 60_000, 5.0
@@ -29,11 +30,16 @@ def admit(rule: Rule) -> str:
     The check compares up to 300 random instances and takes 5 s at most; it is made once for a rule's content.
 
     Raises:
-        EqsatError: UnsoundRule, with a counterexample, or where too few instances were found to tell.
+        EqsatError: UnsoundRule, with a counterexample, or where too few instances were found to tell, or for a name of
+            no op or dtype.
     """
     reference = f"{rule.name}@{digest(rule)}"
     if reference not in _ADMITTED:
-        applied = check(rule, np.random.default_rng(SEED), INSTANCES, ATTEMPTS, SECONDS)
+        check_words(rule)
+        try:
+            applied = check(rule, np.random.default_rng(SEED), INSTANCES, ATTEMPTS, SECONDS)
+        except EqsatError as error:
+            raise error if error.diagnostics[0].at else error.located(at=rule.name, op="rule") from None
         if applied < FEWEST:
             fail(
                 Kind.UNSOUND_RULE,
@@ -52,7 +58,7 @@ def admitted(reference: str) -> Rule:
     """The rule of a reference. Raises EqsatError, InvalidOption, for one that this process has not checked."""
     if reference not in _ADMITTED:
         name = reference.partition("@")[0]
-        hint = "compile the model again, with the rule in rules="
+        hint = "make the program again from Python, with that rule"
         fail(Kind.INVALID_OPTION, "rules", f"the program was made with a rule of its caller's, {name}", hint=hint)
     return _ADMITTED[reference]
 

@@ -80,7 +80,7 @@ def test_the_kernel_of_the_emulator_page_has_the_findings_that_it_tells() -> Non
 @needs_nvrtc
 def test_the_examples_of_the_gpu_page_run() -> None:
     examples = re.findall(r"```python\n(.*?)```", RULES_PAGE.with_name("gpu.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(example, "gpu.md", "exec"), {})

@@ -86,6 +86,20 @@ def test_it_shows_the_kernels_with_their_prices(opened: Opened, run: Exploration
     assert f"{dearest.estimated_ns / 1e3:.2f} µs" in opened.page.inner_text("#details")
 
 
+def test_no_text_is_wider_than_its_node(chromium: Any, tmp_path: Path) -> None:
+    x, y = t.input("x", (512, 512)), t.input("y", (512, 512))
+    explore(x @ y, target="cpu").html(tmp_path / "dot.html")
+    opened = Opened(chromium, tmp_path / "dot.html")
+    for graph, key in (("after", "1"), ("before", "2")):
+        opened.press(key, "0")
+        wide = opened.page.evaluate(f"""[...document.querySelectorAll("#{graph} .node")].filter((node) => {{
+            const box = node.querySelector("rect").getBoundingClientRect();
+            return [...node.querySelectorAll("text")].some((each) => each.getBoundingClientRect().width > box.width);
+        }}).map((node) => node.dataset.id)""")
+        assert wide == []
+    opened.context.close()
+
+
 def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Exploration) -> None:
     for place, kernel in enumerate(run.kernels):
         opened.press("0")

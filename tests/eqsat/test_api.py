@@ -178,7 +178,11 @@ def test_a_size_that_no_input_tells_is_unbound_at_the_call() -> None:
 def test_unknown_choices_say_what_there_is() -> None:
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="tpu"))
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target=None))
-    assert "sm80" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="sm_70"))
+    for unknown in ("sm_70", "sm_90a", "H1000"):
+        told = str(refused(Kind.UNKNOWN_TARGET, linear(), target=unknown))
+        assert "sm80" in told
+        assert "calibrated" in told
+    assert find_target("H100") == find_target("sm_90")
     refused(Kind.INVALID_OPTION, linear(), target="cpu", emulate=True)
     refused(Kind.INVALID_OPTION, linear(), target="cpu", graph=True)
     assert "reassociate" in str(refused(Kind.INVALID_OPTION, linear(), exactness="roughly"))

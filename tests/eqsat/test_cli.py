@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from codegen.run.device import find_device
 from eqsat import load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
+from eqsat.command_words import in_words_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from ir.diagnostics import Diagnostic, Kind
 from rules import RULES
 from tests.support.calibrations import calibration
 
@@ -157,6 +160,25 @@ def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
     bad("compile", status=2)
 
 
+def test_advice_is_in_words_of_the_command_line(folder: Path) -> None:
+    model = folder / "bound.json"
+    if find_device() is None:
+        assert "try: --emulate runs" in bad("check", model, "--target", "sm_80")
+        assert "try: --target cpu compiles" in bad("bench", model, "--target", "sm_80")
+    assert "--emulate is for" in (told := bad("run", model, "--target", "cpu", "--emulate"))
+    assert "try: --target sm_80" in told
+    assert "--threads is a number" in bad("compile", model, "--threads", 0)
+    assert "--seed is a number" in bad("run", model, "--seed", -1)
+
+
+def test_words_that_are_no_options_of_the_verb_stay_or_go() -> None:
+    hint = 'emulate=True runs; rules=() too; target="a b"'
+    said = Diagnostic(kind=Kind.INPUT_MISMATCH, stage="call", message="out= is [2], x=3", hint=hint)
+    told = in_words_of({"target": "--target", "emulate": "--emulate"}, said)
+    assert (told.message, told.hint) == ("out= is [2], x=3", "--emulate runs; --target a b")
+    assert in_words_of({}, said).hint is None
+
+
 def test_rules() -> None:
     lines = good("rules").splitlines()
     assert len(lines) == len(RULES)
@@ -225,7 +247,7 @@ def test_explore_prints_compares_and_writes_a_page(folder: Path, tmp_path: Path)
             assert part in said
     data = json.loads(good("explore", folder / "bound.json", "--json"))
     assert len(data["kernels"]) == 2
-    assert "right / left" in good("explore", folder / "bound.json", "-w", "movement")
+    assert "without movement" in good("explore", folder / "bound.json", "-w", "movement")
     both = json.loads(good("explore", folder / "bound.json", "--without", "movement", "--json"))
     assert both["comparison"]["measures"][0]["name"] == "kernels"
     assert good("explore", folder / "bound.json", "--html", tmp_path / "p.html") == ""

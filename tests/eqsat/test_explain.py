@@ -13,11 +13,13 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
+from eqsat.explanation.price_text import micros, span
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Column, Problem, resolve
-from eqsat.extraction.rivals import NEAREST, Swaps
+from eqsat.extraction.extractors.swaps import Swaps
+from eqsat.extraction.rivals import NEAREST
 from ir.diagnostics import Kind
 from ir.region import Region
 from ir.tiny import Graph
@@ -55,7 +57,7 @@ def test_every_kernel_tells_its_uops_rules_price_and_rivals(program: Program) ->
         assert min(NEAREST, kernel.selection.candidates - 1) <= len(told["rejected"]) < kernel.selection.candidates
         for rival in told["rejected"]:
             assert rival["name"] in said
-            assert f"{rival['time_ns']:,.1f} ns" in said
+            assert span(rival["time_ns"]) in said
             assert f"{rival['extra_ns']:+,.1f} ns ({rival['percent']:+.2f} %)" in said
             assert rival["percent"] == pytest.approx(100 * rival["extra_ns"] / program.cost)
     assert "runner-up" in said
@@ -151,3 +153,12 @@ def test_rivals_of_random_programs_are_priced(seed: int) -> None:
         assert kernel.selection.candidates > len(kernel.selection.rivals) or not kernel.price
         for rival in kernel.selection.rivals:
             assert (rival.time_ns is None) == (rival.refusal is not None)
+
+
+def test_times_are_told_in_the_unit_that_suits_them() -> None:
+    assert [span(ns) for ns in (0.0, 999.9, 1e3, 20_260.8, 1_704_301.9)] == [
+        *("0.0 ns", "999.9 ns", "1.00 µs"),
+        *("20.26 µs", "1,704.3 µs"),
+    ]
+    assert [span(ns, "+") for ns in (-40.0, 40.0, -2_867.2)] == ["-40.0 ns", "+40.0 ns", "-2.87 µs"]
+    assert micros(-123_456.0) == "-123.5 µs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from eqsat import EqsatError, optimize_and_compile, tensor
@@ -89,6 +90,17 @@ def test_a_read_that_repeats_or_reorders_is_told_with_the_rule_that_would_be_nee
     said = "\n".join(answer.reasons)
     assert "fuse_epilogue" in said
     assert "no element is read twice" in said
+
+
+def test_a_constant_that_lies_in_another_order_is_the_same_constant() -> None:
+    weights = tensor.constant(np.random.default_rng(0).standard_normal((32, 40)).astype(np.float32), name="W")
+    run = explore((tensor.input("x", (33, 32)) @ weights).relu(), rules=[], target="cpu")
+    written = {name for kernel in run.kernels for name in kernel.writes}
+    (copy,) = run.orders.keys() - written
+    reader = next(place for place, kernel in enumerate(run.kernels) if copy in kernel.reads)
+    assert copy.partition("_")[0] in run.chain(reader).end
+    assert copy not in run.chain(reader).end
+    assert {run.why_not(reader, other).kind for other in (reader - 1, reader + 1)} == {"rules"}
 
 
 def test_kernels_that_do_not_touch(run: Exploration) -> None:

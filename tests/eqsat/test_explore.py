@@ -72,9 +72,16 @@ def test_without_fusion_there_are_more_kernels(run: Exploration) -> None:
     assert found.only_right
     assert all(each.partition(" = ")[0] in {k.writes[0] for k in run.kernels} for each in found.only_left)
     assert found.matches["fuse_epilogue_in_place"][1] == 0
-    assert "only on the right" in str(found)
+    assert found.names == ("with", "without fusion, streams")
+    assert "kernels only without fusion, streams" in str(found)
     same = run.compare(run)
-    assert (same.only_left, same.only_right, same.matches) == ((), (), {})
+    assert (same.names, same.only_left, same.only_right, same.matches) == (("left", "right"), (), (), {})
+
+
+def test_without_nothing_is_the_same_run(run: Exploration) -> None:
+    assert [each.name for each in run.without().kernels] == [each.name for each in run.kernels]
+    bare = explore(graphs.gemm_bias_relu(), target="cpu", rules=[])
+    assert bare.without("fusion").rules == bare.rules == ()
 
 
 def test_a_family_that_is_none_is_refused(run: Exploration) -> None:

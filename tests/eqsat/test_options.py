@@ -16,9 +16,10 @@ from eqsat import tensor as t
 from eqsat.cost.roofline import ALL_TERMS, Terms
 from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import Imm, PBin
-from rules import select, users
+from ir.rule import Equal, Exactness, Rule, pattern_variables
+from ir.term import Imm, PBin, PView
+from rules import RULES, select, users
+from rules.words import check_words
 
 DEFAULTS: dict[str, Any] = {
     "rules": None,
@@ -161,8 +162,8 @@ def test_rules_that_are_none_are_refused() -> None:
 
 UNSOUND = {
     "two sides that differ": (replace(FACTOR_OUT, rhs=PBin("mul", d, PBin("sub", d, p, q), r)), "differ"),
-    "no instances": (replace(FACTOR_OUT, lhs=PBin("bogus", d, PBin("mul", d, p, r), q)), "cannot be checked"),
-    "an ill-typed side": (replace(FACTOR_OUT, rhs=PBin("add", "fp32", p, q)), "IllTyped"),
+    "no instances": (replace(FACTOR_OUT, when=(Equal(d, "never"),)), "cannot be checked"),
+    "an ill-typed side": (replace(FACTOR_OUT, rhs=PBin("mul", "fp32", PBin("add", "fp32", p, q), r)), "IllTyped"),
     "a constant that fits one shape": (replace(FACTOR_OUT, rhs=Imm(d, "1.0", "[3]")), "the right side"),
 }
 
@@ -174,6 +175,25 @@ def test_an_unsound_rule_is_refused_with_a_counterexample(rule: Rule, says: str)
     assert caught.value.kind is Kind.UNSOUND_RULE
     assert says in str(caught.value)
     assert "lhs = PBin(" in str(caught.value)
+
+
+def test_ops_and_dtypes_that_are_none_are_named() -> None:
+    for lhs, says in (
+        (PBin("div", d, PBin("mul", d, p, r), q), "PBin takes no op 'div'\n    try: idiv, fdiv"),
+        (PBin("exp", d, PBin("mul", d, p, r), q), "PBin takes no op 'exp'"),
+        (PBin("add", "fp23", PBin("mul", d, p, r), q), "PBin takes no dtype 'fp23'\n    try: fp32"),
+        (PBin("add", d, PBin("mul", d, p, r), Imm(d, "two", "[3]")), "Imm takes no value 'two'"),
+        (PBin("add", d, PBin("mul", d, p, r), PView(q, "nonsense")), "rule `factor_out`): not a map: 'nonsense'"),
+    ):
+        with pytest.raises(EqsatError) as caught:
+            matched([replace(FACTOR_OUT, lhs=lhs, rhs=p)])
+        assert "factor_out" in str(caught.value)
+        assert says in str(caught.value)
+    for rule in RULES:
+        check_words(rule)
+    for field in ({"exactness": "reassociate"}, {"exactness": 1}, {"equation": 3}):
+        with pytest.raises(TypeError, match="factor_out"):
+            replace(FACTOR_OUT, **field)
 
 
 def test_a_counterexample_is_small_and_whole() -> None:

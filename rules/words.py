@@ -1,0 +1,62 @@
+"""The words in a rule's terms: what names no op and no dtype, or is no number, is told before anything is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+
+from ir.diagnostics import Kind, fail
+from ir.dtype import DTYPES
+from ir.rule import Rule
+from ir.term import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
+from ir.term_text import parse_number
+from ir.term_types import SCANS
+from ir.uop import UOPS
+
+
+def _elementwise(arity: int) -> frozenset[str]:
+    return frozenset(uop.fn for uop in UOPS.values() if uop.kind.is_elementwise and uop.arity == arity)
+
+
+_OPS: Mapping[Ctor, Collection[str]] = {
+    **dict.fromkeys((PUn, EUn), _elementwise(1)),
+    **dict.fromkeys((PBin, EBin), _elementwise(2)),
+    **dict.fromkeys((PTern, ETern), _elementwise(3)),
+    Reduce: ("sum", "max", "min", "prod"),
+    Scan: tuple(SCANS),
+    Stream: ("exp", "exp2"),
+}
+
+
+def check_words(rule: Rule) -> None:
+    """Raises EqsatError, UnsoundRule, where a literal of the rule stands for an op, a dtype or a number that there is
+    not."""
+    for number in _numbers((*rule.patterns, rule.rhs)):
+        try:
+            parse_number(number)
+        except ValueError:
+            hint = '"2.0", "-inf", "nan"'
+            fail(Kind.UNSOUND_RULE, "rules", f"Imm takes no value {number!r}", at=rule.name, hint=hint)
+    for where, what, word, known in _literals((*rule.patterns, rule.rhs)):
+        if word not in known:
+            near = get_close_matches(word, sorted(known), 3) or sorted(known)
+            fail(Kind.UNSOUND_RULE, "rules", f"{where} takes no {what} {word!r}", at=rule.name, hint=", ".join(near))
+
+
+def _numbers(terms: Iterable[Term]) -> Iterable[str]:
+    for term in terms:
+        for each in subterms(term):
+            if isinstance(each, App) and each.ctor == Imm and isinstance(each.args[1], str):
+                yield each.args[1]
+
+
+def _literals(terms: Iterable[Term]) -> Iterable[tuple[str, str, str, Collection[str]]]:
+    for term in terms:
+        for app in subterms(term):
+            if not isinstance(app, App):
+                continue
+            for (name, _), arg in zip(app.ctor.fields, app.args, strict=True):
+                if isinstance(arg, str) and name == "op":
+                    yield app.ctor.name, name, arg, _OPS[app.ctor]
+                elif isinstance(arg, str) and name == "dtype":
+                    yield app.ctor.name, name, arg, DTYPES
