@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 from ir.axis_expr import interval
 from ir.axis_map import AxisMap, axis_map, identity, parse_map
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType
-from ir.rule import Exactness
 from ir.term import (
     App,
     At,
@@ -43,32 +40,17 @@ from ir.term import (
 from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop import UOPS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
-from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, part, pick, random_map, widened
+from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, part, pick, random_map, unchanged, widened
+from rules.styles import LARGE, Array, Style
 
 T = TypeVar("T")
-Array = NDArray[Any]
 
-SIZES = (0, 1, 1, 2, 3, 3, 5)
-ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i64", "bool")
+ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i16", "i64", "bool")
+MAX_TERMS = 24
+"""Of one reduction, unless a single axis has more."""
 FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
 CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, math.log2(math.e), math.log(2))
 TAME = ("add", "sub", "mul", "max", "neg")
-LEAST = 5e-324
-"""Stands for the least denormal of whatever float dtype it is put into."""
-
-SPECIALS: Mapping[Exactness, tuple[float, ...]] = MappingProxyType(
-    {
-        Exactness.EXACT: (math.nan, math.inf, -math.inf, -0.0, 0.0, LEAST),
-        Exactness.REASSOCIATE: (math.nan, math.inf, -math.inf, -0.0, 0.0),
-        Exactness.ROUNDING: (math.nan, math.inf, -math.inf, -0.0, 0.0),
-        Exactness.RANGE: (math.nan, -0.0, 0.0),
-    }
-)
-"""What a rule of each level must bear among its floats. Above EXACT kernels may flush denormals; at RANGE a rule may
-overflow, so that infinities tell nothing."""
-
-LARGE = (1000.0, -1000.0)
-"""Their exponentials overflow fp64, their products do not: rules below RANGE keep finite what is."""
 
 
 class Instance:
@@ -79,30 +61,29 @@ class Instance:
         self,
         pattern: App,
         rng: np.random.Generator,
-        specials: Sequence[float] = (),
-        fine: bool = False,
+        style: Style = Style(),  # noqa: B008 - immutable
         elements: Sequence[str] = ELEMENTS,
         others: Sequence[App] = (),
         choices: Mapping[str, Collection[str]] = MappingProxyType({}),
         alike: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """specials: what stands among the inputs' ordinary numbers; with any, integers reach the ends of their
-        dtypes, too, where the pattern's value is one. fine: floats have all their digits, so that every rounding
-        shows. elements: the dtypes that the value may have. others: patterns of further terms, that share variables
-        with the first. choices: the words that variables may stand for. alike: buffers that have the dtype of
-        another, or of their product (""). Raises Unfit where this attempt fails."""
+        """style: the sizes of axes, and the inputs' numbers. elements: the dtypes that the value may have. others:
+        patterns of further terms, that share variables with the first. choices: the words that variables may stand
+        for. alike: buffers that have the dtype of another, or of their product (""). Raises Unfit where this attempt
+        fails."""
         self.binding: dict[str, Term] = {}
         self.inputs: dict[str, Array] = {}
         self._types: dict[str, TensorType] = {}
         self._sources: dict[str, Shape] = {}
         self._rng = rng
-        self._specials, self._fine = specials, fine
+        self._style = style
         self._choices, self._alike_buffers = choices, alike
         self._cut: Cut | None = None
         self._window: Shape = ()
+        self._reduced: Shape = ()
         self._paired = bool(others)
         type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
-        self._wraps = bool(specials) and not type_.dtype.is_float
+        self._wraps = bool(style.specials) and not type_.dtype.is_float
         self.term = self._made(pattern, type_)
         self.others = tuple(self._made(each, self._alike(type_)) for each in others)
 
@@ -117,24 +98,24 @@ class Instance:
         there is one."""
         if not type_.rank or self._rng.integers(2):
             return type_
-        at, _, size = self._cut or (int(self._rng.integers(type_.rank)), 0, self._pick(SIZES))
+        at, _, size = self._cut or (int(self._rng.integers(type_.rank)), 0, self._pick(self._style.extents.axes))
         return TensorType.of(type_.dtype, (*type_.shape[:at], size, *type_.shape[at + 1 :]))
 
     @property
     def is_plain(self) -> bool:
         """Whether the inputs are ordinary numbers only."""
-        return not self._specials
+        return not self._style.specials
 
     @property
     def is_large(self) -> bool:
         """Whether large numbers are among the inputs, which narrow floats are not expected to bear."""
-        return self._specials is LARGE
+        return self._style.specials is LARGE
 
     def _pick(self, options: Sequence[T]) -> T:
         return pick(self._rng, options)
 
     def _shape(self) -> Shape:
-        shape = tuple(self._pick(SIZES) for _ in range(self._pick((0, 1, 2, 2, 3))))
+        shape = tuple(self._pick(self._style.extents.axes) for _ in range(self._pick((0, 1, 2, 2, 3))))
         return shape if math.prod(shape) <= MAX_ELEMENTS else ()
 
     def _field(self, field: Term, options: Sequence[T]) -> T:
@@ -172,25 +153,8 @@ class Instance:
 
     def _input(self, type_: TensorType) -> App:
         name = f"X{len(self.inputs)}"
-        self.inputs[name] = self._array(type_)
+        self.inputs[name] = self._style.array(self._rng, type_, self._wraps)
         return Input(name, type_text(type_))
-
-    def _array(self, type_: TensorType) -> Array:
-        """Small dyadic numbers, exact in every float dtype, unless they are `fine`; with `specials` among them."""
-        element = type_.dtype
-        array = self._rng.integers(-8, 9, type_.shape)
-        if element.is_bool:
-            return np.asarray(array > 0)
-        floats = self._rng.standard_normal(type_.shape) if self._fine and element.is_float else array / 4
-        values = np.asarray(array if element.is_int else floats).astype(element.numpy)
-        if self._wraps if element.is_int else self._specials:
-            options = (element.lowest, element.highest) if element.is_int else self._specials
-            odd = np.asarray([_held(each, element) for each in options], element.numpy)
-            if element.is_float:
-                values = np.where(values == 0, -values, values)  # too few −0 would meet another one
-            places = self._rng.random(type_.shape) < (0.5 if self.is_large else 0.2)
-            values = np.where(places, self._rng.choice(odd, type_.shape), values)
-        return np.asarray(values, element.numpy)
 
     def _value(self, pattern: Term, type_: TensorType) -> Term:
         if isinstance(pattern, Var):
@@ -241,7 +205,7 @@ class Instance:
     def _constant(self, element: DType) -> float:
         """A number that a rule may ask for by a condition: identities, annihilators, ends of the dtype."""
         if element.is_float:
-            return self._pick((*CONSTANTS, math.inf, -math.inf) if self._specials else CONSTANTS)
+            return self._pick((*CONSTANTS, math.inf, -math.inf) if self._style.specials else CONSTANTS)
         return self._pick((0, 1, 2, 3, -1, element.lowest, element.highest))
 
     def _load(self, pattern: App, type_: TensorType) -> App:
@@ -338,7 +302,7 @@ class Instance:
         ops = [op for op in _OPS if UOPS[op.upper()].arity == count and operands_of(op, type_.dtype.name)]
         op = self._field(pattern.args[0], ops)
         element = self._field(pattern.args[1], [type_.dtype.name])
-        elements = self._pick(operands_of(op, element))
+        elements = (self._pick(ELEMENTS),) if op == "cast" else self._pick(operands_of(op, element))
         operands = [
             self._value(each, TensorType.of(name, type_.shape))
             for each, name in zip(pattern.args[2:], elements, strict=True)
@@ -349,7 +313,8 @@ class Instance:
         op = self._field(pattern.args[0], ("max", "min") if type_.dtype.is_bool else ("sum", "max", "min", "prod"))
         element = self._field(pattern.args[1], [type_.dtype.name])
         sizes = self._sizes(pattern.args[2])
-        inner = TensorType.of(self._pick(summands_of(type_.dtype.name)), type_.shape + parse_sizes(sizes))
+        self._reduced = parse_sizes(sizes)
+        inner = TensorType.of(self._pick(summands_of(type_.dtype.name)), type_.shape + self._reduced)
         return Reduce(op, element, sizes, self._value(pattern.args[3], inner))
 
     def _contraction(self, pattern: App, type_: TensorType) -> App:
@@ -357,8 +322,8 @@ class Instance:
             raise Unfit
         element = self._field(pattern.args[0], [type_.dtype.name])
         sizes = self._sizes(pattern.args[1])
-        self._window = parse_sizes(sizes)
-        shape = type_.shape + parse_sizes(sizes)
+        self._window = self._reduced = parse_sizes(sizes)
+        shape = type_.shape + self._reduced
         operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.args[2:]]
         return Contract(element, sizes, *operands)
 
@@ -405,25 +370,23 @@ class Instance:
         if self._paired and self._window and self._rng.integers(4):
             sizes = tuple(size + self._pick((0, 1, 2)) for size in self._window)
         else:
-            sizes = tuple(self._pick((1, 1, 2, 3, 0)) for _ in range(self._pick((1, 1, 2))))
+            sizes = tuple(self._pick(self._style.extents.reduced) for _ in range(self._pick((1, 1, 2))))
+            sizes = sizes if math.prod(sizes) <= MAX_TERMS else sizes[:1]
         return self._field(field, [sizes_text(sizes)])
 
     def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
-        """A random map from `domain`, and the shape of what it reads; of one of several terms it is often a part."""
+        """A random map from `domain`, and the shape of what it reads: of one of several terms it is often a part, and
+        where a reduction reads it is now and then constant along that."""
+        own = len(domain) - len(self._reduced)
         if self._paired and domain and self._cut is None and self._rng.integers(2):
             view, shape, self._cut = part(self._rng, domain)
             return view, shape
+        if self._reduced and domain[own:] == self._reduced and not self._rng.integers(4):
+            return unchanged(self._rng, domain, own, fills)
         return random_map(self._rng, domain, fills)
 
 
 _OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
-
-
-def _held(value: float, element: DType) -> Any:
-    """The number as `element` has it; LEAST is its least denormal."""
-    if element.is_float and value == LEAST:
-        return ml_dtypes.finfo(element.numpy).smallest_subnormal
-    return element.numpy.type(value)
 
 
 _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {

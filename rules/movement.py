@@ -92,6 +92,8 @@ RULES = (
     Rule("view_through_ternary", FAMILY, "o(p, q, r)(n(i)) = o(p(n(i)), q(n(i)), r(n(i)))",
          PView(_three, n), PTern(o, d, PView(p, _ternary[0]), PView(q, _ternary[1]), PView(r, _ternary[2])),
          (Own(_three),)),
+    Rule("compose_epilogue_views", FAMILY, "(i ↦ e(m(i)))(n(i)) = e(m(n(i)))",
+         EView(EView(e, m), n), EView(e, compose(m, n))),
     Rule("view_of_pure", FAMILY, "pure(p)(n(i)) = pure(p(n(i)))", EView(Pure(p), n), Pure(PView(p, n))),
     Rule("view_through_epilogue_unary", FAMILY, "o(e)(n(i)) = o(e(n(i)))",
          EView(_epi_one, n), EUn(o, d, EView(e, _epi_unary)), (OwnEpi(_epi_one),)),

@@ -11,7 +11,7 @@ import numpy as np
 from ir import axis_moves as moves
 from ir.axis_expr import AxisExpr, axis, box_of, interval, substitute
 from ir.axis_guard import Bound, Guard
-from ir.axis_map import AxisMap, axis_map, compose, identity
+from ir.axis_map import AxisMap, axis_map, compose, identity, insert_axes
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -46,6 +46,12 @@ def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) 
         if math.prod(source) <= MAX_ELEMENTS:
             view, shape = compose(step, view), source
     return view, shape
+
+
+def unchanged(rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
+    """The same for a map that moves along the first `own` axes of the domain only."""
+    view, shape = random_map(rng, domain[:own], fills)
+    return insert_axes(view, range(own, len(domain)), domain[own:]), shape
 
 
 def part(rng: np.random.Generator, shape: Shape) -> tuple[AxisMap, Shape, Cut]:
@@ -97,7 +103,7 @@ def widened(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int,
 def _movement(rng: np.random.Generator, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
     """A map from `shape` to a source of one movement."""
     integers, rank = rng.integers, len(shape)
-    match pick(rng, ("permute", "pad", "pad", "shrink", "expand", "flip", "merge", "split", "window")):
+    match pick(rng, ("permute", "pad", "pad", "shrink", "expand", "expand", "flip", "merge", "split", "window")):
         case "permute":
             perm = [int(k) for k in rng.permutation(rank)]
             source = tuple(shape[k] for k in np.argsort(perm).tolist())
@@ -132,5 +138,7 @@ def _movement(rng: np.random.Generator, shape: Shape, fills: Sequence[float]) ->
 
 
 def _pad(rng: np.random.Generator, size: int) -> tuple[int, int]:
-    low = int(rng.integers(0, min(size, 2) + 1))
-    return low, int(rng.integers(0, min(size - low, 2) + 1))
+    """How much of an axis is padding at both ends; seldom all of it, for then no element is read."""
+    room = size if not rng.integers(8) else max(0, size - 1)
+    low = int(rng.integers(min(room, 2) + 1))
+    return low, int(rng.integers(min(room - low, 2) + 1))

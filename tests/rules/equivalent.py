@@ -23,6 +23,8 @@ UNREAD = "it changes the other part of the merged product, which is read by that
 GRANTED = "where x is finite, as the condition asks, it is right at any level; only at range may x be taken for finite"
 ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
 
+EMPTY = "of no element one side is ±∞, the other that or NaN, which above exact may stand for each other"
+
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("inline_producer", "without moves(m, t)"): WORTH,
     ("compose_movements", "without moves(n, t)"): WORTH,
@@ -104,6 +106,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("addend_of_sum", "without finite(v)"): CANCELS,
     ("addend_of_sum", "at the level rounding"): CANCELS,
     ("sum_of_number", "without accumulates_exactly(d)"): LEVEL,
+    ("invariant_addend_of_extremum", "without nonempty(k)"): EMPTY,
     ("greatest_along_its_axis", "without several(k)"): WORTH,
     ("nest_scores", "without picks(m, t, k)"): WORTH,
     ("nest_into_maximum", "without picks(m, t, k)"): WORTH,

@@ -9,7 +9,7 @@ import pytest
 
 from eqsat.egraph.engine import EGraph
 from eqsat.egraph.program import program
-from eqsat.egraph.saturate import saturate, saturate_terms
+from eqsat.egraph.saturate import saturate
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, dtype
 from ir.rule import Exactness, Rule, pattern_variables
@@ -40,6 +40,7 @@ from rules.primitives import invariant, joined, one_of
 from rules.reachable import reachable
 from tests.support.graphs import Tiny
 from tests.support.strategies import random_graph
+from tests.support.terms import saturate_terms
 
 X = Load(Input("X", "fp32[4]"), "[4] -> [i0]")
 

@@ -12,7 +12,10 @@ from tests.rules.equivalent import EQUIVALENT
 from tests.rules.mutants import Verdict, judge, mutants, originals, survivors
 
 ORIGINALS = originals()
-QUICK = ("view_of_imm", "compose_index", "view_through_gather", "reduce_nothing", "fuse_epilogue_in_place")
+QUICK = (
+    *("view_of_imm", "compose_index", "view_through_gather", "reduce_nothing", "fuse_epilogue_in_place"),
+    *("compose_epilogue_views", "reduce_widening_cast"),
+)
 
 
 def explained(rule: Rule) -> set[str]:

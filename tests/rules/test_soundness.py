@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from eqsat.egraph.saturate import Marked, saturate_terms
+from eqsat.egraph.saturate import Marked
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType, dtype
 from ir.rule import Certificate, Exactness, Rule, pattern_variables
@@ -24,6 +25,7 @@ from rules.primitives import domain, moves, reads_all
 from rules.rational import NotRational, exact_value
 from rules.soundness import applications, check
 from tests.support.egraph_values import describe, node_values
+from tests.support.terms import saturate_terms
 
 p, q, r, b, m, n, o, t, d, c, k, v = pattern_variables("p:P q:P r:P b:B m:S n:S o:S t:S d:S c:S k:S v:S")
 by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -147,6 +149,16 @@ def test_an_unsound_rule_is_caught(rule: Rule) -> None:
     with pytest.raises(EqsatError) as caught:
         check(rule, np.random.default_rng(4), instances=400)
     assert caught.value.kind is Kind.UNSOUND_RULE
+
+
+def test_an_overflow_of_a_narrow_dtype_may_vanish_with_its_cast_but_not_come() -> None:
+    scaled = PBin("mul", "fp32", p, Imm("fp32", "100000.0", k))
+    narrow = PUn("cast", "fp32", PUn("cast", "fp16", scaled))
+    drop = Rule("drop", "fair", "cast(p·v) ≈ p·v", narrow, scaled, exactness=Exactness.ROUNDING)
+    assert check(drop, np.random.default_rng(8), instances=100) == 100
+    for unfair in (replace(drop, exactness=Exactness.EXACT), replace(drop, lhs=scaled, rhs=narrow)):
+        with pytest.raises(EqsatError):
+            check(unfair, np.random.default_rng(8), instances=100)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -1,0 +1,107 @@
+"""How random instances are drawn: the sizes of their axes, and what stands among their numbers, attempt by attempt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ir.dtype import DType, TensorType
+from ir.rule import Exactness
+
+Array = NDArray[Any]
+
+LEAST = 5e-324
+"""Stands for the least denormal of whatever float dtype it is put into."""
+
+SPECIALS: Mapping[Exactness, tuple[float, ...]] = MappingProxyType(
+    {
+        Exactness.EXACT: (math.nan, math.inf, -math.inf, -0.0, 0.0, LEAST),
+        Exactness.REASSOCIATE: (math.nan, math.inf, -math.inf, -0.0, 0.0),
+        Exactness.ROUNDING: (math.nan, math.inf, -math.inf, -0.0, 0.0),
+        Exactness.RANGE: (math.nan, -0.0, 0.0),
+    }
+)
+"""What a rule of each level must bear among its floats. Above EXACT kernels may flush denormals; at RANGE a rule may
+overflow, so that infinities tell nothing."""
+
+LARGE = (1000.0, -1000.0)
+"""Their exponentials overflow fp64, their products do not: rules below RANGE keep finite what is."""
+
+
+class Extents(NamedTuple):
+    """Sizes that axes may have, and those that reduced ones may."""
+
+    axes: Sequence[int]
+    reduced: Sequence[int]
+
+
+ORDINARY = Extents((1, 1, 2, 3, 3, 5), (1, 1, 2, 3))
+FEW = Extents((0, 1, 2, 2), (0, 1, 2))
+"""Some are empty: elsewhere none is, for of no elements nothing can be wrong."""
+LONG = Extents((1, 2, 3), (2, 7, 24))
+"""Sums of so many terms show how wide they are accumulated."""
+
+SOME, MANY = 0.2, 0.6
+"""Shares of special values: few spoil what is beside them; of many, from a choice of three, several meet in a row."""
+
+
+class Style(NamedTuple):
+    """extents: of the axes. specials: what stands among the inputs' ordinary numbers, in a `share` of the places; with
+    any, integers reach the ends of their dtypes where the pattern's value is one. fine: floats have all their digits,
+    so that every rounding shows; else they are small dyadic numbers, exact in every float dtype."""
+
+    extents: Extents = ORDINARY
+    specials: Sequence[float] = ()
+    share: float = SOME
+    fine: bool = False
+
+    @staticmethod
+    def of(level: Exactness, attempt: int) -> Style:
+        """That of one of the attempts on a rule of this level: every second one has special values, every second one
+        (of exact rules, each) has floats of all digits."""
+        specials, exact = SPECIALS[level], level is Exactness.EXACT
+        chosen = list(combinations(specials, 3))
+        few = Style(ORDINARY, specials, SOME, exact)
+        many = Style(ORDINARY, chosen[attempt // 8 % len(chosen)], MANY, fine=True)
+        overflows = not exact and level is not Exactness.RANGE
+        return (
+            Style(ORDINARY, LARGE, MANY) if overflows else few,
+            Style(LONG, fine=True),
+            many,
+            Style(FEW, fine=exact),
+            few if overflows else many,
+            Style(LONG, fine=True),
+            many._replace(extents=FEW),
+            Style(ORDINARY, fine=exact),
+        )[attempt % 8]
+
+    def array(self, rng: np.random.Generator, type_: TensorType, wraps: bool) -> Array:
+        """Random numbers of this type. wraps: integers may reach the ends of their dtype."""
+        element = type_.dtype
+        array = rng.integers(-8, 9, type_.shape)
+        if element.is_bool:
+            return np.asarray(array > 0)
+        floats = rng.standard_normal(type_.shape) if self.fine and element.is_float else array / 4
+        values = np.asarray(array if element.is_int else floats).astype(element.numpy)
+        if wraps if element.is_int else self.specials:
+            options = (element.lowest, element.highest) if element.is_int else self.specials
+            odd = np.asarray([_held(each, element) for each in options], element.numpy)
+            if element.is_float:
+                values = np.where(values == 0, -values, values)  # too few −0 would meet another one
+            places = rng.random(type_.shape) < self.share
+            values = np.where(places, rng.choice(odd, type_.shape), values)
+        return np.asarray(values, element.numpy)
+
+
+def _held(value: float, element: DType) -> Any:
+    """The number as `element` has it; LEAST is its least denormal."""
+    if element.is_float and value == LEAST:
+        return ml_dtypes.finfo(element.numpy).smallest_subnormal
+    return element.numpy.type(value)
