@@ -49,7 +49,6 @@ class Choices:
         self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
         self.names = buffer_names(view, inputs, buffers)
         self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region)
-        self._own = self.constant.union(view.tiny.values())
         self._roundings = Roundings(view, self.enumeration.forest.type_of)
         self._is_rounding = False
         self._joints: dict[tuple[object, ...], Priced] = {}
@@ -85,15 +84,6 @@ class Choices:
     def blocked(self) -> list[int]:
         """The buffers that nothing can compute."""
         return [buffer for buffer, several in self.by_buffer.items() if all(each.refusal for each in several)]
-
-    @property
-    def has_made(self) -> bool:
-        """Whether there are buffers that a rule made, and that are no constants."""
-        return not self._own.issuperset(self.by_buffer)
-
-    def is_own(self, choice: Choice) -> bool:
-        """Whether it writes and reads nothing but results of the program's uops, and constants."""
-        return self._own.issuperset((choice.buffer, *choice.reads))
 
     def column(self, choice: Choice) -> Column:
         """The candidate in a covering problem."""

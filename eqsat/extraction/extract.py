@@ -148,9 +148,10 @@ class Extraction:
             cover = self._finished(picked, selections, is_wanted)
             return finish(cover) if finish else cover
 
-        picked, contest = self._contested(extractor, seeded)
-        cover = compared(picked, contest)
+        picked = self._settled(extractor)
         ordinary = self._ordinary(extractor) if seeded else None
+        picked, contest = self._contested(extractor, self._better(picked, ordinary), seeded)
+        cover = compared(picked, contest)
         if ordinary is None or {*ordinary.choices} == {*picked.choices}:
             return cover
         if compared(ordinary, None).time_ns >= cover.time_ns:
@@ -177,17 +178,15 @@ class Extraction:
         assert best is not None, "there was a cover to learn from"
         return Bound(lower_bound(problem), best.bound)
 
-    def _contested(self, extractor: Extractor, seeded: bool) -> tuple[_Picked, Contest]:
-        """A cover and how its rivals fared, such that none is better of what is priced by then."""
-        picked = self._settled(extractor)
-        if self.choices.has_made:  # of fewer candidates, an extractor misses less
-            picked = self._better(picked, self._settled_among(extractor, self.choices.is_own))
-        if seeded:
-            picked = self._swapped(self._better(picked, self._ordinary(extractor)))
+    def _contested(self, extractor: Extractor, picked: _Picked, refine: bool) -> tuple[_Picked, Contest]:
+        """The cover, or one that is better of what is priced by then, and how its rivals fared. `refine`: by swaps,
+        too."""
+        if refine:
+            picked = self._swapped(picked)
         while True:
             contest = self._contest(picked.choices)
             again = self._better(self._settled(extractor), self._covered(extractor, _is_priced))
-            if seeded:
+            if refine:
                 again = self._better(self._swapped(again), self._swapped(picked))
             if self._total(again) >= self._total(picked):
                 return picked, contest
