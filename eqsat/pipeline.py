@@ -41,7 +41,7 @@ from eqsat.runtime.dump import Stages
 from eqsat.runtime.program import Program
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.verify import random_inputs
-from ir.diagnostics import Diagnostic, Kind, fail
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
 from ir.kernel_resources import KernelResources
 from ir.launch import LaunchTable
@@ -147,7 +147,7 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
         kernel = backend.lower(region, region_facts(region).checked, plan, _function(region))
         return backend.build(backend.texts([kernel]), target.arch, relaxed, folder).resources[_function(region)]
 
-    def timed(region: Region, plans: Sequence[Plan]) -> list[float]:
+    def timed(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
         arrays = random_inputs(
             {each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in region.inputs}
         )

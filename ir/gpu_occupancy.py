@@ -1,4 +1,4 @@
-"""What a multiprocessor of a machine gives to blocks: how many it holds at once, and how much shared memory one may have."""
+"""What a multiprocessor gives to blocks: how many it holds at once, and how much shared memory one may have."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def shared_limit(arch: str, target: Target) -> int:
 
 
 def blocks_per_unit(target: Target, threads: int, registers: int, shared: int) -> int:
-    """Blocks that one SM holds at once, by their `threads`, the `registers` of each of these (0: not known) and bytes of
-    `shared` memory; 0 where it has no room for one."""
+    """Blocks that one SM holds at once, by their `threads`, the `registers` of each of these (0: not known) and bytes
+    of `shared` memory; 0 where it has no room for one."""
     warps = -(-threads // WARP_LANES)
     by_threads = target.threads // (warps * WARP_LANES)
     limits = [target.blocks, by_threads, target.l1_bytes // (shared + RESERVED_BYTES)]

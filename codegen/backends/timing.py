@@ -3,15 +3,18 @@ machine does slows them alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from codegen.backends.backend import Backend
+from codegen.backends.backend import Backend, Code
 from codegen.where.region_facts import region_facts
+from ir.diagnostics import EqsatError
 from ir.dtype import dtype
+from ir.launch import LaunchTable
 from ir.module import Call, Module, Role, Slot
 from ir.plan import Plan
 from ir.region import Region
@@ -31,13 +34,38 @@ def times_of(
     target: Target,
     relaxed: bool,
     cache: Path,
-) -> list[float]:
+) -> list[float | EqsatError]:
     """ns of each plan's kernel on `arrays` (the region's inputs by name): the least of its runs, as all else a machine
-    does only adds to a time.
+    does only adds to a time. In place of a time stands why a plan has none, as it does not lower or compile.
 
     Raises:
-        EqsatError: NoDevice for a GPU that is not there; whatever lowering and compilation raise.
+        EqsatError: NoDevice for a GPU that is not there; where no plan lowers and compiles, why the first does not.
     """
+
+    def built(several: Sequence[Plan]) -> _Built:
+        return _built(region, several, backend, target.arch, relaxed, cache)
+
+    refused: dict[int, EqsatError] = {}
+    try:
+        made = built(plans)
+    except EqsatError:
+        refused = _refused(plans, built)
+        if len(refused) in (0, len(plans)):
+            raise
+        made = built([plan for place, plan in enumerate(plans) if place not in refused])
+    times = iter(_times(region, made, arrays, backend, target))
+    return [refused[place] if place in refused else next(times) for place in range(len(plans))]
+
+
+class _Built(NamedTuple):
+    """Kernels of several plans of one region, which a module calls in turn."""
+
+    module: Module
+    table: LaunchTable
+    code: Code
+
+
+def _built(region: Region, plans: Sequence[Plan], backend: Backend, arch: str, relaxed: bool, cache: Path) -> _Built:
     core = region_facts(region).checked
     module = _in_turn(region, len(plans))
     lowered = {
@@ -45,11 +73,29 @@ def times_of(
         for call, plan in zip(module.calls, plans, strict=True)
     }
     table = backend.launches(module, lowered)
-    code = backend.build(backend.units(lowered.values(), table, relaxed), target.arch, relaxed, cache)
+    return _Built(module, table, backend.build(backend.units(lowered.values(), table, relaxed), arch, relaxed, cache))
+
+
+def _refused(plans: Sequence[Plan], built: Callable[[Sequence[Plan]], _Built]) -> dict[int, EqsatError]:
+    """The places of the plans that cannot be built alone either, and why."""
+    found: dict[int, EqsatError] = {}
+    for place, plan in enumerate(plans):
+        try:
+            built([plan])
+        except EqsatError as error:
+            found[place] = error
+    return found
+
+
+def _times(
+    region: Region, made: _Built, arrays: Mapping[str, np.ndarray], backend: Backend, target: Target
+) -> list[float]:
+    """The least time of each kernel, in ns."""
+    module = made.module
     constants = {each.name: arrays[each.name] for each in region.inputs if each.constant}
-    runs = backend.executable(module, table, code, constants, target.units, False)
+    runs = backend.executable(module, made.table, made.code, constants, target.units, False)
     results = {each.name: np.empty(each.memref.shape, dtype(each.memref.dtype).numpy) for each in region.outputs}
-    outputs = [results[each.name] for _ in plans for each in region.outputs]
+    outputs = [results[each.name] for _ in module.calls for each in region.outputs]
     given = [arrays[name] for name in module.inputs]
     once = runs.profile(given, outputs, target.units, 1)
     repeats = int(min(max(BUDGET_NS / max(float(once.sum()), 1.0), LEAST_RUNS), MOST_RUNS))

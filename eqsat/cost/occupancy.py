@@ -8,24 +8,18 @@ from typing import NamedTuple
 import msgspec
 
 from ir.gpu_limits import HIDING_THREADS
+from ir.gpu_occupancy import blocks_per_unit
 from ir.plan import Plan
 from ir.pricer import Work
 from ir.target import Target
 
-WARP = 32
 SHARE_OF_ON_CHIP = 0.8
 """§11: a plan that takes more of the memory on chip stops the search in its direction."""
 
 
 def resident_blocks(work: Work, target: Target) -> int:
-    """Blocks that one SM holds at once, by its threads, registers (allocated per warp, in 256s) and shared memory."""
-    warps = -(-work.block_threads // WARP)
-    limits = [target.blocks, target.threads // (warps * WARP)]
-    if work.thread_registers:
-        limits.append(target.registers // (warps * -(-work.thread_registers * WARP // 256) * 256))
-    if work.scratch:
-        limits.append(target.l1_bytes // work.scratch)
-    return min(limits)
+    """Blocks that one SM holds at once, by its threads, registers and shared memory."""
+    return blocks_per_unit(target, work.block_threads, work.thread_registers, work.scratch)
 
 
 def resident_share(work: Work, target: Target) -> float:

@@ -129,6 +129,9 @@ def _cpu_peaks(adds: float) -> dict[str, float]:
 
 _GRAPH_LAUNCH_NS = 1500.0
 """Between two dependent kernels of a CUDA graph; an assumption, to be measured on the device."""
+_GPU_WEIGHTS = {"fdiv fp32": 10.0, "recip fp32": 10.0, "cast fp16": 2.0, "cast bf16": 2.0}
+"""Instructions for each element in SASS (CUDA 13.0, sm_80): of exact quotients where no operand is denormal or near the
+limits, and of rounding a value and widening it again."""
 
 A100 = Target(
     name="A100",
@@ -154,6 +157,7 @@ A100 = Target(
     registers=65536,
     threads=2048,
     blocks=32,
+    weights=_GPU_WEIGHTS,
     source="NVIDIA A100 80GB SXM data sheet and whitepaper: dense tensor-core peaks without sparsity, 2039 GB/s, "
     "L2 5120 B/clk at 1.41 GHz, 164 KB of shared memory per SM",
 )
@@ -182,6 +186,7 @@ H100 = Target(
     registers=65536,
     threads=2048,
     blocks=32,
+    weights=_GPU_WEIGHTS,
     source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
     "228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
 )
@@ -201,6 +206,7 @@ H200 = Target(
     registers=65536,
     threads=2048,
     blocks=32,
+    weights=_GPU_WEIGHTS,
     source="NVIDIA H200 SXM data sheet: an H100 with HBM3e at 4.8 TB/s",
 )
 

@@ -25,12 +25,14 @@ from ir.target import Target
 
 
 class MeasuredPlan(msgspec.Struct, frozen=True):
-    """The plan that was the fastest of `tried`, its time, and that of the one which the estimate had put first; ns."""
+    """The plan that was the fastest of `tried`, its time, and that of the one which the estimate had put first; ns.
+    `refused`: why others could not be built; `first_ns` is None where the first is one of these."""
 
     plan: Plan
     ns: float
-    first_ns: float
+    first_ns: float | None
     tried: int
+    refused: tuple[str, ...] = ()
 
 
 class PlanCache:

@@ -8,7 +8,7 @@ from eqsat.clock import Progress
 from eqsat.cost.pricing import PlanPricer
 from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
 from eqsat.planning.refinement import Replanned, what_changed
-from ir.diagnostics import Diagnostic, Kind, note
+from ir.diagnostics import Diagnostic, EqsatError, Kind, note
 from ir.module import Module
 from ir.plan import Plan
 from ir.pricer import Price
@@ -19,8 +19,8 @@ MOST_PLANS, SLOWEST = 8, 3.0
 """Plans of a region that are measured, and how many times the first one's estimate theirs may be."""
 MARGIN = 0.03
 """A plan that is faster than the estimate's first choice by less than this share may be so by chance."""
-Timer = Callable[[Region, Sequence[Plan]], Sequence[float]]
-"""The time of each plan of a region, in ns."""
+Timer = Callable[[Region, Sequence[Plan]], Sequence[float | EqsatError]]
+"""The time of each plan of a region, in ns, or why it cannot be built; of one at least a time."""
 
 
 def tuned(
@@ -42,27 +42,34 @@ def tuned(
             known = fastest(plans, timer(region, plans))
             cache.keep(region, known)
         found[name] = candidates[plans.index(known.plan)]
-        notes.append(_told(name, known, plans[0]))
+        notes += _told(name, known, plans[0])
     return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
 
 
-def fastest(plans: Sequence[Plan], times: Sequence[float]) -> MeasuredPlan:
-    """The plan to take: the fastest, unless the first is about as fast."""
-    place = min(range(len(plans)), key=lambda i: (times[i], i))
-    if times[place] >= times[0] * (1 - MARGIN):
-        place = 0
-    return MeasuredPlan(plans[place], times[place], times[0], len(plans))
+def fastest(plans: Sequence[Plan], times: Sequence[float | EqsatError]) -> MeasuredPlan:
+    """The plan to take: the fastest, unless the first of those that have a time is about as fast."""
+    timed = [(plan, each) for plan, each in zip(plans, times, strict=True) if not isinstance(each, EqsatError)]
+    refused = tuple(str(each.diagnostics[0].message) for each in times if isinstance(each, EqsatError))
+    (first, first_ns), best = timed[0], min(timed, key=lambda each: each[1])
+    plan, ns = best if best[1] < first_ns * (1 - MARGIN) else timed[0]
+    return MeasuredPlan(plan, ns, first_ns if first == plans[0] else None, len(timed), refused)
 
 
 def _worth_measuring(ranked: Sequence[Price]) -> list[Price]:
     return [each for each in ranked[:MOST_PLANS] if each.time_ns <= SLOWEST * ranked[0].time_ns]
 
 
-def _told(name: str, found: MeasuredPlan, first: Plan) -> Diagnostic:
-    """The flag of a plan that a clock chose, which another run or machine may choose otherwise."""
+def _told(name: str, found: MeasuredPlan, first: Plan) -> list[Diagnostic]:
+    """The flag of a plan that a clock chose, which another run or machine may choose otherwise; and of those that could
+    not be measured."""
     message = f"the fastest of {found.tried} plans that were measured, {found.ns / 1e3:.1f} µs"
     if found.plan == first:
         message += ": the estimate's choice"
     else:
-        message += f": {what_changed(first, found.plan)}; the estimate's choice took {found.first_ns / 1e3:.1f} µs"
-    return note(Kind.TUNED, STAGE, message, at=name)
+        took = "could not be built" if found.first_ns is None else f"took {found.first_ns / 1e3:.1f} µs"
+        message += f": {what_changed(first, found.plan)}; the estimate's choice {took}"
+    notes = [note(Kind.TUNED, STAGE, message, at=name)]
+    if found.refused:
+        message = f"plans passed over, as they could not be built: {len(found.refused)}; the first: {found.refused[0]}"
+        notes.append(note(Kind.COMPILE_FAILED, STAGE, message, at=name))
+    return notes

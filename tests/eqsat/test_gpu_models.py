@@ -10,7 +10,8 @@ import pytest
 
 from bench.gpu.decoder import decoder
 from codegen.compile.nvrtc import build
-from eqsat import Program, optimize_and_compile
+from eqsat import Program, nn, optimize_and_compile
+from eqsat import tensor as t
 from eqsat.clock import Clock
 from eqsat.cost.targets import gpu_target
 from eqsat.model import read_model
@@ -42,6 +43,18 @@ def test_every_kernel_of_the_programs_compiles_cleanly(arch: str) -> None:
     named = dict(enumerate(texts.values()))
     bad = [f"{named[int(each.name.removeprefix('eq_'))]}: {each}" for each in found if each.spills or each.lints]
     assert not bad
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("norm", ["layer norm", "RMS norm", "softmax"])
+def test_a_row_is_one_kernel_by_its_price(norm: str, arch: str) -> None:
+    x, weight, bias = t.input("x", (8192, 1024), "bf16"), t.input("w", (1024,), "bf16"), t.input("b", (1024,), "bf16")
+    norms = {
+        "layer norm": lambda: nn.layer_norm(x, weight, bias),
+        "RMS norm": lambda: nn.rms_norm(x, weight),
+        "softmax": lambda: nn.softmax(x),
+    }
+    assert len(kernel_texts(norms[norm](), None, arch)) == 1
 
 
 def assert_clean(program: Program, least: int, most: int) -> None:

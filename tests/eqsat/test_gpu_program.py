@@ -142,6 +142,25 @@ def test_targets_of_devices() -> None:
     assert device_target("Tesla V100", "sm70", 80) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "arch", "kib", "threads", "blocks"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "sm80", 164, 2048, 32),
+        ("NVIDIA A10", "sm86", 100, 1536, 16),
+        ("NVIDIA RTX A1000", "sm86", 100, 1536, 16),  # no A100, whatever its name begins with
+        ("Orin", "sm87", 164, 1536, 16),
+        ("NVIDIA L40S", "sm89", 100, 1536, 24),
+        ("an Ampere to come", "sm88", 100, 1536, 16),
+        ("NVIDIA H100 80GB HBM3", "sm90", 228, 2048, 32),
+        ("NVIDIA H200", "sm90", 228, 2048, 32),
+    ],
+)
+def test_multiprocessors_are_those_of_the_device(name: str, arch: str, kib: int, threads: int, blocks: int) -> None:
+    found = device_target(name, arch, 20)
+    assert found is not None
+    assert (found.l1_bytes, found.threads, found.blocks) == (kib << 10, threads, blocks)
+
+
 # --- what is shown ---
 
 

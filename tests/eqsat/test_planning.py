@@ -30,7 +30,7 @@ from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
 from eqsat.planning.refinement import Replanned, refined, what_changed
 from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
 from eqsat.runtime.verify import random_inputs
-from ir.diagnostics import EqsatError, Kind, Severity
+from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
 from ir.kernel_resources import KernelResources
 from ir.module import Call, Module
@@ -263,6 +263,36 @@ def test_the_fastest_plan_is_taken_if_that_is_no_chance() -> None:
     assert fastest(plans, [30, 30, 40]) == MeasuredPlan(BIG, 30, 30, 3)
     assert fastest(plans, [100, 100 * (1 - MARGIN / 2), 200]).plan == BIG
     assert fastest(plans, [0, 0, 0]).plan == BIG
+
+
+def no_plan(message: str) -> EqsatError:
+    return EqsatError(Diagnostic(kind=Kind.COMPILE_FAILED, stage="nvrtc", message=message))
+
+
+def test_plans_that_cannot_be_built_are_passed_over() -> None:
+    plans, broken = [BIG, MIDDLE, SMALL], no_plan("broken")
+    assert fastest(plans, [30, broken, 10]) == MeasuredPlan(SMALL, 10, 30, 2, ("broken",))
+    assert fastest(plans, [broken, 30, 30]) == MeasuredPlan(MIDDLE, 30, None, 2, ("broken",))
+
+
+def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> None:
+    known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
+    first = known.pricer.ranked(REGION)[0]
+    module, cache = (
+        Module("m", (), (Call("k", REGION, ("A", "B", "Y")),), (), ()),
+        PlanCache(tmp_path, A100, "a device"),
+    )
+
+    def timer(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
+        return [no_plan("no such copy"), 20.0, 30.0]
+
+    found = tuned(module, (first,), known.pricer, timer, cache, lambda _: None)
+    assert found.prices[0].plan == MIDDLE
+    chosen, passed = found.diagnostics
+    assert "the estimate's choice could not be built" in chosen.message
+    assert (passed.kind, passed.severity, passed.at) == (Kind.COMPILE_FAILED, Severity.NOTE, REGION.name)
+    assert passed.message.endswith("could not be built: 1; the first: no such copy")
+    assert tuned(module, (first,), known.pricer, lambda *_: pytest.fail("again"), cache, lambda _: None) == found
 
 
 class FakeTimer:

@@ -33,10 +33,10 @@ _MOVE_SLOTS = 1
 """Issue slots of a load or store, of a vector or of one element."""
 _POINT_SLOTS, _TURN_SLOTS, _FIXED_SLOTS = 4, 4, 1
 """Of finding out where a vector lies: from a point's number; in one more turn of a loop over a row; a fixed way further
-on, as in a tile, or in a row that registers hold. With the weights of ops all slots fit, from 22 % too few to 29 % too
-many and 2 % too many in the middle, the instructions for each element in SASS (CUDA 13.0, sm_80) of the best plans of nine
-nests: layer norm and RMS norm of bf16 and fp32, pointwise chains and transposes of fp16 and fp32, sums of columns. A
-softmax has 26 % too few: its exact division is dearer than `ir.uop` says."""
+on, as in a tile, or in a row that registers hold. With the weights of ops they were fitted to the instructions that
+SASS (CUDA 13.0, sm_80) has for each element of ten nests by their best plans for an A100: layer norms of bf16 and fp32,
+an RMS norm of bf16, softmax, pointwise chains and transposes of fp16 and fp32, sums of columns. They are 2 % too few in
+the mean, 20 % too few to 29 % too many."""
 _IN_L1 = 4
 """A buffer of this share of an SM's cache stays there, as a norm's weights do: read again, it costs its loads alone."""
 _LOAD_CLOCKS = 500

@@ -68,6 +68,7 @@ REGIONS: Mapping[str, Region] = {
     "decode bf16": stream_regions.attention(2, 3, 300, 16, 16, group=2, dtype="bf16"),
     "decode fp32": stream_regions.attention(1, 1, 300, 8, 8),
     "softmax fp16": softmax(5, 264, "fp16"),
+    "softmax vectors": softmax(5, 1000, "fp16"),
     "softmax long": softmax(2, 9001),
     "log-sum-exp long": stream_regions.log_sum_exp(2, 9001),
     "layer norm bf16": layer_norm(4, 264, "bf16"),

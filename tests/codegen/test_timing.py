@@ -1,0 +1,62 @@
+"""Times of a region's plans, where some of these cannot be built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from codegen.backends.backend import Code, Lowered, Texts
+from codegen.backends.cpu import CpuBackend
+from codegen.backends.timing import times_of
+from codegen.where.region_facts import region_facts
+from eqsat.pipeline import find_target
+from eqsat.runtime.verify import random_inputs
+from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.dtype import TensorType
+from ir.plan import Plan
+from ir.poly_core import PolyCore
+from ir.region import Region
+from ir.rule import Exactness
+from tests.support import regions
+
+
+def refusal(message: str) -> EqsatError:
+    return EqsatError(Diagnostic(kind=Kind.COMPILE_FAILED, stage="test", message=message))
+
+
+@pytest.mark.parametrize("stage", ["lower", "build"])
+def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path: Path) -> None:
+    one = regions.pointwise((64, 48))
+    target = find_target("cpu")
+    core = region_facts(one).checked
+    plans = [plan for plan, _ in CpuBackend().candidates(one, core, target, Exactness.ROUNDING)]
+    broken = msgspec.structs.replace(plans[0], notes=("broken",))
+
+    class Broken(CpuBackend):
+        """Refuses plans with that note."""
+
+        def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
+            if plan == broken and stage == "lower":
+                raise refusal("no lowering")
+            found = super().lower(region, core, plan, name)
+            (refused.add if plan == broken else refused.discard)(name)
+            return found
+
+        def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+            if any(name in text for name in refused for text in units.values()):
+                raise refusal("no code")
+            return super().build(units, arch, relaxed, cache)
+
+    def times(*several: Plan) -> list[float | EqsatError]:
+        return times_of(one, several, arrays, backend=Broken(), target=target, relaxed=True, cache=tmp_path)
+
+    refused = set[str]()
+    arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
+    first, second, third = times(plans[0], broken, plans[-1])
+    assert isinstance(first, float)
+    assert isinstance(third, float)
+    assert isinstance(second, EqsatError)
+    with pytest.raises(EqsatError, match="no lowering" if stage == "lower" else "no code"):
+        times(broken, broken)
