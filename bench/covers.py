@@ -43,7 +43,7 @@ from rules import select
 
 SPREADS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.6)
 """Standard deviations of the log of a kernel's price, by which covers are made to vary; 0 is any cover at all."""
-POOL, TRIES = 5, 20
+POOL, TRIES = 5, 60
 """Covers to choose from, and to try, for each that is asked for."""
 SAMPLE_SECONDS = 0.004
 """What one program takes of one round."""

@@ -4,8 +4,8 @@ Candidates are enumerated per buffer, and the DAG of buffers is covered with the
 its lower bound, scaled by what kernels of its kind turned out to cost; whatever a cover chooses is then priced by
 its own best plan, and the cover is computed again, until it consists of priced kernels only.
 
-No cover is dearer than that of ordinary fusion, made of the same candidates: that one competes from the first choice
-to the last, after kernels were joined and buffers laid out.
+The cover of ordinary fusion, made of the same candidates, competes: none is chosen that is dearer. After kernels were
+joined and buffers laid out it competes again, unless it is further back than these bring.
 """
 
 from __future__ import annotations
@@ -140,8 +140,7 @@ class Extraction:
         self, extractor: Extractor, is_wanted: Wanted | None = None, finish: Finish | None = None, seeded: bool = True
     ) -> Cover:
         """The best cover that the extractor leads to: compared with what else could be chosen, and made again as long
-        as the prices learnt by that make a better one. `seeded`: that of ordinary fusion competes from the start to the
-        end."""
+        as the prices learnt by that make a better one. `seeded`: that of ordinary fusion competes."""
 
         def compared(picked: _Picked, contest: Contest | None) -> Cover:
             selections = contest.selections(self.choices.by_buffer, self.choices.names) if contest else {}
@@ -153,6 +152,9 @@ class Extraction:
         picked, contest = self._contested(extractor, self._better(picked, ordinary), seeded)
         cover = compared(picked, contest)
         if ordinary is None or {*ordinary.choices} == {*picked.choices}:
+            return cover
+        saved = self._total(picked) - cover.time_ns
+        if self._total(ordinary) - self._total(picked) > saved:  # further back than joining and layouts bring
             return cover
         if compared(ordinary, None).time_ns >= cover.time_ns:
             return cover
