@@ -28,7 +28,7 @@ test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/mypy
 	$(PYTEST) -m "not exhaustive and not gpu"
 
-exhaustive: $(VENV)/ready    ## every mutant of every rule, many more random instances
+exhaustive: $(VENV)/ready    ## every mutant of every rule, many more random instances, registers of every GPU plan
 	$(PYTEST) -m exhaustive
 
 format: $(VENV)/ready

@@ -366,7 +366,7 @@ def test_kernels_compile_without_spills(arch: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_candidate_spills() -> None:
     cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
     text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))

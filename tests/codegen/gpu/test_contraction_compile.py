@@ -57,7 +57,7 @@ def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) 
     assert all(abs(each) <= 60 for each in errors.values()), errors
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_candidate_spills() -> None:
     cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
     text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))
