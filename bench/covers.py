@@ -26,6 +26,7 @@ from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
+from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import Bound, Extraction, bound, extract
 from eqsat.extraction.extractors.greedy import greedy
@@ -138,7 +139,7 @@ class Subject:
 
     @cached_property
     def _extraction(self) -> Extraction:
-        found = Extraction(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
+        found = Extraction(Choices(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True))
         found.learn_all()
         return found
 

@@ -133,93 +133,6 @@ _GPU_WEIGHTS = {"fdiv fp32": 10.0, "recip fp32": 10.0, "cast fp16": 2.0, "cast b
 """Instructions for each element in SASS (CUDA 13.0, sm_80): of exact quotients where no operand is denormal or near the
 limits, and of rounding a value and widening it again."""
 
-A100 = Target(
-    name="A100",
-    arch="sm80",
-    units=108,
-    peak_flops={
-        "fp16": 312e12,
-        "bf16": 312e12,
-        "tf32": 156e12,
-        "fp32": 19.5e12,
-        "fp64": 9.7e12,
-        "i32": 19.5e12,
-        "i64": 4.9e12,
-        "i8": 19.5e12,
-    },
-    bandwidth=2.039e12,
-    cache_bandwidth=7.2e12,
-    launch_ns=_GRAPH_LAUNCH_NS,
-    l1_bytes=164 * _KIB,
-    l2_bytes=40 * _MIB,
-    l3_bytes=0,
-    lanes=32,
-    registers=65536,
-    threads=2048,
-    blocks=32,
-    weights=_GPU_WEIGHTS,
-    source="NVIDIA A100 80GB SXM data sheet and whitepaper: dense tensor-core peaks without sparsity, 2039 GB/s, "
-    "L2 5120 B/clk at 1.41 GHz, 164 KB of shared memory per SM",
-)
-
-H100 = Target(
-    name="H100",
-    arch="sm90",
-    units=132,
-    peak_flops={
-        "fp16": 989.4e12,
-        "bf16": 989.4e12,
-        "tf32": 494.7e12,
-        "fp32": 66.9e12,
-        "fp64": 33.5e12,
-        "i32": 33.5e12,
-        "i64": 8.4e12,
-        "i8": 33.5e12,
-    },
-    bandwidth=3.35e12,
-    cache_bandwidth=9.0e12,
-    launch_ns=_GRAPH_LAUNCH_NS,
-    l1_bytes=228 * _KIB,
-    l2_bytes=50 * _MIB,
-    l3_bytes=0,
-    lanes=32,
-    registers=65536,
-    threads=2048,
-    blocks=32,
-    weights=_GPU_WEIGHTS,
-    source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
-    "228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
-)
-
-H200 = Target(
-    name="H200",
-    arch="sm90",
-    units=H100.units,
-    peak_flops=H100.peak_flops,
-    bandwidth=4.8e12,
-    cache_bandwidth=H100.cache_bandwidth,
-    launch_ns=_GRAPH_LAUNCH_NS,
-    l1_bytes=H100.l1_bytes,
-    l2_bytes=H100.l2_bytes,
-    l3_bytes=0,
-    lanes=32,
-    registers=65536,
-    threads=2048,
-    blocks=32,
-    weights=_GPU_WEIGHTS,
-    source="NVIDIA H200 SXM data sheet: an H100 with HBM3e at 4.8 TB/s",
-)
-
-GPUS: Mapping[str, Target] = MappingProxyType({"a100": A100, "h100": H100, "h200": H200, "sm80": A100, "sm90": H100})
-
-
-def gpu_target(name: str) -> Target:
-    """A GPU by name or architecture ("sm80" and "sm_80" are one); UnknownTarget if there is none."""
-    found = GPUS.get(name.lower().replace("_", ""))
-    if found is None:
-        fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(GPUS))
-    return found
-
 
 class _Unit(NamedTuple):
     """What an SM holds: `l1_bytes` of shared memory, resident `threads` and `blocks`."""
@@ -242,6 +155,87 @@ _UNITS: Mapping[str, _Unit] = MappingProxyType(
 _LEAST_UNIT = _Unit(100 * _KIB, 1536, 16)
 """Of an architecture that the table does not know."""
 
+A100 = Target(
+    name="A100",
+    arch="sm80",
+    units=108,
+    peak_flops={
+        "fp16": 312e12,
+        "bf16": 312e12,
+        "tf32": 156e12,
+        "fp32": 19.5e12,
+        "fp64": 9.7e12,
+        "i32": 19.5e12,
+        "i64": 4.9e12,
+        "i8": 19.5e12,
+    },
+    bandwidth=2.039e12,
+    cache_bandwidth=7.2e12,
+    launch_ns=_GRAPH_LAUNCH_NS,
+    l2_bytes=40 * _MIB,
+    l3_bytes=0,
+    lanes=32,
+    registers=65536,
+    weights=_GPU_WEIGHTS,
+    source="NVIDIA A100 80GB SXM data sheet and whitepaper: dense tensor-core peaks without sparsity, 2039 GB/s, "
+    "L2 5120 B/clk at 1.41 GHz, 164 KB of shared memory per SM",
+    **_UNITS["sm80"]._asdict(),
+)
+
+H100 = Target(
+    name="H100",
+    arch="sm90",
+    units=132,
+    peak_flops={
+        "fp16": 989.4e12,
+        "bf16": 989.4e12,
+        "tf32": 494.7e12,
+        "fp32": 66.9e12,
+        "fp64": 33.5e12,
+        "i32": 33.5e12,
+        "i64": 8.4e12,
+        "i8": 33.5e12,
+    },
+    bandwidth=3.35e12,
+    cache_bandwidth=9.0e12,
+    launch_ns=_GRAPH_LAUNCH_NS,
+    l2_bytes=50 * _MIB,
+    l3_bytes=0,
+    lanes=32,
+    registers=65536,
+    weights=_GPU_WEIGHTS,
+    source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
+    "228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
+    **_UNITS["sm90"]._asdict(),
+)
+
+H200 = Target(
+    name="H200",
+    arch="sm90",
+    units=H100.units,
+    peak_flops=H100.peak_flops,
+    bandwidth=4.8e12,
+    cache_bandwidth=H100.cache_bandwidth,
+    launch_ns=_GRAPH_LAUNCH_NS,
+    l2_bytes=H100.l2_bytes,
+    l3_bytes=0,
+    lanes=32,
+    registers=65536,
+    weights=_GPU_WEIGHTS,
+    source="NVIDIA H200 SXM data sheet: an H100 with HBM3e at 4.8 TB/s",
+    **_UNITS["sm90"]._asdict(),
+)
+
+GPUS: Mapping[str, Target] = MappingProxyType({"a100": A100, "h100": H100, "h200": H200, "sm80": A100, "sm90": H100})
+
+
+def gpu_target(name: str) -> Target:
+    """A GPU by name or architecture ("sm80" and "sm_80" are one); UnknownTarget if there is none."""
+    found = GPUS.get(name.lower().replace("_", ""))
+    if found is None:
+        fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(GPUS))
+    return found
+
 
 def device_target(name: str, arch: str, units: int) -> Target | None:
     """The target of a GPU that is there ("NVIDIA H100 80GB HBM3", "sm90", its SMs): the data sheet's of that name, else
@@ -256,8 +250,6 @@ def device_target(name: str, arch: str, units: int) -> Target | None:
         found,
         units=units,
         peak_flops={dtype: each * share for dtype, each in found.peak_flops.items()},
-        l1_bytes=own.l1_bytes,
-        threads=own.threads,
-        blocks=own.blocks,
         source=f"{name} ({arch}), {units} SMs: {found.source}",
+        **own._asdict(),
     )

@@ -66,7 +66,7 @@ def extract(
     """
     if extractor not in EXTRACTORS:
         fail(Kind.INVALID_OPTION, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
-    extraction = Extraction(view, outputs, pricer, constants, limits)
+    extraction = Extraction(Choices(view, outputs, pricer, constants, limits))
     if extractor in OPTIMAL:
         extraction.learn_all()
     else:
@@ -103,7 +103,7 @@ def bound(
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
-    extraction = Extraction(view, outputs, pricer, constants, limits)
+    extraction = Extraction(Choices(view, outputs, pricer, constants, limits))
     extraction.learn_all()
     return extraction.bound()
 
@@ -119,17 +119,8 @@ class _Picked:
 class Extraction:
     """The covers of one e-graph."""
 
-    def __init__(
-        self,
-        view: EGraphView,
-        outputs: Sequence[str],
-        pricer: Pricer,
-        constants: Iterable[str] = (),
-        limits: Limits = DEFAULT,
-        with_written: bool = False,
-    ) -> None:
-        """As `Choices`."""
-        self.choices = Choices(view, outputs, pricer, constants, limits, with_written)
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
 
     def cover(self, extractor: Extractor, is_wanted: Wanted | None = None) -> Cover:
         """The cover that `extractor` makes of the priced candidates. `is_wanted`: which kernels to join, none by

@@ -13,6 +13,7 @@ import pytest
 
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.choice import Choice
+from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import Extraction, bound, extract
 from eqsat.extraction.extractors import EXTRACTORS
@@ -296,7 +297,7 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
     def chosen() -> list[Choice]:
         return [each for several in extraction.choices.by_buffer.values() for each in several]
 
-    extraction = Extraction(view, graph.outputs, ApproximatePricer())
+    extraction = Extraction(Choices(view, graph.outputs, ApproximatePricer()))
     extraction.learn_all()
     found = extraction.best(astray)
     columns = tuple(extraction.choices.column(each) for each in chosen() if each.ordinary and not each.refusal)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from eqsat.extraction import menus
+from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import Extraction, extract
 from eqsat.extraction.extractors.pareto import pareto
@@ -31,7 +32,7 @@ def covered(graph: Graph) -> Cover:
 def settled(layers: int) -> tuple[Extraction, int]:
     """An extraction whose candidates have been made, and the e-nodes of its e-graph."""
     graph, view = saturated(encoder(layers))
-    extraction = Extraction(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+    extraction = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))
     extraction.cover(pareto)
     return extraction, sum(map(len, view.classes.values()))
 
@@ -79,7 +80,7 @@ def test_copies_are_what_would_have_been_chosen(build: Callable[[], Graph], monk
     graph, view = saturated(build())
 
     def candidates() -> dict[int, list[object]]:
-        made = Extraction(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+        made = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))
         made.cover(pareto)
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
         return {each: list(map(known, made.choices.enumeration.of(each))) for each in buffers}

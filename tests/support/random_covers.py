@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from eqsat.egraph.view import EGraphView
+from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import Extraction
 from eqsat.extraction.extractors.shuffled import shuffled
@@ -24,5 +25,5 @@ def random_cover(
     constants: Iterable[str] = (),
 ) -> Cover:
     """Kernels as they were written and as the rules made them, some joined whether that gains or not."""
-    extraction = Extraction(view, outputs, pricer, constants, with_written=True)
+    extraction = Extraction(Choices(view, outputs, pricer, constants, with_written=True))
     return extraction.cover(lambda problem: shuffled(problem, rng), is_wanted=lambda _: rng.random() < JOINED_SHARE)

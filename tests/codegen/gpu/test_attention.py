@@ -27,7 +27,7 @@ from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
-from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
+from tests.codegen.gpu.emulated import Array, Emulated, assert_near, lowered, plans_of, values_of
 from tests.support.gpu_edit import without
 from tests.support.nvrtc import needs_nvrtc
 from tests.support.random_streams import random_streams
@@ -96,16 +96,22 @@ def test_random_streams_play_as_their_regions() -> None:
         emulated.assert_plays(i)
 
 
+def odd_rows(one: Region, hidden: int) -> dict[str, Array]:
+    """Inputs of masked attention of three heads: none seen, all but the first `hidden`, all; the last has NaN and ∞."""
+    inputs = values_of(one)
+    inputs["mask"][0] = False
+    inputs["mask"][1, :hidden] = False
+    inputs["mask"][2] = True
+    inputs["Q"][2, 0, 0] = np.nan
+    inputs["Q"][2, 1, 0] = np.inf
+    return inputs
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 def test_rows_without_a_finite_score_are_what_playback_gives(dtype: str) -> None:
     """A masked row is 0 / 0, one with NaN or +inf is NaN; masks before the first score that counts are no trouble."""
     one = attention(3, 6, 40, 8, 8, mask=True, dtype=dtype)
-    inputs = values_of(one)
-    inputs["mask"][0] = False
-    inputs["mask"][1, :35] = False
-    inputs["mask"][2] = True
-    inputs["Q"][2, 0, 0] = np.nan
-    inputs["Q"][2, 1, 0] = np.inf
+    inputs = odd_rows(one, 35)
     wanted = play_region(one, inputs, wide=True)["O"]
     assert np.isnan(wanted[0]).all()
     assert np.isnan(wanted[2, 0]).all()
