@@ -17,7 +17,6 @@ from eqsat.explanation.chain import Chosen
 from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, place_of
-from eqsat.extraction.candidates import DEFAULT
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
@@ -184,8 +183,6 @@ class Pairs:
         held = f"{one.writes[0]} holds {_listed(first)}, {other.writes[0]} holds {_listed(second)}"
         if first and second and "Contract" in (*first, *second):
             return "one kernel may not hold a contraction beside another accumulator", held
-        if len(first) + len(second) > DEFAULT.reductions:
-            return f"one kernel may not hold more than {DEFAULT.reductions} reductions", held
         return None
 
     def _accumulators(self, kernel: KernelReport) -> list[str]:

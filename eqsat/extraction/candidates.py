@@ -8,14 +8,11 @@ cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import islice, product, zip_longest
-from typing import NamedTuple
-
-import msgspec
+from itertools import product
 
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.kernel_tree import (
@@ -27,11 +24,12 @@ from eqsat.extraction.kernel_tree import (
     inline_classes,
     streamed_scores,
 )
+from eqsat.extraction.limits import DEFAULT, Limits
 from eqsat.extraction.menus import Menu, Menus, Question
+from eqsat.extraction.ranking import LowerBound, Ranking
 from eqsat.extraction.read_facts import ReadFacts
 from eqsat.extraction.shapes import leaf
 from eqsat.extraction.sum_facts import SumFacts
-from ir.dtype import TensorType
 from ir.term import Sort
 from rules import FAMILIES, ORDINARY
 
@@ -42,43 +40,6 @@ _NOTHING = Menu()
 
 _ORDINARY = frozenset([None, *(rule.name for family in ORDINARY for rule in FAMILIES[family])])
 """The rules of ordinary fusion; None built what was loaded."""
-
-LowerBound = Callable[[float, float], float]
-"""(flops, bytes) → a time in ns that no plan can beat."""
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """How many trees of one kind survive per class of values, per constant value and per buffer; how many
-    reductions one kernel may hold (a contraction stands alone, or in the scores of streams); how many combinations of
-    operands are looked at per node."""
-
-    alternatives: int = 6
-    constants: int = 2
-    candidates: int = 12
-    reductions: int = 4
-    combinations: int = 144
-
-
-DEFAULT = Limits()
-
-
-class _Facts(NamedTuple):
-    """All that the choice among trees depends on of a buffer that they read: where two buffers differ in nothing else,
-    so do the choices.
-
-    storing_ns      the least time to write it and read it again, by a kernel more; 0 where it is there in any case
-    superseded      another buffer is always as good to store
-    own             the program has this value as it was written
-    costs_a_kernel  no kernel that accumulates could write it in place of its own result
-    """
-
-    type: TensorType
-    constant: bool
-    given: bool
-    storing_ns: float
-    costs_a_kernel: bool
-    superseded: bool
-    own: bool
 
 
 class Enumeration:
@@ -101,19 +62,16 @@ class Enumeration:
         self.view, self.limits = view, limits
         self.forest = Forest(view)
         self._bound = bound
-        self._constant = constant
-        self._given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
-        self._free = self._given | constant
+        given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
         self._program = frozenset(view.tiny.values())
-        self._loaded = self._program | constant
         self.menus = Menus(self.forest)
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
-        self._reads = ReadFacts(view, self._given, constant)
+        self._reads = ReadFacts(view, given, constant)
+        self._ranking = Ranking(self.forest, bound, self._reads, given, constant, self._program | constant, self.limits)
         self._sums = SumFacts(view, bound)
         self._scores = _scores(view)
         self._nodes: dict[int, list[_Node]] = {}
-        self._facts_of: dict[int, _Facts] = {}
         self._whole: Enumeration | None = None
 
     @cached_property
@@ -143,10 +101,10 @@ class Enumeration:
             made = [tree for node, operands in stores for tree in self._combined(node, operands)]
             trees = [tree for tree in made if buffer not in tree.reads]
             fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
-            return self._best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+            return self._ranking.best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
 
         nothing = Menu((), leaf(buffer))
-        facts = lambda read: (self._facts(read), self._is_stale(read, buffer))  # noqa: E731
+        facts = lambda read: (self._ranking.facts(read), self._is_stale(read, buffer))  # noqa: E731
         return self.menus.chosen(Question("stored", self._rows(stores), nothing, facts), choose).trees
 
     def _is_stale(self, read: int, reader: int) -> bool:
@@ -234,9 +192,9 @@ class Enumeration:
 
         def choose() -> tuple[Tree, ...]:
             made = [tree for node, operands in nodes for tree in self._combined(node, operands, is_score)]
-            return self._best([*before.trees, *made], self.limits.alternatives, inner=inner)
+            return self._ranking.best([*before.trees, *made], self.limits.alternatives, inner=inner)
 
-        found = self.menus.chosen(Question((inner, is_score), self._rows(nodes), before, self._facts), choose)
+        found = self.menus.chosen(Question((inner, is_score), self._rows(nodes), before, self._ranking.facts), choose)
         self._alternatives[each] = found
         return found.trees != before.trees
 
@@ -244,21 +202,6 @@ class Enumeration:
         """Nodes with what their operands offer so far."""
         offered = self._alternatives
         return [(node, tuple([offered.get(kid, _NOTHING) for kid in operands])) for node, operands in nodes]
-
-    def _facts(self, buffer: int) -> _Facts:
-        """What choices depend on of a buffer."""
-        if buffer not in self._facts_of:
-            size = self.forest.type_of(buffer)
-            self._facts_of[buffer] = _Facts(
-                type=size,
-                constant=buffer in self._constant,
-                given=buffer in self._given,
-                storing_ns=0.0 if buffer in self._free else self._bound(0, 2 * size.nbytes),
-                costs_a_kernel=self._reads.costs_a_kernel(buffer),
-                superseded=self._reads.successor(buffer) is not None,
-                own=buffer in self._loaded,
-            )
-        return self._facts_of[buffer]
 
     def _extractable(self, each: int) -> list[_Node]:
         """The nodes of a class that a kernel can hold, without reads and sums that gain nothing where others are
@@ -309,86 +252,9 @@ class Enumeration:
             return False
         if len({(frozenset(each.reads), each.accumulators) for each in scores.values()}) > 1:
             return False
-        if nested and (own - scores.keys() or len(nested) > 1 or any(each.node.ctor != "Contract" for each in nested)):
-            return False
-        return len(own) <= self.limits.reductions
-
-    def _best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
-        """The most promising of each kind, few where all is constant, none dominated by another; the best of every
-        kind come first. Of one kind, those that start from the same stored values stand behind the best of those that
-        start elsewhere: which statistics are stored as well makes so many of them that they would be all. The best
-        that no kernel is spent on is second at the latest: what stored values take to compute is not in the rank. The
-        best that reads the program's own buffers alone is among them."""
-        distinct = tuple(dict.fromkeys(trees))
-        if len(distinct) < 2:
-            return distinct
-        kinds: dict[tuple[str, ...], dict[frozenset[int], list[Tree]]] = {}
-        own: dict[tuple[str, ...], Tree] = {}
-        for tree in sorted(distinct, key=lambda tree: self._rank(tree, written, inner)):
-            if tree.kinds not in own and self._is_own(tree):
-                own[tree.kinds] = tree
-            starts = kinds.setdefault(tree.kinds, {})
-            alike = starts.setdefault(self._start(tree), [])
-            enough = self.limits.constants if self._constant.issuperset(tree.reads) else keep
-            if len(alike) < enough and not any(
-                self._dominates(other, tree) for several in starts.values() for other in several
-            ):
-                alike.append(tree)
-        chosen = {each: [*islice(_in_turn(_places(starts)), keep)] for each, starts in kinds.items()}
-        for each, best in own.items():
-            if not any(map(self._is_own, chosen[each])):
-                chosen[each].append(best)
-        return tuple(_in_turn(chosen.values()))
-
-    def _is_own(self, tree: Tree) -> bool:
-        """Whether it reads no buffer that a rule made."""
-        return self._loaded.issuperset(tree.reads)
-
-    def _dominates(self, a: Tree, b: Tree) -> bool:
-        """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the
-        program is built no more in all: a constant folded into another is not another choice."""
-        if a.flops > b.flops:
-            return False
-        spare = sum([size for buffer, size in b.reads.items() if buffer in self._constant])
-        for buffer, size in a.reads.items():
-            if buffer in self._constant:
-                spare -= size
-            elif size > b.reads.get(buffer, -1):
-                return False
-        return spare >= 0
-
-    def _start(self, tree: Tree) -> frozenset[int]:
-        """The values that a kernel is spent on, when the program runs, to store them for this one."""
-        fresh = tree.reads.keys() - self._constant
-        return frozenset(buffer for buffer in fresh if self._facts(buffer).costs_a_kernel)
-
-    def _rank(self, tree: Tree, written: int = 0, inner: bool = False) -> tuple[int, float, int, int, int, int]:
-        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
-
-        What reductions give must be stored for every alternative of an inner value, since none can hold one: there only
-        the launches of the kernels that write it count.
-        Of constants, whose time does not count, come first what is computed at once, then what is only read.
-        """
-        reads = [self._facts(buffer) for buffer in tree.reads]
-        if all(read.constant for read in reads):
-            return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), tree.serial
-        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
-        launch = self._bound(0, 0)
-        for read in reads:
-            if not (read.given or read.constant):
-                time += read.storing_ns if read.costs_a_kernel or not inner else launch
-        return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
-
-
-def _places(starts: Mapping[frozenset[int], list[Tree]]) -> list[list[Tree]]:
-    """Trees by what they start from: the best start first, then that from nothing stored."""
-    best, *others = starts
-    return [starts[each] for each in (best, *sorted(others, key=bool))]
-
-
-def _in_turn(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
-    """The first of each, then the second of each, and so on."""
-    return (tree for rank in zip_longest(*several) for tree in rank if tree is not None)
+        return not nested or (
+            own <= scores.keys() and len(nested) == 1 and all(each.node.ctor == "Contract" for each in nested)
+        )
 
 
 def _is_nested_product(tree: Tree) -> bool:

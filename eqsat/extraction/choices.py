@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from eqsat.assembly.term_to_region import region_of
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.candidates import DEFAULT, Enumeration, Limits, constant_classes
+from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import Kernel
 from eqsat.extraction.extractors.problem import Column, Mark
 from eqsat.extraction.joining import Setting
 from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.limits import DEFAULT, Limits
 from eqsat.extraction.one_rounding import Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.selection import UNCONTESTED, Selection

@@ -16,7 +16,6 @@ from functools import partial
 from typing import NoReturn
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.candidates import DEFAULT, Limits
 from eqsat.extraction.choice import Choice
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover, assert_acyclic
@@ -29,6 +28,7 @@ from eqsat.extraction.extractors.swaps import refined
 from eqsat.extraction.joining import Wanted, gains, joined
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.relayout import relaid
+from eqsat.extraction.limits import DEFAULT, Limits
 from eqsat.extraction.rivals import Contest
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note

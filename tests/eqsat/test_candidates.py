@@ -6,9 +6,10 @@ import pytest
 from eqsat.assembly.term_to_region import region_of
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.candidates import Enumeration, Limits, constant_classes
+from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choices import input_classes
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
+from eqsat.extraction.limits import Limits
 from eqsat.extraction.shapes import Shape
 from ir.region import Buffer, MemRef, Region, verify
 from ir.term import CTORS

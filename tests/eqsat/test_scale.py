@@ -73,6 +73,24 @@ def test_stacked_blocks_take_no_more_kernels_than_apart(block: str, times: int) 
     assert all_of_them.time_ns <= times * one.time_ns
 
 
+def alternating(times: int) -> Graph:
+    t = Tiny()
+    x = t.input("x", 512, 256)
+    for k in range(times):
+        x = t.layer_norm(t.softmax(x), f"n{k}")
+    return t.graph(t.softmax(x))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: stacked("softmax", 6), lambda: stacked("layer norm", 6), lambda: alternating(1), lambda: alternating(3)],
+    ids=["6 softmax", "6 layer norms", "softmax to softmax", "softmax and layer norm in turn"],
+)
+def test_a_chain_of_any_length_can_be_one_kernel(build: Callable[[], Graph]) -> None:
+    """Memory is what these prices are made of: whatever is stored in between costs."""
+    assert len(covered(build()).kernels) == 1
+
+
 @pytest.mark.parametrize(
     "build", [lambda: encoder(3), lambda: stacked("softmax", 3), lambda: stacked("layer norm", 3), graphs.attention]
 )
