@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import log
+from bench.arguments import LIGHT, among, containing, count
 from bench.covers import Running, Subject, measure, whole_price
 from bench.facts import RESULTS, commit, load, warn_of_load
-from bench.knockouts import EVERYTHING, Knockout, knockouts
+from bench.knockouts import EVERYTHING, KINDS, Knockout, knockouts
 from bench.programs import Source, programs
 from eqsat.extraction.cover import Cover, Kernel
 from eqsat.pipeline import find_target
@@ -164,22 +165,24 @@ def _row(program: str, made: Made, base_ns: float) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--kinds", default="family,term,extractor")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="what is left out, one at a time")
+    parser.add_argument("--rounds", type=count, default=8)
     parser.add_argument("--models", default="squeezenet", help="light models, after the programs; may be none")
     parser.add_argument("--target", default="calibrated", help='"cpu" for the nominal figures')
     parser.add_argument("--out", type=Path, default=FOLDER, help="the folder of the results")
     options = parser.parse_args()
+    kinds = among(parser, "--kinds", options.kinds, KINDS)
+    models = among(parser, "--models", options.models, LIGHT)
+    sources = programs(models)
+    chosen = containing(parser, options.only, sources)
     warn_of_load()
     target = find_target(options.target)
     rows: list[Row] = []
     bounds: list[Optimality] = []
     failed: list[str] = []
-    models = [each for each in options.models.split(",") if each]
-    for name, source in programs(models).items():
-        if options.only not in name:
-            continue
-        tried = (EVERYTHING, *knockouts(tuple(options.kinds.split(",")), slow=name not in models))
+    for name in chosen:
+        source = sources[name]
+        tried = (EVERYTHING, *knockouts(kinds, slow=name not in models))
         try:
             bounds.append(optimality(name, source, target))
             found = ablate(name, source, target, tried, options.rounds, options.out.parent / log.NAME)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.arguments import LIGHT, count
 from bench.facts import facts, warn_of_load, write
 
 STAGES = ("import", "read", "saturate", "extract", "lower", "compile", "load")
@@ -84,9 +85,9 @@ def medians(taken: list[dict[str, Any]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=count, default=5)
+    parser.add_argument("--model", default="resnet50", choices=LIGHT)
+    parser.add_argument("--threads", type=count, default=2)
     options = parser.parse_args()
     warn_of_load()
     about = {**facts(), "model": options.model, "threads": options.threads, "rounds": options.rounds}

@@ -21,6 +21,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from bench import log
+from bench.arguments import containing, count
 from bench.covers import Running, Subject, agree, measure
 from bench.facts import RESULTS, commit, load, warn_of_load
 from bench.programs import Source, programs
@@ -78,11 +79,13 @@ def fidelity(name: str, source: Source, target: Target, covers: int, rounds: int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--covers", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--covers", type=count, default=30)
+    parser.add_argument("--rounds", type=count, default=20)
     parser.add_argument("--fresh", action="store_true", help="calibrate anew")
     parser.add_argument("--out", type=Path, default=FOLDER, help="the folder of the results")
     options = parser.parse_args()
+    sources = programs()
+    chosen = containing(parser, options.only, sources)
     warn_of_load()
     _progress("calibrate")
     target = calibrated_target(again=options.fresh)
@@ -91,11 +94,9 @@ def main() -> None:
     failed: list[str] = []
     _progress("")
     print(_HEAD)
-    for name, source in programs().items():
-        if options.only not in name:
-            continue
+    for name in chosen:
         try:
-            each, running = fidelity(name, source, target, options.covers, options.rounds)
+            each, running = fidelity(name, sources[name], target, options.covers, options.rounds)
         except (EqsatError, DisagreementError) as error:
             failed.append(name)
             print(f"{name:<20} failed: {error}", flush=True)

@@ -14,10 +14,11 @@ import ctypes
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from bench.arguments import among, count
 from bench.facts import commit, load, warn_of_load
 from codegen.compile.machine import machine
 from codegen.compile.peaks import measure_peaks
@@ -26,6 +27,8 @@ from ir.plan import Plan
 from ir.region import Region
 from tests.codegen.contraction_runs import Array, Built, plans_of
 from tests.support import regions
+
+KINDS = ("gemm", "conv")
 
 RESNET50 = [
     # channels in, size, channels out, kernel, stride
@@ -39,7 +42,9 @@ GEMM = [(n, n, n) for n in (256, 384, 512, 768, 1024)]
 GEMM += [(1, 4096, 4096), (8, 1024, 1024), (128, 768, 768), (128, 3072, 768), (4096, 1, 4096)]
 
 
-def cases(kinds: list[str]) -> Iterator[tuple[str, Region, float, Callable[[dict[str, Array]], Callable[[], object]]]]:
+def cases(
+    kinds: Sequence[str],
+) -> Iterator[tuple[str, Region, float, Callable[[dict[str, Array]], Callable[[], object]]]]:
     """(name, region, flops, torch's version of it)."""
     import torch
 
@@ -70,10 +75,11 @@ def main() -> int:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", default=["gemm", "conv"])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("kinds", nargs="*", default=KINDS, help=", ".join(KINDS))
+    parser.add_argument("--rounds", type=count, default=15)
     parser.add_argument("--best", action="store_true", help="least times, not medians: where others use the machine")
     options = parser.parse_args()
+    kinds = among(parser, "kinds", ",".join(options.kinds), KINDS)
     threads, typical = machine().cores, min if options.best else statistics.median
     torch.set_num_threads(threads)
     peak = measure_peaks(copy_megabytes=16).fma_flops[threads] * 1e-9
@@ -84,7 +90,7 @@ def main() -> int:
     print(f"multiply-add peak {peak:.0f} GFLOP/s, load {load()}")
     heads = ("eqsat ms", "torch ms", "ratio", "GFLOP/s", "peak")
     print(f"{'case':28} {'tile':>6} {'blocks':>16} " + " ".join(f"{each:>9}" for each in heads))
-    for name, region, flops, peer in cases(options.kinds):
+    for name, region, flops, peer in cases(kinds):
         plan = plans_of(region)[0][0]
         ours, theirs = measure(region, plan, peer, options.rounds, threads, typical)
         print(

@@ -26,9 +26,10 @@ class Knockout:
 
 
 EVERYTHING = Knockout()
+KINDS = ("family", "term", "extractor")
 
 
-def knockouts(kinds: tuple[str, ...] = ("family", "term", "extractor"), slow: bool = True) -> Iterator[Knockout]:
+def knockouts(kinds: tuple[str, ...] = KINDS, slow: bool = True) -> Iterator[Knockout]:
     """All of these kinds; `slow`: with the extractors that price every candidate, which large programs have too many
     of."""
     if "family" in kinds:

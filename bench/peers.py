@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.arguments import containing, count
 from bench.cases import Case, cases
 from bench.facts import facts, load, warn_of_load, write
 
@@ -99,17 +100,18 @@ def _check(case: Case, outputs: dict[str, np.ndarray]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=count, default=2)
+    parser.add_argument("--rounds", type=count, default=15)
     parser.add_argument("--only", default="", help="cases whose name contains this; nothing is written")
     options = parser.parse_args()
+    known = cases()
+    chosen = containing(parser, options.only, known)
     warn_of_load()
     about = {**facts(), "threads": options.threads, "rounds": options.rounds}
     rows = []
     print(f"{'case':<34}{'system':<14}{'ms':>10}{'GFLOP/s':>10}{'eqsat is':>16}")
-    for case in cases().values():
-        if options.only not in case.name:
-            continue
+    for name in chosen:
+        case = known[name]
         times = measure(case, options.threads, options.rounds)
         for system, taken in times.items():
             seconds = taken.median

@@ -13,14 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from bench.arguments import LIGHT, containing, count
 from bench.facts import facts, warn_of_load, write
 from bench.optimizing import Program, Sample, light_program, optimized, program_of, sampled, table
 
 LAYERS = (1, 4, 12, 36)
-LIGHT = (
-    *("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50"),
-    *("shufflenet", "squeezenet", "vgg19", "zfnet512"),
-)
 
 
 def encoder(layers: int, length: int = 128, width: int = 768, heads: int = 12) -> Program:
@@ -63,16 +60,16 @@ def measure(name: str) -> Sample:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=count, default=3)
     parser.add_argument("--only", default="", help="the programs whose names contain this")
     options = parser.parse_args()
+    chosen = containing(parser, options.only, programs())
     warn_of_load()
     about = {**facts(), "rounds": options.rounds}
     rows: dict[str, Sample] = {}
-    for name in programs():
-        if options.only in name:
-            rows[name] = sampled(options.rounds, measure, name)
-            print(f"{name}: {rows[name]['seconds']['total']:.2f} s", flush=True)
+    for name in chosen:
+        rows[name] = sampled(options.rounds, measure, name)
+        print(f"{name}: {rows[name]['seconds']['total']:.2f} s", flush=True)
     flat = {
         name: {key: row[key] for key in row if key not in ("seconds", "stops")} | dict(row["seconds"])
         for name, row in rows.items()

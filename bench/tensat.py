@@ -14,6 +14,7 @@ import statistics
 import time
 from typing import Any
 
+from bench.arguments import containing, count
 from bench.facts import facts, warn_of_load, write
 from bench.optimizing import Sample, in_process, optimized, sampled, table
 from bench.tensat_models import TABLE
@@ -74,17 +75,17 @@ def gain(ordinary: float, best: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=count, default=3)
     parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=count, default=2)
     parser.add_argument("--only", default="", help="the graphs whose names contain this")
     options = parser.parse_args()
+    chosen = containing(parser, options.only, TABLE)
     warn_of_load()
     about = {**facts(), "rounds": options.rounds, "threads": options.threads, "ordinary": ORDINARY}
     rows: dict[str, dict[str, Any]] = {}
-    for name, entry in TABLE.items():
-        if options.only not in name:
-            continue
+    for name in chosen:
+        entry = TABLE[name]
         ours, plain = (sampled(options.rounds, optimize, name, rules) for rules in (None, ORDINARY))
         rows[name] = {
             **{key: ours[key] for key in ("uops", "e-nodes", "kernels", "peak MiB")},

@@ -7,7 +7,7 @@ command line that is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
     from eqsat.runtime.program import Program
@@ -159,6 +159,7 @@ def explore(
         other = run.without(*without) if without else None
     if html is not None:
         run.html(html, Path(model).name)
+        typer.echo(f"written to {html}", err=True)
     if html is None or without or as_json:
         verbs.show(run, other, as_json)
 
@@ -270,9 +271,19 @@ def _program(
                 tf32=tf32,
                 progress=progress,
             )
-    for diagnostic in program.diagnostics if program.variants else ():
-        typer.echo(diagnostic, err=True)
+    if program.variants:
+        _note(program.diagnostics)
     return program
+
+
+def _note(diagnostics: Iterable[Diagnostic]) -> None:
+    """Notes and warnings of a program, in words of the command line."""
+    from eqsat.command_words import in_words_of, options_of
+
+    verbs = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    options = {keyword: option for verb in verbs for keyword, option in options_of(verb).items()}
+    for each in diagnostics:
+        typer.echo(in_words_of(options, each), err=True)
 
 
 def _dims(given: list[str] | None) -> dict[str, int]:
@@ -347,7 +358,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        fail(Kind.INVALID_OPTION, "write", f"cannot write the file: {error}", at=str(path))
+        fail(Kind.INVALID_OPTION, "write", f"cannot write the file: {error.strerror or error}", at=str(path))
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.dtype import TensorType, dtype
 from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_frontend
+from ir.grammar import with_article
 from ir.tiny import Graph
 from ir.tiny_bind import bind, load
 from ir.tiny_dims import match_shapes
@@ -90,7 +91,12 @@ class Model(ABC):
         """
         if not isinstance(given, Mapping):
             hint = 'constants={"w": array}'
-            fail(Kind.INVALID_OPTION, STAGE, f"constants= is a mapping, not a {type(given).__name__}", hint=hint)
+            fail(
+                Kind.INVALID_OPTION,
+                STAGE,
+                f"constants= is a mapping, not {with_article(type(given).__name__)}",
+                hint=hint,
+            )
         unknown = [name for name in given if name not in self.declared]
         if unknown:
             fail(
@@ -136,7 +142,7 @@ class FrontendModel(Model):
 
         unused = [symbol for symbol in dims if symbol not in self.frontend.symbols]
         warnings = [
-            note(Kind.UNBOUND_DIM, STAGE, f"`dims` binds {symbol!r}, which no size uses", severity=Severity.WARNING)
+            note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
             for symbol in unused
         ]
         tiny, constants = frontend_to_tiny(self.frontend, dims, self.constants)
@@ -182,7 +188,7 @@ def _read(source: Any) -> Model:
     fail(
         Kind.MALFORMED_GRAPH,
         STAGE,
-        f"a {type(source).__name__} is no program",
+        f"{with_article(type(source).__name__)} is no program",
         hint="Tiny IR as a dict, JSON or a path; lazy tensors; Frontend IR; an ONNX model",
     )
 

@@ -167,8 +167,11 @@ def avg_pool2d(
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m."""
     q, k, v = (as_tensor(each) for each in (q, k, v))
-    if min(q.ndim, k.ndim, v.ndim) < 2:
-        refuse(Kind.AXIS_SIZE_MISMATCH, "attention", "q, k and v have two axes at least", q.shape, k.shape, v.shape)
+    matrices = min(q.ndim, k.ndim, v.ndim) >= 2
+    if not matrices or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        message = "q, k and v do not fit one another" if matrices else "q, k and v have two axes at least"
+        hint = "q […, M, D], k […, N, D], v […, N, Dv]"
+        refuse(Kind.AXIS_SIZE_MISMATCH, "attention", message, q.shape, k.shape, v.shape, hint=hint)
     scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(max(q.shape[-1], 1)))
     if mask is not None:
         scores = scores + mask
@@ -193,7 +196,7 @@ def _image(x: Tensor, op: str) -> Tensor:
     """The tensor, once it is known to be [N, C, H, W]."""
     x = as_tensor(x)
     if x.ndim != 4:
-        refuse(Kind.AXIS_SIZE_MISMATCH, op, "x must be [N, C, H, W]", x.shape)
+        refuse(Kind.AXIS_SIZE_MISMATCH, op, "x must be [N, C, H, W]", x.shape, hint="reshape or unsqueeze it")
     return x
 
 

@@ -180,7 +180,11 @@ class Tensor(Operators, Movements):
         NumPy's matmul (tinygrad's `dot`, seed 001 §0)."""
         right = as_tensor(other)
         if not self.ndim or not right.ndim or self.shape[-1] != right.shape[-builtins.min(right.ndim, 2)]:
-            refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, right.shape)
+            hint = "[…, M, K] @ […, K, N]; .T or swapaxes(-1, -2) turns a matrix"
+            refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, right.shape, hint=hint)
+        if _broadcast(self.shape[:-2], right.shape[:-2]) is None:
+            hint = "batches that agree from the right, or are 1"
+            refuse(Kind.BROADCAST_MISMATCH, "matmul", "the batches differ", self.shape, right.shape, hint=hint)
         ones = (1,) * builtins.min(self.ndim - 1, right.ndim - 1, 1)
         rows = self.reshape(*self.shape[:-1], *ones, self.shape[-1])
         split = right.ndim - builtins.min(right.ndim, 2)
@@ -255,7 +259,9 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
     tensors = [as_tensor(part) for part in parts]
     place = axis_in(axis, tensors[0].shape)
     if len({(*part.shape[:place], *part.shape[place + 1 :], part.ndim) for part in tensors}) > 1:
-        refuse(Kind.AXIS_SIZE_MISMATCH, "concatenate", "other axes differ", *(part.shape for part in tensors))
+        hint = f"sizes that agree along every axis but {place}"
+        shapes = [part.shape for part in tensors]
+        refuse(Kind.AXIS_SIZE_MISMATCH, "concatenate", "other axes differ", *shapes, hint=hint)
     total = builtins.sum(part.shape[place] for part in tensors)
     element = promotion.common([part.dtype for part in tensors])
     whole: list[Tensor] = []
@@ -322,12 +328,19 @@ def _power(x: Tensor, exponent: int) -> Tensor:
 
 def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy's: right-aligned, sizes equal or 1."""
+    found = _broadcast(*shapes)
+    if found is None:
+        hint = "sizes that agree from the right, or are 1; unsqueeze(axis) inserts an axis of size 1"
+        refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes, hint=hint)
+    return found
+
+
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape to which these broadcast, if they do."""
     rank = builtins.max(map(len, shapes), default=0)
     aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     wanted = [{*along} - {1} or {1} for along in zip(*aligned, strict=True)]
-    if any(len(sizes_) > 1 for sizes_ in wanted):
-        refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes)
-    return tuple(size for (size,) in wanted)
+    return None if any(len(sizes_) > 1 for sizes_ in wanted) else tuple(size for (size,) in wanted)
 
 
 def _infer(tensor: Tensor) -> TensorType:

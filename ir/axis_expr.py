@@ -30,6 +30,7 @@ __all__ = [
     "FloorDiv",
     "Term",
     "axis",
+    "axis_names",
     "box_of",
     "common_divisors",
     "constant",
@@ -54,6 +55,11 @@ _MANY_FLOORS = 4
 """Beyond so many floors in one expression, bounds are sought with less effort."""
 _SHORT = 64
 """Axes up to this size may have their values enumerated."""
+
+
+def axis_names(rank: int) -> list[str]:
+    """What axes are called where they have no other name: i0, i1, …"""
+    return [f"i{position}" for position in range(rank)]
 
 
 def box_of(sizes: Sequence[int]) -> Box:

@@ -7,9 +7,9 @@ from functools import lru_cache
 from itertools import combinations
 from math import gcd
 
-from ir.axis_expr import AxisExpr, axis, box_of, interval, weighted_sum
+from ir.axis_expr import AxisExpr, axis, box_of, interval
 from ir.axis_map import AxisMap
-from ir.axis_moves import row_major
+from ir.strides import flat, row_major
 
 _CACHE = 1 << 16
 
@@ -102,9 +102,10 @@ def _is_read(view: AxisMap, point: Sequence[int]) -> bool:
     )
 
 
-def offset(view: AxisMap, shape: Sequence[int]) -> AxisExpr:
+@lru_cache(maxsize=_CACHE)
+def offset(view: AxisMap, shape: tuple[int, ...]) -> AxisExpr:
     """The row-major offset, in elements, of what is read in an operand of this shape (where no guard fails)."""
-    return weighted_sum(0, zip(view.exprs, row_major(shape), strict=True))
+    return flat(view.exprs, row_major(shape))
 
 
 def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -18,6 +18,7 @@ from ir.axis_expr import (
     AxisExpr,
     Box,
     FloorDiv,
+    axis_names,
     common_divisors,
     expr_order,
     interval,
@@ -117,7 +118,7 @@ def parse_bound(text: str) -> Bound:
     if match is None:
         fail(Kind.MALFORMED_GRAPH, "tiny", f"not a bound: {text!r}", hint="lo<=expression<hi")
     count = 1 + max((int(name) for name in re.findall(r"\bi(\d{1,3})\b", match[2])), default=-1)
-    return Bound(parse_expr(match[2], [f"i{k}" for k in range(count)]), int(match[1]), int(match[3]))
+    return Bound(parse_expr(match[2], axis_names(count)), int(match[1]), int(match[3]))
 
 
 @lru_cache(maxsize=1 << 15)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ir.axis_expr import ZERO, AxisExpr, Box, axis, box_of, parse_expr, simplify, substitute
+from ir.axis_expr import ZERO, AxisExpr, Box, axis, axis_names, box_of, parse_expr, simplify, substitute
 from ir.axis_guard import NEVER, Bound, Guard, canonical_fill, parse_bound, same_fill, tighten
 from ir.axis_table import respelt
 from ir.diagnostics import Kind, fail
@@ -297,7 +297,7 @@ def _parsed(text: str) -> AxisMap:
     if match is None or _GUARD.sub("", match[3]):
         fail(Kind.MALFORMED_GRAPH, "tiny", f"not a map: {text!r}", hint="[4,8] -> [i0, i1 - 1] if 1<=i1<8 else 0")
     sizes = tuple(int(size) for size in match[1].split(",") if size.strip())
-    names = [f"i{k}" for k in range(len(sizes))]
+    names = axis_names(len(sizes))
     exprs = [parse_expr(each, names) for each in match[2].split(",") if each.strip()]
     guards = []
     for condition, fill in _GUARD.findall(match[3]):

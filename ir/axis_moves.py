@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from ir.axis_expr import ZERO, AxisExpr, axis, box_of, floordiv, interval, mod, simplify, weighted_sum
+from ir.axis_expr import ZERO, AxisExpr, axis, box_of, floordiv, interval, mod, simplify
 from ir.axis_guard import Bound, Guard, canonical_fill
 from ir.axis_map import AxisMap, axis_map, identity
 from ir.diagnostics import Kind, fail
+from ir.strides import flat, row_major
 
 _ENUMERATED = 1 << 20
 """Up to so many points a VIEW's bounds are checked one by one; beyond, isl decides."""
@@ -63,16 +63,11 @@ def _reshape(shape: tuple[int, ...], new_shape: tuple[int, ...]) -> AxisMap:
     if 0 in new_shape:
         return axis_map(new_shape, (ZERO,) * len(shape))
     box = box_of(new_shape)
-    linear = weighted_sum(0, [(axis(k, box), stride) for k, stride in enumerate(row_major(new_shape))])
+    number = flat((axis(k, box) for k in range(len(new_shape))), row_major(new_shape))
     exprs = [
-        mod(floordiv(linear, stride, box), size, box) for size, stride in zip(shape, row_major(shape), strict=True)
+        mod(floordiv(number, stride, box), size, box) for size, stride in zip(shape, row_major(shape), strict=True)
     ]
     return axis_map(new_shape, exprs)
-
-
-def row_major(shape: Shape) -> tuple[int, ...]:
-    """Strides in elements of a dense array."""
-    return tuple(itertools.accumulate(reversed(shape[1:]), lambda a, b: a * b, initial=1))[::-1][: len(shape)]
 
 
 def expand(shape: Shape, new_shape: Shape) -> AxisMap:

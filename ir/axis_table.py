@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ir.axis_expr import AxisExpr, Box, axis, floordiv, weighted_sum
+from ir.strides import flat, row_major
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,8 +71,7 @@ def _linear(values: NDArray[np.int64], axes: list[AxisExpr], box: Box) -> AxisEx
     floors = _floors_of(line)
     if floors is None:
         return None
-    strides = [math.prod(values.shape[k + 1 :]) for k in range(values.ndim)]
-    number = weighted_sum(0, zip(axes, strides, strict=True))
+    number = flat(axes, row_major(values.shape))
     return weighted_sum(int(line[0]), [(floordiv(number, divisor, box), c) for divisor, c in floors])
 
 

@@ -92,8 +92,13 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     def coeff(self, axis: int) -> int | None:
         """How much it grows per step of `axis`; None when that is not a constant."""
-        parts = self.split(axis)
-        return None if parts is None else parts[0]
+        found = 0
+        for term, coefficient in self.terms:
+            if term == axis:
+                found = coefficient
+            elif isinstance(term, FloorDiv) and axis in term.expr.axes:
+                return None
+        return found
 
     def slope(self, axis: int) -> Fraction:
         """The mean growth per step of `axis`: floors taken as plain quotients."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ir.axis_expr import AxisExpr, FloorDiv
-from ir.axis_term import sum_text
+from ir.axis_expr import AxisExpr
 from ir.cpu import (
     Assign,
     Bind,
@@ -28,6 +27,7 @@ from ir.cpu import (
     Value,
     Within,
 )
+from ir.index_text import Writing
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -46,6 +46,7 @@ def kernel_text(kernel: Kernel) -> str:
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self._index = Writing(self.variable).text
 
     def block(self, body: tuple[Stmt, ...], depth: int) -> list[str]:
         return [line for stmt in body for line in self._stmt(stmt, depth)]
@@ -126,10 +127,3 @@ class _Printer:
 
     def _within(self, within: Within) -> str:
         return f"{within.low} <= {self._index(within.expr)} < {within.high}"
-
-    def _index(self, expr: AxisExpr) -> str:
-        terms = [
-            (c, f"({self._index(term.expr)})//{term.divisor}" if isinstance(term, FloorDiv) else self.variable(term))
-            for term, c in expr.terms
-        ]
-        return sum_text(terms, expr.const)

@@ -133,10 +133,13 @@ def note(
     at: str | None = None,
     op: str | None = None,
     severity: Severity = Severity.NOTE,
+    hint: str | None = None,
     **details: Any,
 ) -> Diagnostic:
     """A diagnostic that stops nothing."""
-    return Diagnostic(kind=kind, stage=stage, message=message, severity=severity, at=at, op=op, details=details)
+    return Diagnostic(
+        kind=kind, stage=stage, message=message, severity=severity, at=at, op=op, hint=hint, details=details
+    )
 
 
 def jsonable(value: Any) -> Any:
@@ -155,4 +158,6 @@ def jsonable(value: Any) -> Any:
 def _readable(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_readable, value))}]"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_readable(each)}" for name, each in value.items()) or "(none)"
     return "?" if value is None else str(value)

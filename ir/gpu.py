@@ -25,10 +25,11 @@ from typing import Literal
 
 import msgspec
 
-from ir.axis_expr import ZERO, AxisExpr, Box
+from ir.axis_expr import Box
 from ir.dtype import DTYPES
 from ir.gpu_nodes import Stmt
 from ir.kernel_nodes import Variable
+from ir.strides import row_major
 
 WARP_LANES = 32
 IDS = ("thread", "lane", "warp", "block_x", "block_y", "block_z")
@@ -154,16 +155,3 @@ def id_variables(threads: int, grid: tuple[int, int, int]) -> tuple[Variable, ..
     """The variables that every kernel starts with."""
     highest = (threads - 1, WARP_LANES - 1, threads // WARP_LANES - 1, *(each - 1 for each in grid))
     return tuple(Variable(name, 0, high) for name, high in zip(IDS, highest, strict=True))
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of an array without gaps."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def flat(at: tuple[AxisExpr, ...], strides: tuple[int, ...]) -> AxisExpr:
-    """The number of the element at these coordinates."""
-    total = ZERO
-    for expr, stride in zip(at, strides, strict=True):
-        total += expr * stride
-    return total

@@ -54,6 +54,7 @@ from ir.gpu_places import divisor, outside
 from ir.gpu_uniform import ID_SPREADS, Spread, spread, spread_of
 from ir.index_text import bounds
 from ir.kernel_nodes import Bind, Const, Reg, Within, register_type
+from ir.strides import flat
 
 STAGE = "gpu"
 Found = Iterator[tuple[Kind, str]]
@@ -360,7 +361,7 @@ class _Check:
         for problem in outside(at, param.shape, count, (*scope.facts, *where), self.box, limit):
             yield _WRONG, f"{buffer}: {problem}"
         size = DTYPES[param.dtype].bytes
-        offset = sum((expr * stride for expr, stride in zip(at, param.strides, strict=True)), AxisExpr()) * size
+        offset = flat(at, param.strides) * size
         aligned = divisor(offset) % (count * size) == 0 and param.alignment % (count * size) == 0
         yield from _unless(
             aligned, f"{count * size} bytes of {buffer} at once, which are not aligned to it", _MISALIGNED
@@ -379,7 +380,7 @@ class _Check:
         for problem in outside(at.at, shared.shape, count, scope.facts, self.box):
             yield _WRONG, f"{at.shared}: {problem}"
         size = DTYPES[shared.dtype].bytes
-        offset = sum((expr * stride for expr, stride in zip(at.at, shared.strides, strict=True)), AxisExpr()) * size
+        offset = flat(at.at, shared.strides) * size
         aligned = all(each % nbytes == 0 for each in (divisor(offset), shared.start, shared.stage_bytes))
         yield from _unless(aligned, f"{nbytes} bytes of {at.shared} at once, which are not aligned to it", _MISALIGNED)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ir.axis_expr import AxisExpr, FloorDiv, interval, simplify
+from ir.axis_expr import AxisExpr, FloorDiv, axis_names, interval, simplify
 from ir.axis_map import AxisMap
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.indexbook import MOST_PIECES, Access, Axis, IndexBook, IndexInfo
@@ -52,7 +52,7 @@ def _ids(book: IndexBook) -> Iterator[Diagnostic]:
 
 
 def _axes(name: str, info: IndexInfo) -> Iterator[Diagnostic]:
-    own = [f"i{position}" for position in range(len(info.axes))]
+    own = axis_names(len(info.axes))
     reduced = [f"r{position}" for position in range(len(info.reduced))]
     if [axis.name for axis in info.axes] != own or [axis.name for axis in info.reduced] != reduced:
         yield _found(Kind.AXIS_ALIGNMENT_MISMATCH, name, "axes are named by position", names=info.names)

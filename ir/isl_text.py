@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from ir.axis_expr import AxisExpr
-from ir.axis_isl import isl_expr
+from ir.axis_expr import AxisExpr, axis_names
 from ir.axis_map import AxisMap, Bound
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -20,7 +19,7 @@ def tuple_name(value: str) -> str:
 
 def points(value: str, rank: int) -> str:
     """`C[i0, i1]`"""
-    return f"{tuple_name(value)}[{', '.join(f'i{axis}' for axis in range(rank))}]"
+    return f"{tuple_name(value)}[{', '.join(axis_names(rank))}]"
 
 
 def box(sizes: Sequence[int], names: Sequence[str]) -> list[str]:
@@ -30,8 +29,11 @@ def box(sizes: Sequence[int], names: Sequence[str]) -> list[str]:
 
 def expression(expr: AxisExpr, names: Sequence[str]) -> str:
     """An `AxisExpr` in isl's notation, over axes of these names."""
-    text = isl_expr(expr)
-    return re.sub(r"\bi(\d+)\b", lambda match: names[int(match[1])], text)
+    parts = [str(expr.const)]
+    for term, c in expr.terms:
+        name = names[term] if isinstance(term, int) else f"floor(({expression(term.expr, names)})/{term.divisor})"
+        parts.append(f"{c}*{name}")
+    return " + ".join(parts)
 
 
 def conditions(bounds: Iterable[Bound], names: Sequence[str]) -> list[str]:
@@ -56,7 +58,7 @@ def access(point: str, target: str, view: AxisMap, names: Sequence[str]) -> str:
 def relation(source: str, reader: str, view: AxisMap) -> str:
     """From the points of `source` to those of `reader` that read them through `view`. A coordinate of the source
     that is no axis of the reader is called s0, s1, … and defined among the conditions."""
-    names = [f"i{axis}" for axis in range(len(view.sizes))]
+    names = axis_names(len(view.sizes))
     coordinates, defined = [], []
     for position, expr in enumerate(view.exprs):
         plain = str(expr)

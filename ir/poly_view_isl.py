@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ir.axis_expr import axis_names
 from ir.isl_text import access, box, points, tuple_name
 from ir.poly_view import Access, Block
 
@@ -32,7 +33,7 @@ def relation(block: Block, each: Access) -> islpy.Map:
 
     if each.mode == "read":
         return islpy.Map(access("", each.tensor, each.map, block.axes))
-    out = [f"i{axis}" for axis in range(len(each.map.sizes))]
+    out = axis_names(len(each.map.sizes))
     written = islpy.Map(access(each.tensor, block.name, each.map, out)).reverse()
     plain = islpy.Map(f"{{ {points(each.tensor, len(out))} -> {points(each.tensor, len(out))} }}")
     return own_write(block).apply_range(written).apply_range(plain)  # the last leaves the range's axes unnamed

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -26,6 +26,7 @@ import msgspec
 from ir.axis_map import AxisMap
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES, dtype
+from ir.post_order import post_order
 
 STAGE = "region"
 
@@ -105,6 +106,16 @@ class Op(msgspec.Struct, frozen=True):
     index_map: AxisMap | None = None
 
     @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The inputs that are read, numbers aside."""
+        return tuple(each for each in self.inputs if isinstance(each, Operand))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The values and buffers that it reads."""
+        return tuple(each.value for each in self.operands)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the value: the domain without the reduced axes."""
         return self.domain[: len(self.domain) - self.reduced]
@@ -157,6 +168,11 @@ class Region(msgspec.Struct, frozen=True):
             where = _reading(each.at, len(each.at.sizes)) if each.at else ""
             lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}{where}")
         return "\n".join(lines)
+
+
+def behind(ops: Mapping[str, Op], *values: str) -> list[str]:
+    """All that these values are computed from by `ops`, and they themselves, each after what it reads."""
+    return post_order(values, lambda name: ops[name].reads if name in ops else ())
 
 
 def verify(region: Region) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from ir.axis_map import AxisMap, apply, support
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType, dtype, fp64, promote
-from ir.region import Let, MemRef, Number, Op, Operand, Region, Yield
+from ir.region import MemRef, Number, Op, Operand, Region, Yield
 from ir.uop import UOPS
 from ir.uop_numpy import Array, convert, storage
 
@@ -32,13 +32,13 @@ def play_region(
     """
     values = {each.name: _checked(region.name, each.name, inputs, each.memref, wide) for each in region.inputs}
     dtypes = {each.name: dtype(each.memref.dtype) for each in region.inputs}
-    last = {name: index for index, let in enumerate(region.body) for name in _reads(let)}
+    last = {name: index for index, let in enumerate(region.body) for name in let.op.reads}
     yielded = {each.value for each in region.yields}
     for index, let in enumerate(region.body):
         with np.errstate(all="ignore"):
             values[let.name] = _evaluate(let.op, values, dtypes, wide, ordered)
         dtypes[let.name] = dtype(let.op.dtype)
-        for name in _reads(let):
+        for name in let.op.reads:
             if last[name] == index and name not in yielded:
                 values.pop(name, None)
     return {each.buffer: _stored(region, each, values, wide) for each in region.yields}
@@ -49,10 +49,6 @@ def _checked(owner: str, name: str, inputs: Mapping[str, Array], memref: MemRef,
         found = np.shape(inputs[name]) if name in inputs else None
         fail(Kind.INPUT_MISMATCH, "region", f"{owner} needs {name}: {memref}", at=name, found_shape=found)
     return np.asarray(inputs[name]).astype(storage(dtype(memref.dtype), wide), copy=False)
-
-
-def _reads(let: Let) -> list[str]:
-    return [each.value for each in let.op.inputs if isinstance(each, Operand)]
 
 
 def _stored(region: Region, each: Yield, values: Mapping[str, Array], wide: bool) -> Array:

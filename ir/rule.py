@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ir.diagnostics import Kind, fail
+from ir.grammar import with_article
 from ir.term import App, Fact, Prim, Sort, Term, Var, sort_of, subterms, variables
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -100,7 +101,7 @@ class Rule:
         if not isinstance(self.equation, str) or not isinstance(self.exactness, Exactness):
             raise TypeError(f"{self.name}: an equation is a text and exactness an ir.rule.Exactness")
         if sort_of(self.lhs) is not sort_of(self.rhs):
-            raise TypeError(f"{self.name}: a {sort_of(self.lhs).value} is no {sort_of(self.rhs).value}")
+            raise TypeError(f"{self.name}: {with_article(sort_of(self.lhs).value)} is no {sort_of(self.rhs).value}")
         check_bound(self.name, self.patterns, (self.rhs, *condition_terms(self.when)))
 
     @property

@@ -19,6 +19,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import TypeGuard
 
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.grammar import with_article, with_count
+
 
 class Sort(Enum):
     """A sort of the language. STR and I64 are egglog's own."""
@@ -82,6 +85,36 @@ class Primitive:
         """Where to import it from: `module:name`."""
         return f"{self.fn.__module__}:{self.fn.__name__}"
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of what it takes, as its meaning calls them."""
+        return tuple(name.rstrip("_") for name in _signature(self.fn).parameters)
+
+    @property
+    def meaning(self) -> str:
+        """What it says, in one sentence without its stop that may follow other words; "" where nobody wrote it."""
+        sentence = " ".join((inspect.getdoc(self.fn) or "").split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+        return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
+
+    def answer(self, *texts: str) -> str:
+        """What the function says of these texts.
+
+        Raises:
+            EqsatError: UnsoundRule, where it fails or answers no text; whatever it raises of that kind itself.
+        """
+        try:
+            found = self.fn(*texts)
+        except EqsatError:
+            raise
+        except Exception as error:  # a primitive is anybody's function
+            message = f"the primitive {self.name} failed: {type(error).__name__}: {error}"
+            fail(Kind.UNSOUND_RULE, "rules", message, given=list(texts))
+        if not isinstance(found, str):
+            message = f"the primitive {self.name} answered {found!r}, {with_article(type(found).__name__)}"
+            hint = 'a text, as f"[{rows},{columns}]" for sizes; "" where the rule does not apply'
+            fail(Kind.UNSOUND_RULE, "rules", message, hint=hint, given=list(texts))
+        return found
+
     def __call__(self, *args: Term) -> Prim:
         return Prim(self, args)
 
@@ -94,7 +127,11 @@ class Prim:
     args: tuple[Term, ...]
 
     def __post_init__(self) -> None:
-        _signature(self.fn.fn).bind(*self.args)
+        wanted = _signature(self.fn.fn)
+        try:
+            wanted.bind(*self.args)
+        except TypeError as error:
+            raise TypeError(f"{self.fn.name}{wanted} is given {', '.join(map(str, self.args))}: {error}") from None
         for arg in self.args:
             if sort_of(arg) not in (Sort.STR, Sort.I64):
                 raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
@@ -151,11 +188,15 @@ class App:
 
     def __post_init__(self) -> None:
         if len(self.args) != len(self.ctor.args):
-            raise TypeError(f"{self.ctor.name} takes {len(self.ctor.args)} arguments, got {len(self.args)}")
+            raise TypeError(
+                f"{self.ctor.name} takes {with_count(len(self.ctor.args), 'argument')}, got {len(self.args)}"
+            )
         for (name, wanted), arg in zip(self.ctor.fields, self.args, strict=True):
             found = sort_of(arg)
             if found is not wanted:
-                raise TypeError(f"{self.ctor.name}.{name} is a {wanted.value}, got a {found.value}: {arg}")
+                raise TypeError(
+                    f"{self.ctor.name}.{name} is {with_article(wanted.value)}, got {with_article(found.value)}: {arg}"
+                )
         object.__setattr__(self, "_hash", hash((self.ctor.name, self.args)))
 
     def __hash__(self) -> int:
@@ -186,12 +227,15 @@ def sort_of(term: Term) -> Sort:
 
 def subterms(term: Term) -> Iterator[Term]:
     """The term and all below it, parents first."""
-    yield term
-    if isinstance(term, App | Prim):
-        for arg in term.args:
-            yield from subterms(arg)
-    elif isinstance(term, Fact):
-        yield from subterms(term.term)
+    waiting: list[Term] = [term]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        match each:
+            case App(args=args) | Prim(args=args):
+                waiting.extend(reversed(args))
+            case Fact():
+                waiting.append(each.term)
 
 
 def variables(term: Term) -> Mapping[str, Var]:

@@ -14,6 +14,7 @@ import msgspec
 
 from ir.diagnostics import EqsatError, Kind, fail, jsonable
 from ir.dtype import DType, TensorType, bool_, dtype, fp32, i32, i64
+from ir.grammar import with_count
 from ir.uop import UOPS, UOp, UOpKind
 from ir.uop_args import Arg, ArgKind, canonical
 
@@ -186,7 +187,7 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
 def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
     """MalformedGraph unless the uop takes this many operands, and immediates where there are any."""
     if len(src) != op.arity:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} takes {op.arity} operands, found {len(src)}")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} takes {with_count(op.arity, 'operand')}, found {len(src)}")
     if op.kind not in _TAKE_IMMEDIATES and any(isinstance(each, Imm) for each in src):
         fail(
             Kind.MALFORMED_GRAPH,
@@ -298,7 +299,12 @@ def _is_number(op: UOp, key: str) -> bool:
 
 def _check_signature(graph: Graph) -> None:
     if not graph.outputs:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "the graph has no output", hint="every node is an input or is read")
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            "the graph has no output: every node is an input or is read",
+            hint='"outputs": ["id"] names them',
+        )
     for ref in graph.outputs:
         if ref not in graph.types:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the output {ref!r} is no node", at=ref)

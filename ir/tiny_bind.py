@@ -47,7 +47,7 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
     sizes = {**source.dims, **given}
     unused = [symbol for symbol in given if symbol not in source.symbols]
     warnings = [
-        note(Kind.UNBOUND_DIM, STAGE, f"`dims` binds {symbol!r}, which no size uses", severity=Severity.WARNING)
+        note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
         for symbol in unused
     ]
     binder = _Pass(source, sizes, strict)

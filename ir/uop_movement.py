@@ -8,6 +8,7 @@ from typing import Any
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
+from ir.grammar import with_count
 from ir.uop_types import STAGE, Names, Types, axis_position, given_names, sizes
 
 
@@ -121,6 +122,7 @@ def pool(src: Types, arg: Mapping[str, Any]) -> TensorType:
             Kind.AXIS_SIZE_MISMATCH,
             STAGE,
             "POOL's window must hold an element and fit its axis",
+            hint="PAD before it, or a smaller kernel or dilation",
             kernel=kernel,
             dilation=dilation,
             src_shape=value.shape,
@@ -148,7 +150,7 @@ def _one_each(key: str, values: Sequence[Any], value: TensorType) -> None:
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            f"`{key}` has {len(values)} entries for {value.rank} axes",
+            f"`{key}` has {with_count(len(values), 'entry', 'entries')} for {with_count(value.rank, 'axis', 'axes')}",
             src_shape=value.shape,
         )
 

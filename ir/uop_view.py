@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ir.axis_expr import AxisExpr, FloorDiv, box_of, interval, parse_expr
+from ir.axis_expr import AxisExpr, FloorDiv, axis_names, box_of, interval, parse_expr
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.uop_numpy import Array
@@ -66,8 +66,7 @@ def view_array(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wid
 
 def index_map(arg: Mapping[str, Any], rank: int) -> tuple[AxisExpr, ...]:
     """A VIEW's expressions, one per source axis, over the axes i0 … of a result of this rank."""
-    names = [f"i{axis}" for axis in range(rank)]
-    return tuple(parse_expr(text, names) for text in arg["index_map"])
+    return tuple(parse_expr(text, axis_names(rank)) for text in arg["index_map"])
 
 
 def _grid(shape: Sequence[int]) -> tuple[Array, ...]:

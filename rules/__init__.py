@@ -113,6 +113,7 @@ def _admitted(references: Sequence[str]) -> tuple[Rule, ...]:
 def _check_names(families: Sequence[str], left_out: Collection[str]) -> None:
     if unknown := [name for name in families if name not in FAMILIES]:
         fail(Kind.INVALID_OPTION, "rules", f"there is no family {unknown[0]!r}", hint=", ".join(FAMILIES))
-    for name in sorted(left_out):
-        if name not in FAMILIES:
-            rule_named(name)
+    known = [*FAMILIES, *(rule.name for rule in RULES)]
+    for name in sorted({*left_out} - {*known}):
+        hint = ", ".join(get_close_matches(name, known, 3) or FAMILIES)
+        fail(Kind.INVALID_OPTION, "rules", f"there is no family and no rule {name!r}", hint=hint)

@@ -35,7 +35,7 @@ def first_block(read: str, through: str, k: str, j: str) -> str:
 
 @Primitive
 def second_block(read: str, through: str, k: str, j: str) -> str:
-    """The same for a factor of the second product, over its own axes and j."""
+    """Where a factor of the second product, read over its own axes and j, is read for what is at `through` in it."""
     found = _stacked(k, j)
     return _block(read, through, j, found.along, (found.first, 0)) if found else ""
 

@@ -63,19 +63,20 @@ def placed_together(before: str, after: str) -> str:
 
 @Primitive
 def is_whole(place: str) -> str:
-    """Whether the whole group is put together."""
+    """`place` is that of the whole group, put together."""
     found = _place(place)
     return YES if found.first == 0 and found.last + 1 == found.members else ""
 
 
 @Primitive
 def is_partial(place: str) -> str:
+    """`place` is that of a part of its group."""
     return "" if is_whole.fn(place) else YES
 
 
 @Primitive
 def in_one_group(place: str, other: str) -> str:
-    """Whether both are of inputs that multiply one operand alike."""
+    """Both places are of inputs that multiply one operand alike."""
     return YES if _place(place).group == _place(other).group else ""
 
 
@@ -150,14 +151,14 @@ def adjacent(part: str, z: str, m: str, n: str, u: str, w: str) -> str:
 
 @Primitive
 def are_whole(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Whether the slices are the whole buffer."""
+    """The adjacent slices m and u are all of their buffer, of type z."""
     found = _adjacent(z, m, n, u, w)
     return YES if found and found.is_whole else ""
 
 
 @Primitive
 def are_partial(z: str, m: str, n: str, u: str, w: str) -> str:
-    """Whether there is more of it."""
+    """The slices m and u are adjacent, and a part of their buffer, of type z."""
     found = _adjacent(z, m, n, u, w)
     return YES if found and not found.is_whole else ""
 

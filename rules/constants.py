@@ -45,8 +45,8 @@ def fold_binary(op: str, result: str, element: str, left: str, right: str) -> st
 
 @Primitive
 def regroup(op: str, element: str, left: str, right: str) -> str:
-    """The same for the constants of (x ∘ left) ∘ right, where the result keeps the whole precision of `element`: it
-    neither overflows nor comes near zero."""
+    """The constant left ∘ right of (x ∘ left) ∘ right, where it keeps the whole precision of `element`: it neither
+    overflows nor comes near zero."""
     folded = _folded(op, element, ((element, left), (element, right)))
     return folded if _is_normal(parse_number(folded), dtype(element)) else ""
 
@@ -100,54 +100,56 @@ def product_of_divisors(element: str, left: str, right: str) -> str:
 
 @Primitive
 def is_number(element: str, number: str, name: str) -> str:
-    """The number is the one of that name in `NUMBERS`, as well as `element` holds it."""
+    """`number` is the one of that name in `NUMBERS`, as well as `element` holds it."""
     return _yes(number == number_text(NUMBERS[name], dtype(element)))
 
 
 @Primitive
 def is_lowest(element: str, number: str) -> str:
-    """The identity of a maximum."""
+    """`number` is the least of its dtype: the identity of a maximum."""
     return _yes(number == number_text(dtype(element).lowest, dtype(element)))
 
 
 @Primitive
 def is_highest(element: str, number: str) -> str:
-    """The identity of a minimum."""
+    """`number` is the greatest of its dtype: the identity of a minimum."""
     return _yes(number == number_text(dtype(element).highest, dtype(element)))
 
 
 @Primitive
 def all_ones(element: str, number: str) -> str:
-    """The identity of a conjunction, bit by bit."""
+    """`number` has every bit set: the identity of a conjunction."""
     ones = dtype(element)
     return _yes(not ones.is_float and number == number_text(True if ones.is_bool else ~0, ones))
 
 
 @Primitive
 def positive(number: str) -> str:
-    """Finite and above zero."""
+    """`number` is finite and above zero."""
     return _yes(0 < parse_number(number) < math.inf)
 
 
 @Primitive
 def finite(number: str) -> str:
+    """`number` is finite."""
     return _yes(math.isfinite(parse_number(number)))
 
 
 @Primitive
 def below_zero(number: str) -> str:
-    """Finite and below zero."""
+    """`number` is finite and below zero."""
     return _yes(-math.inf < parse_number(number) < 0)
 
 
 @Primitive
 def is_float(element: str) -> str:
+    """`element` is a dtype of floats."""
     return _yes(dtype(element).is_float)
 
 
 @Primitive
 def is_discrete(element: str) -> str:
-    """Integers and booleans: equal to itself, and added without rounding."""
+    """`element` is a dtype of integers or bool, equal to themselves and added without rounding."""
     return _yes(not dtype(element).is_float)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir.diagnostics import Kind, fail
+from ir.dtype import dtype
 from ir.rule import Rule
 from ir.term import Term, subterms
 from rules.instances import Instance
@@ -32,7 +33,6 @@ class Difference:
 
     rhs: Term
     how: str
-    error: str = ""
     left: Array | None = None
     right: Array | None = None
     inputs: Mapping[str, Array] | None = None
@@ -85,7 +85,6 @@ def refuse(rule: Rule, instance: Instance, found: Difference) -> NoReturn:
         equation=rule.equation,
         lhs=str(instance.term),
         rhs=str(found.rhs),
-        **({"error": found.error} if found.error else {}),
         **sides,
         inputs={name: _shown(array) for name, array in (found.inputs or instance.inputs).items()},
     )
@@ -103,6 +102,6 @@ def _same(a: Any, b: Any) -> bool:
 
 def _shown(array: Array) -> str:
     """`fp32[2,3] [[…]]`: dtype, shape and values; fractions have no dtype."""
-    head = "exact" if array.dtype == object else str(array.dtype)
+    head = "exact" if array.dtype == object else dtype(array.dtype).name
     values = np.array2string(array, threshold=64, separator=", ", formatter={"object": str}).replace("\n", "")
     return f"{head}{list(array.shape)} {values}"

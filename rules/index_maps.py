@@ -52,7 +52,7 @@ def compared_with_number(op: str, view: str, element: str, number: str) -> str:
 
 @Primitive
 def compared_with_index(op: str, left: str, right: str, element: str) -> str:
-    """The same for two indices."""
+    """What the comparison of two indices gives, where it gives the same everywhere."""
     a, b = parse_map(left), parse_map(right)
     if a.sizes != b.sizes or not (_holds(a, dtype(element)) and _holds(b, dtype(element))):
         return ""

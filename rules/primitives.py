@@ -52,13 +52,13 @@ def outer_sizes(read: str, sizes: str) -> str:
 
 @Primitive
 def reads_all(view: str, type_: str) -> str:
-    """`view` is the identity of a value of this type; a map alone cannot tell it from that of a slice."""
+    """`view` reads all of a value of this type as it lies. A map alone cannot tell that from a slice."""
     return _yes(_reads_all(view, type_))
 
 
 @Primitive
 def moves(view: str, type_: str) -> str:
-    """`view` is not the identity of a value of this type."""
+    """`view` reads a value of this type otherwise than as it lies."""
     return _yes(not _reads_all(view, type_))
 
 
@@ -68,12 +68,13 @@ def _reads_all(view: str, type_: str) -> bool:
 
 @Primitive
 def unguarded(view: str) -> str:
+    """`view` reads an element at every point: it has no fill."""
     return _yes(not parse_map(view).guards)
 
 
 @Primitive
 def non_expanding(view: str) -> str:
-    """No element is read twice, so that what is inlined through it is not computed twice."""
+    """`view` reads no element twice, so that what is inlined through it is not computed twice."""
     return _yes(is_injective(parse_map(view)))
 
 
@@ -129,19 +130,22 @@ def fill_of_unary(view: str, op: str, result: str, x: str) -> str:
 
 @Primitive
 def fill_of_binary(view: str, op: str, result: str, x: str, y: str, side: str) -> str:
-    """The same for operand `side` (0 or 1) of a binary op."""
+    """The view by which operand `side` (0 or 1) of a binary op is read: each fill becomes one that the op takes to
+    it."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None))), int(side))
 
 
 @Primitive
 def fill_of_ternary(view: str, op: str, result: str, x: str, y: str, z: str, side: str) -> str:
-    """The same for operand `side` (0, 1 or 2) of a ternary op."""
+    """The view by which operand `side` (0, 1 or 2) of a ternary op is read: each fill becomes one that the op takes to
+    it."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None), (z, None))), int(side))
 
 
 @Primitive
 def fill_beside(view: str, op: str, result: str, element: str, number: str, side: str) -> str:
-    """The same for the operand beside an immediate `number`, which stands on `side` (0 or 1)."""
+    """The view by which the operand beside an immediate `number`, which stands on `side` (0 or 1), is read: each fill
+    becomes one that the op takes to it."""
     sought: Operand = (element, None)
     known: Operand = (element, parse_number(number))
     operands = (known, sought) if side == "0" else (sought, known)
@@ -223,12 +227,13 @@ def widening_cast(source: str, to: str) -> str:
 
 @Primitive
 def one_of(text: str, words: str) -> str:
+    """`text` is one of the words."""
     return _yes(text in words.split())
 
 
 @Primitive
 def idempotent(op: str) -> str:
-    """x ⊕ x = x."""
+    """`op` of a number with itself is that number: x ⊕ x = x."""
     return _yes(op in ("max", "min"))
 
 

@@ -5,7 +5,8 @@ Every rule costs time in every iteration, found or not; most programs use few of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ir.rule import Equal, Rule
 from ir.term import CTORS, App, Fact, Prim, Term, subterms
@@ -22,23 +23,30 @@ _NAMED = dict.fromkeys((mirrored.path, opposite.path), ("cmpeq", "cmpne", "cmplt
 def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
     """The rules that may come to match in the e-graph of these terms; no other ever does."""
     known = {feature for term in terms for feature in _features(term)}
-    chosen: set[int] = set()
-    waiting: Sequence[tuple[int, Rule]] = tuple(enumerate(rules))
-    total = waiting
-    while True:
-        ready = [(place, rule) for place, rule in waiting if _can_match(rule, known)]
-        if not ready:
-            return tuple(rule for place, rule in total if place in chosen)
-        chosen |= {place for place, _ in ready}
-        known |= {feature for _, rule in ready for feature in _features(rule.rhs)}
-        waiting = [(place, rule) for place, rule in waiting if place not in chosen]
+    every = [_Needs.of(rule) for rule in rules]
+    waiting = every
+    while ready := [each for each in waiting if each.are_met(known)]:
+        waiting = [each for each in waiting if not each.are_met(known)]
+        known.update(feature for each in ready for feature in _features(each.rule.rhs))
+    return tuple(each.rule for each in every if each.are_met(known))
 
 
-def _can_match(rule: Rule, known: set[str]) -> bool:
-    needed = {feature for pattern in rule.patterns for feature in _features(pattern)}
-    if ANY in known:
-        return needed & CTORS.keys() <= known
-    return needed <= known and all(words & known for words in _choices(rule))
+class _Needs(NamedTuple):
+    """What a rule needs: all of some features, and one of each set of choices."""
+
+    rule: Rule
+    features: frozenset[str]
+    choices: tuple[set[str], ...]
+
+    @classmethod
+    def of(cls, rule: Rule) -> _Needs:
+        needed = frozenset(feature for pattern in rule.patterns for feature in _features(pattern))
+        return cls(rule, needed, tuple(_choices(rule)))
+
+    def are_met(self, known: set[str]) -> bool:
+        if ANY in known:
+            return self.features & CTORS.keys() <= known
+        return self.features <= known and all(words & known for words in self.choices)
 
 
 def _choices(rule: Rule) -> Iterator[set[str]]:

@@ -45,6 +45,8 @@ class Extents(NamedTuple):
 ORDINARY = Extents((1, 1, 2, 3, 3, 5), (1, 1, 2, 3))
 FEW = Extents((0, 1, 2, 2), (0, 1, 2))
 """Some are empty: elsewhere none is, for of no elements nothing can be wrong."""
+PLAIN = Extents((2, 3, 4), (2, 3))
+"""What people look at: no axis is empty, or of one element."""
 LONG = Extents((1, 2, 3), (2, 7, 24))
 """Sums of so many terms show how wide they are accumulated."""
 

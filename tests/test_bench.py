@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from bench import fidelity, log
+from bench import ablation, fidelity, log
 from bench.ablation import Row, ablate, worth
 from bench.covers import Running, Subject, agree, measure
 from bench.knockouts import EVERYTHING, Knockout, knockouts
@@ -114,3 +115,37 @@ def test_what_a_knockout_is_worth() -> None:
     assert (cache.name, cache.measured, cache.worst, cache.program) == ("cache", pytest.approx(2), 4.0, "a")
     assert (cache.bytes, cache.kernels) == (pytest.approx(2), pytest.approx(2))
     assert launch.measured == 1
+
+
+@pytest.mark.parametrize("bench", ["scale", "tensat", "fidelity", "ablation", "peers", "gpu.__main__"])
+def test_a_bench_of_nothing_tells_the_names(
+    bench: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [bench, "--only", "no such name"])
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"bench.{bench}").main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "--only: no" in told
+    assert "'no such name'" in told
+    assert {"scale": "encoder ×36", "tensat": "NasNet-A", "peers": "ResNet-50", "gpu.__main__": "gemm"}.get(
+        bench, "gated mlp"
+    ) in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--kinds", "family,fam"], "'fam' is none of family, term, extractor"),
+        (["--models", "squeeze"], "'squeeze' is none of bvlc_alexnet"),
+        (["--rounds", "0"], "'0' is no number from 1 on"),
+    ],
+)
+def test_a_bench_refuses_words_that_stand_for_nothing(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ablation", *words])
+    with pytest.raises(SystemExit) as ended:
+        ablation.main()
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The fuzzer finds nothing: a little of it always, all of the issue's 20,000 tries among the slow tests."""
+"""The fuzzer finds nothing: in a few tries always, in thousands among the slow tests."""
 
 from __future__ import annotations
 

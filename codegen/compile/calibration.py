@@ -37,13 +37,13 @@ PASSES = 3
 COPY_MEGABYTES = 96
 
 
-def calibrate(on: Machine | None = None) -> Calibration:
-    """Measure this machine (or it held to a lesser instruction set). Takes a few seconds; measure on a quiet machine.
+def calibrate() -> Calibration:
+    """Measure this machine. Takes a few seconds; measure on a quiet machine.
 
     Raises:
         EqsatError: NoCompiler where there is none.
     """
-    on = on or machine()
+    on = machine()
     peaks = [measure_peaks(on, copy_megabytes=COPY_MEGABYTES) for _ in range(PASSES)]
     fastest = Peaks(
         fma_flops={n: max(each.fma_flops[n] for each in peaks) for n in peaks[0].fma_flops},
@@ -65,20 +65,19 @@ def cycle_ns(on: Machine, peaks: Peaks) -> float:
     return 4e9 * on.lanes * on.cores / peaks.fma_flops[on.cores]
 
 
-def calibrated(on: Machine | None = None, *, again: bool = False) -> Calibration:
+def calibrated(*, again: bool = False) -> Calibration:
     """What was measured before on a machine like this with this compiler, else (or `again`) measured and kept.
 
     Raises:
         EqsatError: NoCompiler where there is none.
     """
-    on = on or machine()
-    path = _path(on)
+    path = _path(machine())
     if not again:
         try:
             return msgspec.json.decode(path.read_bytes(), type=Calibration)
         except (OSError, msgspec.DecodeError):
             pass  # absent, or of another version
-    found = calibrate(on)
+    found = calibrate()
     with contextlib.suppress(OSError):  # measured anew next time
         write_atomically(path, msgspec.json.format(msgspec.json.encode(found)))
     return found

@@ -9,6 +9,7 @@ from codegen.compile.nvrtc import nvrtc_version
 from codegen.compile.toolchain import find_compiler
 from codegen.run.device import find_device
 from ir.diagnostics import EqsatError
+from ir.grammar import with_count
 
 _SHOWN = ("fdiv", "sqrt", "exp", "log", "tanh", "erf", "sin", "pow")
 
@@ -54,8 +55,10 @@ def gpu_facts() -> dict[str, str]:
 def figures(found: Calibration) -> dict[str, str]:
     """A calibration for people."""
     peaks, memory, cycle = found.peaks, found.memory, found.cycle_ns
-    facts = {f"fp32 FMA, {n} threads": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
-    facts |= {f"streamed copy, {n} threads": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()}
+    facts = {f"fp32 FMA, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
+    facts |= {
+        f"streamed copy, {with_count(n, 'thread')}": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()
+    }
     levels = ((memory.l2, "in L2"), (memory.l3, "in L3"), (memory.memory, "in memory"), (memory.alone, "by one core"))
     facts["copies"] = ", ".join(f"{rate / 1e9:.0f} GB/s {where}" for rate, where in levels)
     facts["starting a kernel"] = f"{memory.call_ns:.0f} ns, {memory.fork_ns:.0f} ns more on all cores"

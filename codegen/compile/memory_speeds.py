@@ -9,6 +9,7 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
+from codegen.run.aligned_memory import address, touched
 
 _SOURCE = """
 enum { EQ_COPY, EQ_LANES_APART, EQ_WORK };
@@ -86,12 +87,10 @@ def best_of(measured: Sequence[MemorySpeeds]) -> MemorySpeeds:
 
 def measure_memory(on: Machine) -> MemorySpeeds:
     """Measure `on`. Takes about two seconds."""
-    import numpy as np
-
     library = build({"memory": pool_source() + vector_prelude() + _SOURCE}, on)
     most = max(4 * on.l3_bytes, 64 << 20)
-    memory = [np.ones(most // _FLOAT // 2 + 64, np.float32) for _ in range(2)]
-    probe = _Probe(library, on, [each.ctypes.data + -each.ctypes.data % 64 for each in memory])
+    memory = [touched(most // 2) for _ in range(2)]
+    probe = _Probe(library, on, [address(each) for each in memory])
     near = on.l1_bytes // 3
     return MemorySpeeds(
         l2=probe.copied(on.l2_bytes // 2, on.cores),

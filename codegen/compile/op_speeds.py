@@ -11,6 +11,7 @@ import numpy as np
 
 from codegen.compile.library import Library, build, vector_prelude
 from codegen.compile.machine import Machine
+from codegen.run.aligned_memory import aligned
 
 _C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t"}
 _NAMES = {"f32": "fp32", "f64": "fp64", "i32": "i32", "i64": "i64"}
@@ -97,8 +98,6 @@ def _sample(run: Callable[..., object], addresses: list[int], rounds: int) -> in
 
 def _aligned(values: np.ndarray, kind: str) -> np.ndarray:
     dtype = np.dtype({"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}[kind])
-    memory = np.empty(values.size + 64 // dtype.itemsize, dtype)
-    start = -memory.ctypes.data % 64 // dtype.itemsize
-    found = memory[start : start + values.size]
+    found = aligned(values.size * dtype.itemsize).view(dtype)
     found[:] = values
     return found

@@ -8,6 +8,7 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine
+from codegen.run.aligned_memory import address, touched
 
 _SOURCE = """
 #define EQ_CHAINS 12 /* a latency of 4 on 2 ports needs 8 */
@@ -75,8 +76,9 @@ class Peaks(msgspec.Struct, frozen=True):
     copy_bytes: dict[int, float]
 
 
-def measure_peaks(on: Machine | None = None, *, copy_megabytes: int = 256) -> Peaks:
-    """Measure `on` (this machine) with one thread and with one per core. Takes about a second."""
+def measure_peaks(on: Machine | None = None, *, copy_megabytes: int) -> Peaks:
+    """Measure `on` (this machine) with one thread and with one per core, copies between arrays of so many megabytes.
+    Takes about a second."""
     on = on or machine()
     library = build({"peaks": pool_source() + vector_prelude() + _SOURCE}, on)
     threads = sorted({1, on.cores})
@@ -93,13 +95,10 @@ def _fma(library: Library, on: Machine, threads: int) -> float:
 
 
 def _copy(library: Library, threads: int, size: int) -> float:
-    import numpy as np
-
     time = library.function(
         "eq_time_copy",
         (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32),
         ctypes.c_int64,
     )
-    source, target = (np.ones(size // 4 + 64, np.float32) for _ in range(2))
-    aligned = [each.ctypes.data + -each.ctypes.data % 64 for each in (target, source)]
-    return 2e9 * size / int(time(*aligned, size // 4, threads, 5))
+    arrays = [touched(size) for _ in range(2)]
+    return 2e9 * size / int(time(*map(address, arrays), size // 4, threads, 5))

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from codegen.lower.conversions import constant
 from ir.dtype import DTYPES, dtype, promote
+from ir.kernel_nodes import Const
+from ir.region import Op
 
 _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+class Joining(NamedTuple):
+    """How the terms of a reduction or scan are joined: in an accumulator of `dtype` by the elementwise function `fn`,
+    from `identity` on; `source` is the dtype of a term."""
+
+    source: str
+    dtype: str
+    fn: str
+    identity: Const
+
+    @staticmethod
+    def of(op: Op, source: str) -> Joining:
+        """That of an op whose terms are of dtype `source`."""
+        kind = accumulator(source, op.dtype)
+        zero = "-0.0" if op.kind == "scan" and DTYPES[kind].is_float else 0  # since 0 + -0 is 0
+        number = {"sum": zero, "prod": 1, "max": DTYPES[kind].lowest, "min": DTYPES[kind].highest}[op.fn]
+        fn = {"sum": "max", "prod": "min"}.get(op.fn, op.fn) if kind == "bool" else _FUNCTION[op.fn]
+        return Joining(source, kind, fn, constant(number, kind))
 
 
 def accumulator(source: str, result: str) -> str:
@@ -13,8 +37,3 @@ def accumulator(source: str, result: str) -> str:
         return result
     wider = promote(dtype(source).accumulator, dtype(result).accumulator)
     return (wider or dtype(result).accumulator).name
-
-
-def joining(fn: str, kind: str) -> str:
-    """The elementwise function that joins two terms of `fn` in an accumulator of dtype `kind`."""
-    return {"sum": "max", "prod": "min"}.get(fn, fn) if kind == "bool" else _FUNCTION[fn]

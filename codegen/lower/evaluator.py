@@ -9,18 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
+from codegen.lower.accumulators import Joining
+from codegen.lower.conversions import Conversions, Typed, constant
 from codegen.lower.evaluation import Evaluation, evaluated
-from codegen.lower.lane_values import Point, Where, constant
+from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
 from ir.axis_expr import AxisExpr, interval
 from ir.axis_map import AxisMap
 from ir.diagnostics import Kind, fail
-from ir.kernel_nodes import Const
+from ir.kernel_nodes import Const, register_type
 from ir.region import Buffer, Number, Op, Operand, Region
 
-V = TypeVar("V")
+V = TypeVar("V", bound=Typed)
 B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]
 Provider: TypeAlias = Callable[[Point, B, Where], V]
 """A value at a point, in a block, needed where the conditions hold."""
@@ -36,8 +38,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
     """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
     accumulators, of tiles on chip."""
 
-    def __init__(self, region: Region, names: Names) -> None:
-        self.region, self._names = region, names
+    def __init__(self, region: Region, names: Names, conversions: Conversions[V]) -> None:
+        self.region, self._names, self._conversions = region, names, conversions
         self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
         self.buffers: dict[str, Buffer] = {each.name: each for each in region.buffers}
         self.provided: dict[str, Provider[B, V]] = {}
@@ -49,6 +51,10 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def operand_dtype(self, operand: Operand | Number) -> str:
         """The dtype of an operand of an op."""
         return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
+
+    def joining(self, op: Op) -> Joining:
+        """How the terms of a reduction or scan are joined."""
+        return Joining.of(op, self.operand_dtype(op.inputs[0]))
 
     def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:
         """The SSA value or buffer `name` at the coordinates `point`, in registers of `register_type(dtype(name))`.
@@ -63,13 +69,13 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """`read` at view(point), or the fill of the first guard of `view` that fails."""
         return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
 
-    def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where = ()) -> V:
+    def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where) -> V:
         """What a yield of `value` through `view` writes at `point` of its buffer."""
         return evaluated(self._mapped(view, point, self.dtype(value), block, where, partial(self._value, value)))
 
     def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
         if isinstance(operand, Number):
-            return self._constant(constant(operand.number, operand.dtype))
+            return cast("V", constant(operand.number, operand.dtype))  # constants are values of every dialect
         read = partial(self._value, operand.value)
         return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
 
@@ -85,8 +91,9 @@ class ValueEvaluator(ABC, Generic[V, B]):
         for each in op.inputs:
             args.append((yield self._operand(each, point, block, where)))
         if op.kind in ("copy", "cast"):
-            return self._converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
-        return self._called(op.fn, tuple(args), op.dtype, rounds=op.fn not in ROUNDS_ALREADY)
+            return self._conversions.converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
+        result = self._conversions.call(op.fn, tuple(args), register_type(op.dtype))
+        return result if op.fn in ROUNDS_ALREADY else self._conversions.rounded(result, op.dtype)
 
     def _index(self, op: Op, point: Point, block: B, where: Where) -> V:
         assert op.index_map is not None
@@ -94,7 +101,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         def read(at: Point, inner: B, _: Where) -> V:
             low, high = interval(at[0], self._names.box)
             dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
-            return self._converted(self._position(at[0], dtype, inner), dtype, op.dtype)
+            return self._conversions.converted(self._position(at[0], dtype, inner), dtype, op.dtype)
 
         return self.mapped(op.index_map, point, op.dtype, block, where, read)
 
@@ -115,19 +122,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """`read` at a point where all guards hold, the fill of the first that does not."""
 
     @abstractmethod
-    def _constant(self, number: Const) -> V: ...
-
-    @abstractmethod
     def _position(self, expr: AxisExpr, dtype: str, block: B) -> V:
         """An index as a value of this dtype."""
-
-    @abstractmethod
-    def _called(self, fn: str, args: tuple[V, ...], dtype: str, rounds: bool) -> V:
-        """The elementwise function `fn`, rounded to `dtype` where it `rounds`."""
-
-    @abstractmethod
-    def _converted(self, value: V, source: str, dtype: str) -> V:
-        """CAST of a value of dtype `source` to `dtype`."""
 
 
 def _at_once(read: Provider[B, V]) -> Read[B, V]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import msgspec
+from dataclasses import dataclass
+from functools import cached_property
 
 from codegen.plan.region_loops import is_order_bound
 from codegen.where.sites import ACCUMULATORS
@@ -26,7 +26,8 @@ STAGE = "plan"
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32"}
 
 
-class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
+@dataclass(frozen=True, eq=False)
+class Contraction:
     """A region's contraction, of which the output's digits are shared out.
 
     vector   which input has the columns
@@ -72,10 +73,20 @@ class Contraction(msgspec.Struct, frozen=True, cache_hash=True):
         """Points of a group of digits."""
         return self.roles.extent(group)
 
-    @property
+    @cached_property
     def accumulator(self) -> str:
         """The dtype of registers and panels."""
         return _ACCUMULATORS.get(self.op.dtype, self.op.dtype)
+
+    @cached_property
+    def epilogue(self) -> tuple[str, ...]:
+        """The functions applied to the sums, in the region's order."""
+        after, found = {self.name}, []
+        for let in self.region.body:
+            if not after.isdisjoint(let.op.reads):
+                after.add(let.name)
+                found.append(let.op.fn)
+        return tuple(found)
 
     def operand(self, side: int) -> Operand:
         """Input `side` (0 or 1) of the op."""
@@ -234,13 +245,3 @@ def fused_step(offset: AxisExpr, group: Sequence[int], sizes: Sequence[int]) -> 
         step = found if step is None else step
         weight *= sizes[position]
     return 0 if step is None else step
-
-
-def epilogue_of(view: Contraction) -> tuple[str, ...]:
-    """The functions applied to the sums, in the region's order."""
-    after, found = {view.name}, []
-    for let in view.region.body:
-        if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
-            after.add(let.name)
-            found.append(let.op.fn)
-    return tuple(found)

@@ -9,7 +9,8 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from codegen.where.memory_access import strides_of
 from ir.axis_expr import AxisExpr
@@ -17,8 +18,8 @@ from ir.axis_facts import offset
 from ir.axis_map import AxisMap, compose, fusable, lift, support
 from ir.dtype import DTYPES
 from ir.poly_core import PolyCore, Stride
-from ir.post_order import post_order
-from ir.region import Op, Operand, Region
+from ir.region import Op, Region, behind
+from ir.region_work import region_bytes
 
 Shape = tuple[int, ...]
 Axes = list[int]
@@ -75,13 +76,14 @@ class RegionLoops:
     ordered: bool = False
     _views: dict[tuple[str, Shape], tuple[View, ...]] = field(default_factory=dict, init=False, repr=False)
     _reduce_groups: dict[str, tuple[Group, ...]] = field(default_factory=dict, init=False, repr=False)
+    _apart: dict[tuple[int, ...], tuple[bool, ...]] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """That of the first output."""
         return self.region.outputs[0].memref.shape
 
-    @property
+    @cached_property
     def scope(self) -> str:
         """The outer scope's name."""
         return self.region.outputs[0].name
@@ -90,6 +92,11 @@ class RegionLoops:
     def ops(self) -> Mapping[str, Op]:
         """What computes each value."""
         return {let.name: let.op for let in self.region.body}
+
+    @cached_property
+    def nbytes(self) -> int:
+        """What the kernel must move: of each input once what is read of it, and each output once."""
+        return region_bytes(self.region)
 
     def in_order(self, value: str) -> bool:
         """Whether the terms of the accumulator `value` must be taken in index order."""
@@ -104,12 +111,8 @@ class RegionLoops:
         if len(alike) != 1 or self.ops[names[0]].kind != "reduce" or any(map(self.in_order, names)):
             return ()
         together = all(self.reduce_groups(name) == self.reduce_groups(names[0]) for name in names)
-        apart = all(set(post_order([name], self._operands)).isdisjoint({*names} - {name}) for name in names)
+        apart = all(set(behind(self.ops, name)).isdisjoint({*names} - {name}) for name in names)
         return tuple(names) if together and apart else ()
-
-    def _operands(self, value: str) -> list[str]:
-        inputs = self.ops[value].inputs if value in self.ops else ()
-        return [each.value for each in inputs if isinstance(each, Operand)]
 
     # --- accesses ---
 
@@ -165,7 +168,7 @@ class RegionLoops:
 
     def scan_axes(self, shape: Shape) -> list[int]:
         """The output axes along which a scan carries its value: what is not parallel."""
-        return [axis for axis in range(len(shape)) if f"i{axis}" not in self.core.parallel_axes]
+        return [axis for axis in range(len(shape)) if f"i{axis}" in self.core.sequential_axes]
 
     def output_groups(self, shape: Shape) -> list[Axes]:
         """The output axes in row-major order, merged where possible, those of scans last."""
@@ -184,25 +187,30 @@ class RegionLoops:
     def finishing_order(self, groups: Sequence[Axes], numbers: Iterable[int]) -> list[int]:
         """Of the loops over `groups` those of these `numbers`, first the ones on which most accumulators depend: what
         is finished outside a loop is not computed again inside."""
-        return sorted(numbers, key=lambda number: -sum(self._needs(axes, groups[number]) for axes in self._finished))
+        return sorted(numbers, key=lambda number: -sum(self._finished_apart(groups[number])))
 
-    def repeats(self, groups: Sequence[Axes]) -> bool:
+    def repeats(self, groups: Sequence[Sequence[int]]) -> bool:
         """Whether loops over `groups`, outermost first, would compute an accumulator again at points of a loop on
         which it does not depend."""
-        for axes in self._finished:
-            needed = [self._needs(axes, group) for group in groups if math.prod(self.shape[axis] for axis in group) > 1]
-            if needed != sorted(needed, reverse=True):
-                return True
-        return False
+        loops = [group for group in groups if math.prod([self.shape[axis] for axis in group]) > 1]
+        needed = zip(*map(self._finished_apart, loops), strict=True)
+        return any(outer < inner for each in needed for outer, inner in pairwise(each))
 
     def is_apart(self, group: Axes) -> bool:
         """Whether every accumulator is another one at each point of the loop over `group`: its points share none, so
         that tasks may run through them without computing one twice."""
-        return all(self._needs(axes, group) for axes in self._finished)
+        return all(self._finished_apart(group))
 
-    def writes_apart(self, group: Axes) -> bool:
+    def writes_apart(self, group: Iterable[int]) -> bool:
         """Whether the points of the loop over `group` write different elements of every output."""
         return all(self._needs(axes, group) for axes in self._placed)
+
+    def _finished_apart(self, group: Sequence[int]) -> tuple[bool, ...]:
+        """Of each value that is finished whether it is another one at each point of the loop over `group`."""
+        key = tuple(group)
+        if key not in self._apart:
+            self._apart[key] = tuple([self._needs(axes, group) for axes in self._finished])
+        return self._apart[key]
 
     @cached_property
     def _finished(self) -> list[set[int]]:
@@ -214,7 +222,7 @@ class RegionLoops:
         return [set(support(each.at)) for each in self.region.yields if each.at is not None]
 
     @staticmethod
-    def _needs(axes: Container[int], group: Axes) -> bool:
+    def _needs(axes: Container[int], group: Iterable[int]) -> bool:
         return any(axis in axes for axis in group)
 
     def best_lane(self, shape: Shape, found: Sequence[Axes]) -> int | None:
@@ -254,11 +262,11 @@ class RegionLoops:
 
     def _groups(self, scope: str, shape: Shape, axes: Sequence[int]) -> list[Axes]:
         """The axes of a scope, neighbours made one wherever nothing stands against it."""
-        exprs = [expr for each in self.views(scope, shape) for expr in (each.linear, *_bounds(each.map))]
-        exprs += self._computed(scope, shape)
+        read = [expr for each in self.views(scope, shape) for expr in (each.linear, *_bounds(each.map))]
+        exprs = dict.fromkeys([*read, *self._computed(scope, shape)])
         found: list[Axes] = []
         for axis in axes:
-            outer = math.prod(shape[each] for each in found[-1]) if found else 0
+            outer = math.prod([shape[each] for each in found[-1]]) if found else 0
             if found and all(fusable(expr, found[-1][-1], outer, shape[axis]) for expr in exprs):
                 found[-1].append(axis)
             else:
@@ -288,6 +296,7 @@ def _bounds(view: AxisMap) -> list[AxisExpr]:
     return [bound.expr for guard in view.guards for bound in guard.bounds]
 
 
-def loop_axes(name: str) -> list[int]:
+@lru_cache(maxsize=1 << 10)
+def loop_axes(name: str) -> tuple[int, ...]:
     """The output axes that loop "i0i1" runs over."""
-    return [int(each) for each in re.findall(r"i(\d+)", name)]
+    return tuple(int(each) for each in re.findall(r"i(\d+)", name))

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from ir.axis_map import AxisMap, compose, identity, lift, project
 from ir.dtype import dtype, promote
-from ir.post_order import post_order
-from ir.region import Op, Operand, Region
+from ir.region import Op, Operand, Region, behind
 
 _EXPONENTIALS = ("exp", "exp2")
 
@@ -105,8 +104,4 @@ class _Finder:
         return wide == narrow or promote(dtype(wide), dtype(narrow)) == dtype(wide)
 
     def _needs(self, value: str, other: str) -> bool:
-        return other in post_order([value], self._inputs)
-
-    def _inputs(self, name: str) -> list[str]:
-        inputs = self.ops[name].inputs if name in self.ops else ()
-        return [each.value for each in inputs if isinstance(each, Operand)]
+        return other in behind(self.ops, value)

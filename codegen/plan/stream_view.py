@@ -105,8 +105,7 @@ def stream_epilogue(view: StreamView) -> tuple[str, ...]:
     """The functions applied to the sums, in the region's order."""
     after, found = set(view.roles.members), []
     for let in view.region.body:
-        reads = {each.value for each in let.op.inputs if isinstance(each, Operand)}
-        if let.name not in after and not reads.isdisjoint(after):
+        if let.name not in after and not after.isdisjoint(let.op.reads):
             after.add(let.name)
             found.append(let.op.fn)
     return tuple(found)
@@ -157,7 +156,7 @@ def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contrac
     depth = op.domain[len(op.shape) :]
     point = lift(roles.place, depth)
     sizes, rank = (*roles.sizes, *depth), len(roles.sizes)
-    reads = [tuple(buffer_reads(region, each, point)) for each in op.inputs if isinstance(each, Operand)]
+    reads = [tuple(buffer_reads(region, each, point)) for each in op.operands]
     sides = (roles.rows, roles.terms) if roles.keys else (roles.terms, roles.rows)
     found = Roles(
         names=(*digits.names, *(f"r{axis}" for axis in range(len(depth)))),

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.compile.library import POOL_THREADS, Library
+from codegen.run.aligned_memory import address, aligned
+from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
 from ir.launch import LaunchTable, Workspace
 from ir.module import Module
 
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector."""
 PAGE = 4096
 """Bytes: threads' workspaces share no page."""
 MOST_ARENAS = 8
@@ -39,6 +39,7 @@ class Executable:
         self, module: Module, table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
     ) -> None:
         self._module = module
+        self._slots = SlotMemory(module, table)
         self._program = library.function("eq_program", (ctypes.c_void_p, ctypes.c_int32))
         self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
         self._launches = len(table.launches)
@@ -70,27 +71,20 @@ class Executable:
     def _plan_addresses(self, table: LaunchTable, constants: Mapping[str, np.ndarray]) -> None:
         """Every slot gets a number; the table of a call is its addresses, taken in the order of the launches."""
         module = self._module
-        args = {name for launch in table.launches for name in launch.args}
-        needed = {*args, *(slot for _, slot in module.outputs)}
-        self._constants = {name: array for name, array in constants.items() if name in needed}
+        self._constants = {name: constants[name] for name in self._slots.constants}
         names = dict.fromkeys([*(slot.name for slot in module.slots), *self._constants])
         number = {name: position for position, name in enumerate(names)}
         workspace = len(number)
         self._base = np.zeros(len(number) + 1, np.uint64)
         for name, array in self._constants.items():
-            self._base[number[name]] = _address(array)
+            self._base[number[name]] = address(array)
         arena = [slot for slot in module.slots if slot.role == "arena"]
         self._arena_slots = np.array([number[slot.name] for slot in arena], np.intp)
         self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
         self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
         order = [each for launch in table.launches for each in (*(number[name] for name in launch.args), workspace)]
         self._order = np.array(order, np.intp)
-        written = args - set(module.inputs) - set(constants)
-        self._owner: dict[str, int] = {}  # slot that kernels write → the first output that it is
-        for position, (_, slot) in enumerate(module.outputs):
-            if slot in written:
-                self._owner.setdefault(slot, position)
-        self._output_slots = np.array([number[slot] for slot in self._owner], np.intp)
+        self._output_slots = np.array([number[slot] for slot in self._slots.owner], np.intp)
 
     @contextmanager
     def _arena(self, threads: int) -> Iterator[Arena]:
@@ -109,19 +103,14 @@ class Executable:
     def _addresses(self, arena: Arena, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> np.ndarray:
         """The table of one call."""
         addresses = self._base.copy()
-        addresses[self._arena_slots] = self._arena_offsets + np.uint64(_address(arena.values))
-        addresses[self._input_slots] = [_address(array) for array in inputs]
-        addresses[self._output_slots] = [_address(outputs[position]) for position in self._owner.values()]
+        addresses[self._arena_slots] = self._arena_offsets + np.uint64(address(arena.values))
+        addresses[self._input_slots] = [address(array) for array in inputs]
+        addresses[self._output_slots] = [address(outputs[position]) for position in self._slots.owner.values()]
         addresses[-1] = arena.space.address
         return addresses[self._order]
 
     def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Outputs that no kernel writes for themselves: inputs, constants, and second names of another output."""
-        ready = {**self._constants, **dict(zip(self._module.inputs, inputs, strict=True))}
-        ready |= {slot: outputs[position] for slot, position in self._owner.items()}
-        for position, (_, slot) in enumerate(self._module.outputs):
-            if ready[slot] is not outputs[position]:
-                np.copyto(outputs[position], ready[slot])
+        self._slots.copy_shared(self._slots.outside(self._constants, inputs, outputs), outputs)
 
 
 class WorkspaceMemory:
@@ -130,16 +119,9 @@ class WorkspaceMemory:
     def __init__(self, workspace: Workspace, threads: int) -> None:
         shared, private = (-(-each // PAGE) * PAGE for each in (workspace.shared, workspace.private))
         self._memory = aligned(shared + threads * private)
-        start = _address(self._memory)
+        start = address(self._memory)
         self._table = np.array([start, *(start + shared + each * private for each in range(threads))], np.uint64)
-        self.address = _address(self._table)
-
-
-def aligned(nbytes: int) -> np.ndarray:
-    """`nbytes` of memory, not initialised, from a 64-byte boundary on."""
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -_address(memory) % ALIGNMENT
-    return memory[start : start + nbytes]
+        self.address = address(self._table)
 
 
 def _pack(
@@ -154,15 +136,10 @@ def _pack(
     threads = min(threads, POOL_THREADS)
     space = WorkspaceMemory(table.workspace, threads)
     addresses = [
-        address
+        at
         for each in table.packings
-        for address in (*(_address(arrays[name]) for name in (*each.sources, each.slot)), space.address)
+        for at in (*(address(arrays[name]) for name in (*each.sources, each.slot)), space.address)
     ]
     slots = np.array(addresses or [0], np.uint64)
     library.function("eq_pack", (ctypes.c_void_p, ctypes.c_int32))(slots.ctypes.data, threads)
     return packed
-
-
-def _address(array: np.ndarray) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

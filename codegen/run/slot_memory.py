@@ -1,4 +1,4 @@
-"""Where a module's tensors lie during one call of a GPU program, as flat arrays of bytes: NumPy's, or CuPy's."""
+"""Where a module's tensors lie during one call; in GPU programs as flat arrays of bytes, NumPy's or CuPy's."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ class Space(NamedTuple):
 
 
 class SlotMemory:
-    """The tensors of a module by slot."""
+    """The tensors of a module by slot. `constants` are those that are read, packed ones too; `owner` is, for each slot
+    that kernels write for the caller, the first output that it is."""
 
     def __init__(self, module: Module, table: LaunchTable) -> None:
         self._module = module
         args = {name for launch in table.launches for name in launch.args}
         used = args | {slot for _, slot in module.outputs}
-        self.constants = tuple(each.name for each in module.slots if each.role == "constant" and each.name in used)
+        constants = [each.name for each in module.slots if each.role == "constant"]
+        packed = [each.slot for each in table.packings]
+        self.constants = tuple(name for name in (*constants, *packed) if name in used)
         written = args - set(module.inputs) - set(self.constants)
-        self._owner: dict[str, int] = {}  # slot that kernels write → the first output that it is
+        self.owner: dict[str, int] = {}
         for position, (_, slot) in enumerate(module.outputs):
             if slot in written:
-                self._owner.setdefault(slot, position)
+                self.owner.setdefault(slot, position)
 
     def place(
         self, arena: Bytes, constants: Mapping[str, Bytes], inputs: Sequence[Bytes], outputs: Sequence[Bytes]
@@ -51,8 +54,14 @@ class SlotMemory:
             for each in self._module.slots
             if each.role == "arena"
         }
-        held |= {**constants, **dict(zip(self._module.inputs, inputs, strict=True))}
-        return held | {slot: outputs[position] for slot, position in self._owner.items()}
+        return held | self.outside(constants, inputs, outputs)
+
+    def outside(
+        self, constants: Mapping[str, Bytes], inputs: Sequence[Bytes], outputs: Sequence[Bytes]
+    ) -> dict[str, Bytes]:
+        """The slots of one call that do not lie in the arena."""
+        held = {**constants, **dict(zip(self._module.inputs, inputs, strict=True))}
+        return held | {slot: outputs[position] for slot, position in self.owner.items()}
 
     def arguments(self, launch: Launch, placed: Mapping[str, Bytes], space: Space) -> tuple[Bytes, ...]:
         """What the launch's kernel is given, in the order of its parameters."""

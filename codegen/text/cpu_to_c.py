@@ -249,9 +249,7 @@ class _Emitter:
         source = suffix(call.args[-1].dtype)
         if call.fn == "cast":
             return f"eq_cast_{source}_{suffix(call.dtype)}({args})"
-        if call.fn == "odd":
-            return f"eq_odd_f32({args})"
-        if call.fn.startswith("round_"):
+        if call.fn == "odd_f32" or call.fn.startswith("round_"):
             return f"eq_{call.fn}({args})"
         if call.fn in ("hsum", "hprod", "hmax", "hmin"):
             return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ir.axis_expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.device_functions import CELLS, REGISTER_C, called, register_suffix
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, IDS, WORD, Kernel, Param, flat
+from ir.gpu import COUNTER, IDS, WORD, Kernel, Param
 from ir.gpu_nodes import (
     AnyThread,
     Assign,
@@ -54,6 +54,7 @@ from ir.gpu_places import narrowed
 from ir.gpu_text import shared_text
 from ir.index_text import Writing, bounds, multiples
 from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
+from ir.strides import flat
 
 _KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue

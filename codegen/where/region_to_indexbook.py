@@ -13,7 +13,7 @@ from itertools import count
 from ir.axis_map import AxisMap, identity
 from ir.diagnostics import Kind, fail
 from ir.indexbook import Access, Axis, IndexBook, IndexInfo, product
-from ir.region import Let, Operand, Region
+from ir.region import Let, Region
 
 STAGE = "indexbook"
 
@@ -40,9 +40,7 @@ def index_book(region: Region) -> IndexBook:
 
 def _add(values: dict[str, IndexInfo], let: Let, ids: Iterator[int]) -> None:
     op = let.op
-    accesses = tuple(
-        _access(values, let.name, each.value, each.map, op.domain) for each in op.inputs if isinstance(each, Operand)
-    )
+    accesses = tuple(_access(values, let.name, each.value, each.map, op.domain) for each in op.operands)
     axes = _axes(op.domain, _survivors(values, accesses), ids)
     kept = len(op.domain) - op.reduced
     own, reduced = axes[:kept], tuple(_reduced(axis, position) for position, axis in enumerate(axes[kept:]))

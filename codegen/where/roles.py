@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ir.axis_expr import AxisExpr, FloorDiv, axis, box_of, weighted_sum
+from ir.axis_expr import AxisExpr, FloorDiv, axis, box_of
 from ir.axis_map import AxisMap, axis_map, compose, lift, support
 from ir.poly_core import OperandRead, Roles
 from ir.post_order import post_order
 from ir.region import Let, Op, Operand, Region
+from ir.strides import flat, row_major
 
 
 class Groups(NamedTuple):
@@ -66,7 +66,7 @@ def roles_of(region: Region, contraction: Let, place: AxisMap) -> Roles:
 
 
 def _operand_maps(op: Op, at: AxisMap) -> list[AxisMap]:
-    return [compose(each.map, at) for each in op.inputs if isinstance(each, Operand)]
+    return [compose(each.map, at) for each in op.operands]
 
 
 def _reads(region: Region, op: Op, at: AxisMap) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
@@ -80,8 +80,8 @@ def buffer_reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[Oper
 
     def below(read: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
         value, place = read
-        inputs = ops[value].inputs if value in ops else ()
-        return [(each.value, compose(each.map, place)) for each in inputs if isinstance(each, Operand)]
+        operands = ops[value].operands if value in ops else ()
+        return [(each.value, compose(each.map, place)) for each in operands]
 
     for value, place in post_order([(operand.value, compose(operand.map, at))], below):
         if value not in ops:
@@ -117,8 +117,7 @@ def in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
     box = box_of([max(size, 1) for digits in cut for size in digits])
     found, start = [], 0
     for digits in cut:
-        weights = _weights(digits)
-        found.append(weighted_sum(0, [(axis(start + n, box), weight) for n, weight in enumerate(weights)]))
+        found.append(flat((axis(start + n, box) for n in range(len(digits))), row_major(digits)))
         start += len(digits)
     return found
 
@@ -131,11 +130,7 @@ def names_of(loops: Iterable[str], cut: Iterable[Sequence[int]]) -> tuple[str, .
 def _named(axis_name: str, digits: Sequence[int]) -> list[str]:
     """i1 of one digit; i1/64 and i1%64, or i1/64, i1/8%8 and i1%8, of several."""
     names = []
-    for position, (size, weight) in enumerate(zip(digits, _weights(digits), strict=True)):
+    for position, (size, weight) in enumerate(zip(digits, row_major(digits), strict=True)):
         place = f"/{weight}" if weight > 1 else ""
         names.append(f"{axis_name}{place}" + (f"%{size}" if position else ""))
     return names
-
-
-def _weights(digits: Sequence[int]) -> list[int]:
-    return [math.prod(digits[position + 1 :]) for position in range(len(digits))]

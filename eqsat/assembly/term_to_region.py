@@ -34,20 +34,20 @@ class Written(NamedTuple):
     at: AxisMap | None = None
 
 
-def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer], name: str | None = None) -> Region:
+def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer]) -> Region:
     """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class it reads.
 
-    Inputs come in the order of first use. A region without a given name is called by what it does: `dot_add_relu`.
+    Inputs come in the order of first use. A region is called by what it does: `dot_add_relu`.
     """
-    return region_of_several([Written(tree, output)], input_of, name)
+    return region_of_several([Written(tree, output)], input_of)
 
 
-def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer], name: str | None = None) -> Region:
+def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> Region:
     """The region that computes several Store trees at the points of the first; what they share is computed once."""
     builder = _Builder([each.output.name for each in written], input_of)
     yields = tuple(builder.written(each) for each in written)
     return Region(
-        name=name or titles([each.tree for each in written]),
+        name=titles([each.tree for each in written]),
         inputs=tuple(builder.inputs.values()),
         outputs=tuple(each.output for each in written),
         body=tuple(builder.body),

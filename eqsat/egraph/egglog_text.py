@@ -1,7 +1,7 @@
-"""The language, its rules and its terms as egglog text.
+"""The language and its rules as egglog text.
 
 Beside each constructor `C` stands a relation `W_C`: `(W_C args rule)` says that `rule` built that node. A traced rule
-`r` has a relation `M_r` as well, with all that its left side bound and its conditions computed at each match. Relations
+`r` has a relation `M_r` as well, with all that its left side bound and its right side uses at each match. Relations
 `P_…` hold the matches of parts of left sides (`eqsat.egraph.query_text` says when).
 `(T i)` is the buffer of the i-th loaded term. Pattern variables are printed with `?`, so that they never meet
 a global. The global `$call` is the one Python function that primitives go through.
@@ -9,16 +9,18 @@ a global. The global `$call` is the one Python function that primitives go throu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.query_text import Body, Table, quoted, tables
-from ir.rule import Clause, Rule
-from ir.term import Analysis, App, Ctor, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
+from ir.rule import Clause, Exists, Rule
+from ir.term import Analysis, App, Ctor, Fact, Pure, Sort, Store, Term, is_op, sort_of
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
 ANALYSES = "analyses"
+_VARIABLE = re.compile(r"\?\w+")
 
 
 def witness(ctor: str) -> str:
@@ -32,9 +34,9 @@ def match_table(rule: str) -> str:
 
 
 def recorded(rule: Rule) -> tuple[Term, ...]:
-    """What a row of `match_table` holds, in order: the variables that are bound, then every text that was computed."""
+    """What a row of `match_table` holds, in order: the variables that are bound, then the texts that are."""
     body, _ = _written(rule, Marks())
-    return (*rule.bound.values(), *body.computed)
+    return (*rule.bound.values(), *body.texts)
 
 
 def trace_text(rule: Rule) -> str:
@@ -75,7 +77,7 @@ def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool
     """
     body, head = _written(rule, marks or Marks())
     if traced:
-        held = [body.text(each) for each in (*rule.bound.values(), *body.computed)]
+        held = [body.text(each) for each in (*rule.bound.values(), *body.texts)]
         head.append(f"({match_table(rule.name)} {' '.join(held)})")
     return f'(rule ({" ".join(body.facts)}) ({" ".join(head)}) :ruleset {ruleset} :name "{rule.name}")'
 
@@ -88,13 +90,24 @@ def joined_tables(query: Rule | Clause) -> tuple[Table, ...]:
 def table_text(table: Table) -> Iterator[str]:
     """The declaration of a table, and the rule that fills it, in a ruleset of its own."""
     yield table.declaration
-    yield f"(ruleset {filling(table)})"
-    yield f"(rule ({' '.join(table.body)}) ({table.row}) :ruleset {filling(table)})"
+    yield f"(ruleset {filling(table.name)})"
+    yield f"(rule ({' '.join(table.body)}) ({table.row}) :ruleset {filling(table.name)})"
 
 
-def filling(table: Table) -> str:
+def filling(table: str) -> str:
     """The ruleset that fills a table."""
-    return f"fill_{table.name}"
+    return f"fill_{table}"
+
+
+def pattern_text(rule: Rule) -> str:
+    """What a rule's patterns and the facts that it asks for are, as a query that finds no less than these; rules that
+    ask for the same have the same."""
+    body = Body(rule.lhs, tables(rule.patterns, rule.when), comparing=False)
+    for condition in rule.when:
+        if isinstance(condition, Exists | Fact):
+            body.require(condition)
+    names: dict[str, str] = {}
+    return _VARIABLE.sub(lambda found: names.setdefault(found[0], f"?x{len(names)}"), " ".join(body.facts))
 
 
 def _written(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
@@ -118,34 +131,6 @@ def clause_text(clause: Clause) -> str:
     return f"(rule ({' '.join(body.facts)}) ({action}) :ruleset {ANALYSES})"
 
 
-def load_text(index: int, term: App, indices: Mapping[str, int], parts: Sequence[Analysis] = ()) -> Iterator[str]:
-    """`term` becomes the buffer number `index`; its variables are buffers loaded before; `parts` hold for the ops
-    below the one that gives its value."""
-    yield f"(set ({LOADED} {index}) {_ground(term, indices)})"
-    for each in subterms(term):
-        if is_op(each) and each != _held(term):
-            yield from (f"({part.name} {_ground(each, indices)})" for part in parts if each.ctor.result is part.over)
-
-
-def mark_text(analysis: Analysis, index: int, value: str = "") -> str:
-    """The fact, given from outside, that `analysis` holds for the buffer number `index`, with `value` if it has one."""
-    known = f"({analysis.name} ({LOADED} {index}))"
-    return f"(set {known} {quoted(value)})" if analysis.valued else known
-
-
-def _ground(term: Term, indices: Mapping[str, int]) -> str:
-    match term:
-        case App():
-            return f"({term.ctor.name} {' '.join(_ground(arg, indices) for arg in term.args)})"
-        case Var():
-            return f"({LOADED} {indices[term.name]})"
-        case str():
-            return quoted(term)
-        case int():
-            return str(term)
-    raise TypeError(f"{term} is not ground")
-
-
 def _build(term: Term, body: Body, head: list[str], rule: str, marks: Marks, whole: Collection[Term] = ()) -> str:
     """Write the actions that build `term`, children first, each with its witness; the text that names it.
 
@@ -153,7 +138,7 @@ def _build(term: Term, body: Body, head: list[str], rule: str, marks: Marks, who
     """
     if not isinstance(term, App):
         return body.text(term)
-    whole = (*whole, _held(term)) if term.ctor is Store else whole
+    whole = (*whole, held_value(term)) if term.ctor is Store else whole
     behind = marks._replace(stored=marks.behind)
     built = [_build(arg, body, head, rule, behind if _is_store(arg) else marks, whole) for arg in term.args]
     for name, arg in zip(built, term.args, strict=True):
@@ -171,7 +156,7 @@ def _is_store(term: Term) -> bool:
     return isinstance(term, App) and term.ctor is Store
 
 
-def _held(store: App) -> Term:
+def held_value(store: App) -> Term:
     """The value that a buffer holds."""
     value = store.args[0]
     return value.args[0] if isinstance(value, App) and value.ctor is Pure else value

@@ -6,8 +6,10 @@ An EGraph belongs to the thread that made it. After an error it is dead: make an
 from __future__ import annotations
 
 import importlib
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache, lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from eqsat.egraph.query_text import SEPARATOR
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Row = tuple[tuple[int | str, ...], int | str]
 """The arguments of a table's row and its value; classes are numbers."""
 
-CALL = f"__import__('importlib').import_module({__name__!r}).call_primitive"
+CALL = f"__import__('importlib').import_module({__name__!r}).call_primitives"
 _TEXT, _INTEGER = "String", "i64"
 _CALLS = 1 << 20
 
@@ -46,9 +48,9 @@ class EGraph:
         for line in lines:
             self._run(line)
 
-    def iterate(self, first: str, then: str) -> tuple[Mapping[str, int], bool]:
-        """Saturate the ruleset `first`, run `then` once: matches per named rule, and whether anything changed."""
-        (output,) = self._run(f"(run-schedule (saturate (run {first})) (run {then}))")
+    def run(self, schedule: str) -> tuple[Mapping[str, int], bool]:
+        """Run a schedule: matches per named rule, and whether anything changed."""
+        (output,) = self._run(f"(run-schedule {schedule})")
         report = cast("bindings.RunScheduleOutput", output).report
         return report.num_matches_per_rule, report.updated
 
@@ -56,6 +58,10 @@ class EGraph:
         """Rows per table."""
         (output,) = self._run("(print-size)")
         return dict(cast("bindings.PrintAllFunctionsSize", output).sizes)
+
+    def filled(self) -> frozenset[str]:
+        """The tables that have rows."""
+        return frozenset(name for name, rows in self.sizes().items() if rows)
 
     def classes(self, tables: Iterable[str]) -> int:
         """How many classes these tables' rows have for values."""
@@ -65,28 +71,20 @@ class EGraph:
     def rows(self, wanted: Container[str]) -> Mapping[str, list[Row]]:
         """Every row of these tables, in egglog's order; values of other than texts and integers are classes."""
         frozen = self._guarded("freeze", self._egraph.freeze)
-        texts: dict[Any, str] = {}
-        classes: dict[Any, int] = {}
-
-        def text(value: bindings.Value) -> str:
-            if value not in texts:
-                texts[value] = self._egraph.value_to_string(value)
-            return texts[value]
-
-        def class_of(value: bindings.Value) -> int:
-            return classes.setdefault(value, len(classes))
-
-        readers: dict[str, Callable[[Any], int | str]] = {_TEXT: text, _INTEGER: self._egraph.value_to_i64}
+        texts, classes = _Texts(self._egraph), defaultdict[Any, int](count().__next__)
+        class_of = classes.__getitem__
+        readers: dict[str, Callable[[Any], int | str]] = {
+            _TEXT: texts.__getitem__,
+            _INTEGER: self._egraph.value_to_i64,
+        }
         tables: dict[str, list[Row]] = {}
         for name, table in frozen.functions.items():
             if table.is_let_binding or name not in wanted:
                 continue
             inputs = [readers.get(sort, class_of) for sort in table.input_sorts]
-            output = readers.get(table.output_sort, class_of)
-            tables[name] = [
-                (tuple([read(value) for read, value in zip(inputs, row.inputs, strict=True)]), output(row.output))
-                for row in table.rows
-            ]
+            columns = zip(*[row.inputs for row in table.rows], strict=True)
+            values = map(readers.get(table.output_sort, class_of), [row.output for row in table.rows])
+            tables[name] = list(zip(zip(*map(map, inputs, columns), strict=True), values, strict=True))
         return tables
 
     def _run(self, line: str) -> list[bindings._CommandOutput]:
@@ -112,15 +110,47 @@ class EGraph:
             )
 
 
+class _Texts(dict[Any, str]):
+    """The text that each value of an e-graph is."""
+
+    def __init__(self, egraph: bindings.EGraph) -> None:
+        super().__init__()
+        self._egraph = egraph
+
+    def __missing__(self, value: bindings.Value) -> str:
+        text = self[value] = self._egraph.value_to_string(value)
+        return text
+
+
 @lru_cache(maxsize=_CALLS)
-def call_primitive(call: str) -> str:
-    """What egglog calls: `module:name` of a primitive and its arguments, in one text; answers are remembered."""
-    path, *args = call.split(SEPARATOR)
-    return _imported(path)(*args)
+def call_primitives(call: str) -> str:
+    """What egglog calls: steps and what they are given, in one text; the last answer, or "" where any is that.
+
+    A step is `module:name` of a primitive and the places of its operands: `2` is given, `s2` is the answer of a step.
+    """
+    steps, *given = call.split(SEPARATOR)
+    answers: list[str] = []
+    for primitive, operands in _parsed(steps):
+        answer = primitive(*[answers[place] if computed else given[place] for computed, place in operands])
+        if not answer:
+            return ""
+        answers.append(answer)
+    return answers[-1]
+
+
+@cache
+def _parsed(steps: str) -> list[tuple[Callable[..., str], list[tuple[bool, int]]]]:
+    parsed = []
+    for step in steps.split(";"):
+        path, *operands = step.split()
+        parsed.append((_imported(path), [(each[0] == "s", int(each.lstrip("s"))) for each in operands]))
+    return parsed
 
 
 @cache
 def _imported(path: str) -> Callable[..., str]:
+    """A primitive that remembers its answers."""
     module, _, name = path.partition(":")
     found = getattr(importlib.import_module(module), name)
-    return found.fn if isinstance(found, Primitive) else cast("Callable[..., str]", found)
+    answer = found.answer if isinstance(found, Primitive) else cast("Callable[..., str]", found)
+    return lru_cache(maxsize=_CALLS)(answer)

@@ -18,14 +18,18 @@ from ir.tiny import Graph, Ref
 from ir.uop import UOpKind
 from rules.primitives import PIECEWISE
 
+Sources = Mapping[Ref, tuple[Ref, AxisMap]]
+
 
 class Inlining(NamedTuple):
     """computed: buffers down to which views are composed. inlined: producers that may be computed at their readers'
-    maps. piecewise: movements that are stored, because their map is too long."""
+    maps. piecewise: movements that are stored, because their map is too long. sources: for each uop the computed one
+    that it reads through movements alone, at which map: itself, if it is computed."""
 
     computed: tuple[Ref, ...]
     inlined: tuple[Ref, ...]
     piecewise: tuple[Ref, ...]
+    sources: Sources
 
 
 def inlining(graph: Graph, copies: int) -> Inlining:
@@ -34,19 +38,11 @@ def inlining(graph: Graph, copies: int) -> Inlining:
     computed = tuple(node.id for node in graph.nodes if known[node.id][0] == node.id)
     stored = _stored(graph, known, copies)
     inlined = tuple(node.id for node in graph.nodes if node.id not in stored)
-    return Inlining(computed, inlined, tuple(piecewise))
-
-
-Sources = Mapping[Ref, tuple[Ref, AxisMap]]
-
-
-def sources(graph: Graph) -> Sources:
-    """For each uop the computed one that it reads through movements alone, at which map: itself, if it is computed."""
-    return _sources(graph)[0]
+    return Inlining(computed, inlined, tuple(piecewise), known)
 
 
 def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
-    """`sources`, and the movements whose maps are too long to be composed."""
+    """What each uop reads through movements alone, and the movements whose maps are too long to be composed."""
     sources: dict[Ref, tuple[Ref, AxisMap]] = {}
     piecewise: list[Ref] = []
     for node in graph.nodes:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.inlining import Sources, sources
+from eqsat.egraph.inlining import Sources
 from eqsat.egraph.tiny_to_term import reduced_map
 from ir.axis_map import AxisMap, compose
 from ir.tiny import Graph, Node, Ref
@@ -56,13 +56,12 @@ class _Product(NamedTuple):
         return None if found is None else self._replace(read=found.read, weights_read=found.weights)
 
 
-def places(graph: Graph, constants: Collection[str], enlarging: bool = False) -> dict[Ref, str]:
+def places(graph: Graph, known: Sources, constants: Collection[str], enlarging: bool = False) -> dict[Ref, str]:
     """The place of every input that is one of several: of those that are known when the program is built, since others
     would have to be put together whenever it runs. `enlarging`: also of those that are when windows are enlarged."""
     groups: list[list[_Product]] = []
     by_operand: dict[Ref, list[list[_Product]]] = {}
     taken: set[Ref] = set()
-    known = sources(graph)
     for node in graph.nodes:
         for found in _products(node, graph, known):
             if found.weights not in taken and graph.by_id[found.weights].arg["tensor_id"] in constants:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.egglog_text import (
     ANALYSES,
     Marks,
     clause_text,
-    filling,
     joined_tables,
     rule_text,
     schema,
@@ -24,10 +23,9 @@ from rules import analyses as known
 
 
 class Phase(NamedTuple):
-    """The ruleset of a phase, that of what its rules must know before, and the families in it."""
+    """The ruleset of a phase, and the families in it."""
 
     ruleset: str
-    known: str
     families: tuple[str, ...]
 
 
@@ -42,43 +40,50 @@ def schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator
         news = [family for family in (*phase, *(others if last else ())) if family in present]
         if news:
             joined = [family for family in joined if family not in PASSING] + news
-            yield Phase(f"phase{position}", f"known{position}", tuple(joined))
+            yield Phase(f"phase{position}", tuple(joined))
 
 
-def program(
-    rules: Sequence[Rule], phases: Sequence[Sequence[str]], live: Sequence[Rule], traced: bool = False
-) -> list[str]:
-    """The schedule of all rules, and the text of those that may fire; `traced` keeps their matches."""
-    families = list(dict.fromkeys(rule.family for rule in rules))
+def declarations(phases: Sequence[Phase]) -> list[str]:
+    """The language, and the rulesets of the phases, without a rule."""
+    families = dict.fromkeys(family for phase in phases for family in phase.families)
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
-    queries: list[Rule | Clause] = [*known.CLAUSES, *live]
+    return [*lines, *(combined(phase.ruleset, " ".join(map(_ruleset, phase.families))) for phase in phases)]
+
+
+def told(rule: Rule, traced: bool = False) -> Iterator[str]:
+    """The text of a rule, in the ruleset of its family; `traced` keeps its matches."""
+    if traced:
+        yield trace_text(rule)
+    yield rule_text(rule, _ruleset(rule.family), _marks(rule), traced)
+
+
+def program(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> list[str]:
+    """The whole program of a set of rules."""
+    queries: tuple[Rule | Clause, ...] = (*known.CLAUSES, *rules)
     tables = {table.name: table for query in queries for table in joined_tables(query)}
-    lines += [line for table in tables.values() for line in table_text(table)]
-    lines += [clause_text(clause) for clause in known.CLAUSES]
-    lines += [trace_text(rule) for rule in live if traced]
-    lines += [rule_text(rule, _ruleset(rule.family), _marks(rule), traced) for rule in live]
-    for phase in schedule(rules, phases):
-        queries = [*known.CLAUSES, *(rule for rule in live if rule.family in phase.families)]
-        filled = dict.fromkeys(filling(table) for query in queries for table in joined_tables(query))
-        lines.append(_combined(phase.known, (ANALYSES, *filled)))
-        lines.append(_combined(phase.ruleset, map(_ruleset, phase.families)))
-    return lines
+    return [
+        *declarations(tuple(schedule(rules, phases))),
+        *(line for table in tables.values() for line in table_text(table)),
+        *map(clause_text, known.CLAUSES),
+        *(line for rule in rules for line in told(rule)),
+    ]
 
 
 def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> str:
     """The whole egglog program of a set of rules, for people."""
-    return "\n".join(program(rules, phases, rules))
+    return "\n".join(program(rules, phases))
+
+
+def combined(name: str, rulesets: str) -> str:
+    """The declaration of a ruleset that is made of others."""
+    return f"(unstable-combined-ruleset {name} {rulesets})"
 
 
 def _marks(rule: Rule) -> Marks:
     """What holds for what the rule builds; it makes no parts of values where it moves a view."""
     moves = any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
     return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
-
-
-def _combined(name: str, rulesets: Iterable[str]) -> str:
-    return f"(unstable-combined-ruleset {name} {' '.join(rulesets)})"
 
 
 def _ruleset(family: str) -> str:

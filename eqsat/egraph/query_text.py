@@ -21,7 +21,7 @@ from ir.rule import Condition, Equal, Exists, condition_terms
 from ir.term import App, Fact, Prim, Sort, Term, Var, sort_of, substitute, subterms
 
 SEPARATOR = "\x1f"
-"""Stands between a primitive's path and its arguments, which cross to Python as one text: each text is pickled."""
+"""Stands between the steps of a call and its arguments, which cross to Python as one text: each text is pickled."""
 
 
 def quoted(text: str) -> str:
@@ -103,11 +103,11 @@ def _table(pattern: App, asked: Collection[Fact]) -> Table:
 
 
 class Body:
-    """The body of a rule while it is written: each primitive and each fact is computed once, and bound."""
+    """The body of a rule while it is written: a text that is used is bound, once, whatever it takes."""
 
-    def __init__(self, pattern: App, held: Mapping[App, Table] | None = None) -> None:
-        """held: the parts of patterns that are read from tables."""
-        self._root, self._tables = pattern, held or {}
+    def __init__(self, pattern: App, held: Mapping[App, Table] | None = None, comparing: bool = True) -> None:
+        """held: the parts of patterns that are read from tables. comparing: equal texts are asked for."""
+        self._root, self._tables, self._comparing = pattern, held or {}, comparing
         self._named: dict[Term, str] = {pattern: "?root"}
         self._apart: dict[App, Mapping[str, str]] = {}
         self._texts: dict[str, int] = {}
@@ -115,23 +115,25 @@ class Body:
         self._known: set[Fact] = set()
         self._bound: dict[Term, str] = {}
         self._conditions: list[str] = []
+        self._guards: list[Prim] = []
         self._match(pattern)
 
     @property
     def facts(self) -> list[str]:
         """The rows of tables, or the pattern and its parts that something is asked of; then the conditions."""
         parts = [f"(= {name} {self._nested(each)})" for each, name in self._named.items() if each in self._apart]
-        return self._rows + parts + self._conditions
+        guards = [f'(!= {self._call(self._guards)} "")'] if self._guards else []
+        return self._rows + parts + self._conditions + guards
 
     @property
-    def computed(self) -> tuple[Term, ...]:
+    def texts(self) -> tuple[Term, ...]:
         """The primitives and facts whose texts it binds."""
         return tuple(self._bound)
 
     def require(self, condition: Condition) -> None:
         match condition:
             case Prim():
-                self.text(condition)
+                self._guards.append(condition)
             case Equal(left, right):
                 self._compare({self.text(left): self.text(right)})
             case Exists(pattern):
@@ -212,7 +214,7 @@ class Body:
 
     def _compare(self, pairs: Mapping[str, str]) -> None:
         """Require texts to be the same, without a join on them."""
-        if pairs:
+        if pairs and self._comparing:
             same = f"?same{len(self._conditions)}"
             for texts in (pairs.values(), pairs):
                 self._conditions.append(f'(= {same} (+ {_spaced(texts)} ""))')
@@ -239,13 +241,32 @@ class Body:
         if isinstance(term, Fact):
             value = f"({term.analysis.name} {self.text(term.term)})"
         else:
-            arguments = [quoted(term.fn.path), *map(self._as_text, term.args)]
-            value = f"(py-to-string (py-call $call (py-from-string (+ {_spaced(arguments)}))))"
+            value = self._call([*self._guards, term])
+            self._guards.clear()
         name = self._unbound
         self._conditions.append(f"(= {name} {value})")
         if isinstance(term, Prim):
             self._conditions.append(f'(!= {name} "")')
         return name
+
+    def _call(self, wanted: Sequence[Prim]) -> str:
+        """What the last of some primitives answers, if all of them do and those within them: computed in one call, for
+        to cross to Python costs more than most of them. Its text is a list of steps, then what they are given."""
+        steps: dict[Prim, str] = {}
+        given: dict[str, int] = {}
+
+        def place(term: Term) -> str:
+            if isinstance(term, Prim) and term not in self._bound:
+                if term not in steps:
+                    operands = [place(arg) for arg in term.args]
+                    steps[term] = " ".join((term.fn.path, *operands))
+                return f"s{[*steps].index(term)}"
+            return f"{given.setdefault(self._as_text(term), len(given))}"
+
+        for each in wanted:
+            place(each)
+        texts = _spaced([quoted(";".join(steps.values())), *given])
+        return f"(py-to-string (py-call $call (py-from-string (+ {texts}))))"
 
     def _as_text(self, arg: Term) -> str:
         text = self.text(arg)

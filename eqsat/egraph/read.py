@@ -6,6 +6,7 @@ the classes that their nodes read. egglog's own ids have no part in it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.egraph.egglog_text import LOADED, witness
@@ -36,67 +37,64 @@ def read_view(
     number = _numbered(raw, [roots[index] for index in range(len(terms))])
     classes: dict[int, tuple[ENode, ...]] = {}
     for old, new in number.items():
-        nodes = (_renumbered(node, number) for node in raw[old])
-        classes[new] = tuple(sorted(nodes, key=_final_order))
+        nodes = [_renumbered(node, number) for node in raw[old]]
+        classes[new] = tuple(sorted(nodes, key=_final_order) if len(nodes) > 1 else nodes)
     tiny = {name: number[roots[index]] for index, (name, _) in enumerate(terms)}
-    loaded = set(_loaded(classes, terms, tiny))
+    loaded, built = set(_loaded(classes, terms, tiny)), _built(tables, number, rules)
+    present = (node for nodes in classes.values() for node in nodes)
     return EGraphView(
         classes=classes,
         sorts={new: CTORS[nodes[0].ctor].result for new, nodes in classes.items()},
         tiny=tiny,
-        rules={node: rule for node, rule in _built(tables, number, rules).items() if node not in loaded},
+        rules={node: built[node] for node in present if node in built and node not in loaded},
     )
 
 
-def class_numbers(tables: Mapping[str, Sequence[Row]]) -> dict[int, int]:
+def class_numbers(tables: Mapping[str, Sequence[Row]]) -> Mapping[int | str, int]:
     """Raw class → the number that `read_view` gives it, of those that the loaded terms reach."""
     roots = _roots(tables)
     return _numbered(_raw_classes(tables), [roots[index] for index in range(len(roots))])
 
 
-def _raw_classes(tables: Mapping[str, Sequence[Row]]) -> dict[int, list[ENode]]:
-    raw: dict[int, list[ENode]] = {}
+def _raw_classes(tables: Mapping[str, Sequence[Row]]) -> Mapping[_Value, list[ENode]]:
+    raw = defaultdict[_Value, list[ENode]](list)
     for ctor in CTORS:
         for args, value in tables[ctor]:
-            raw.setdefault(_class(value), []).append(ENode(ctor, args))
+            raw[value].append(ENode(ctor, args))
     return raw
 
 
-def _roots(tables: Mapping[str, Sequence[Row]]) -> dict[int, int]:
+def _roots(tables: Mapping[str, Sequence[Row]]) -> Mapping[_Value, _Value]:
     """The raw class of every loaded term."""
-    return {_class(index): _class(value) for (index,), value in tables[LOADED]}
+    return {index: value for (index,), value in tables[LOADED]}
 
 
-def _class(value: _Value) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _numbered(raw: Mapping[int, list[ENode]], roots: Sequence[int]) -> dict[int, int]:
+def _numbered(raw: Mapping[_Value, list[ENode]], roots: Sequence[_Value]) -> dict[_Value, int]:
     """Raw class → its number, for all that the roots reach, in ascending order of number."""
     number = {root: position for position, root in enumerate(dict.fromkeys(roots))}
     queue = list(number)
     unseen = len(raw)
 
     def order(node: ENode) -> tuple[object, ...]:
-        leaves = tuple(map(str, (node.args[k] for k in _LEAVES[node.ctor])))
-        children = tuple(number.get(_class(node.args[k]), unseen) for k in _CHILDREN[node.ctor])
+        leaves = [str(node.args[k]) for k in _LEAVES[node.ctor]]
+        children = [number.get(node.args[k], unseen) for k in _CHILDREN[node.ctor]]
         return _CTOR_ORDER[node.ctor], leaves, children
 
     for current in queue:
-        for node in sorted(raw[current], key=order):
+        nodes = raw[current]
+        for node in sorted(nodes, key=order) if len(nodes) > 1 else nodes:
             for k in _CHILDREN[node.ctor]:
-                child = _class(node.args[k])
+                child = node.args[k]
                 if child not in number:
                     number[child] = len(number)
                     queue.append(child)
     return number
 
 
-def _renumbered(node: ENode, number: Mapping[int, int]) -> ENode:
+def _renumbered(node: ENode, number: Mapping[_Value, int]) -> ENode:
     args = list(node.args)
     for k in _CHILDREN[node.ctor]:
-        args[k] = number[_class(args[k])]
+        args[k] = number[args[k]]
     return ENode(node.ctor, tuple(args))
 
 
@@ -104,17 +102,21 @@ def _final_order(node: ENode) -> tuple[object, ...]:
     return _CTOR_ORDER[node.ctor], node.args
 
 
-def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[int, int], rules: Sequence[str]) -> dict[ENode, str]:
+def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[_Value, int], rules: Sequence[str]) -> dict[ENode, str]:
     """Every node that a rule built, with the first such rule."""
     precedence = {name: position for position, name in enumerate(rules)}
     found: dict[ENode, str] = {}
-    for ctor in CTORS:
-        for (*args, rule), _ in tables[witness(ctor)]:
-            node = ENode(ctor, tuple(args))
-            if all(_class(node.args[k]) in number for k in _CHILDREN[ctor]):
-                key = _renumbered(node, number)
-                found[key] = min(found.get(key, str(rule)), str(rule), key=precedence.__getitem__)
-    return dict(sorted(found.items(), key=lambda item: _final_order(item[0])))
+    for ctor, children in _CHILDREN.items():
+        for (*args, last), _ in tables[witness(ctor)]:
+            for k in children:
+                if (child := number.get(args[k])) is None:
+                    break
+                args[k] = child
+            else:
+                node, rule = ENode(ctor, tuple(args)), str(last)
+                if precedence[rule] < precedence.get(found.get(node, ""), len(precedence)):
+                    found[node] = rule
+    return found
 
 
 def _loaded(

@@ -10,20 +10,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.egglog_text import load_text, mark_text
 from eqsat.egraph.engine import EGraph
 from eqsat.egraph.finite import finite
+from eqsat.egraph.growing import GrowingProgram
 from eqsat.egraph.inlining import inlining
+from eqsat.egraph.loading import Marked, load_text
 from eqsat.egraph.places import places
-from eqsat.egraph.program import program, schedule
+from eqsat.egraph.program import declarations, schedule
 from eqsat.egraph.read import VIEWED, class_numbers, read_view
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Trace, read_trace, traced_tables
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
-from ir.diagnostics import Diagnostic, Kind, Severity, note
+from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.rule import Exactness, Rule
-from ir.term import CTORS, Analysis, App
+from ir.term import CTORS, App
 from ir.tiny import Graph, Ref
 from rules import PHASES
 from rules import analyses as known
@@ -31,9 +32,6 @@ from rules.primitives import PIECEWISE
 from rules.reachable import reachable
 
 STAGE = "saturate"
-
-Marked = Mapping[Analysis, Sequence[str] | Mapping[str, str]]
-"""For an analysis that is given, the names of the terms for which it holds; its texts by name, if it has any."""
 
 
 class Stop(StrEnum):
@@ -43,6 +41,10 @@ class Stop(StrEnum):
     NODE_LIMIT = "node_limit"
     ITERATION_LIMIT = "iteration_limit"
     TIME_LIMIT = "time_limit"
+
+
+_FIELDS = {Stop.NODE_LIMIT: "nodes", Stop.ITERATION_LIMIT: "iterations", Stop.TIME_LIMIT: "seconds"}
+"""The field of `Budget` that a limit is."""
 
 
 class PhaseStats(msgspec.Struct, frozen=True):
@@ -71,8 +73,9 @@ class SaturationStats(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """A word on every phase that a limit ended, and on every movement that is stored."""
-        return self._limits + tuple(
+        """A word on each limit that ended phases, and on every movement that is stored."""
+        ended = dict.fromkeys(phase.stop for phase in self.phases if phase.stop is not Stop.SATURATED)
+        return tuple(map(self._stopped, ended)) + tuple(
             note(
                 Kind.EXCESSIVE_PIECEWISE,
                 STAGE,
@@ -82,21 +85,21 @@ class SaturationStats(msgspec.Struct, frozen=True):
             for name in self.piecewise
         )
 
-    @property
-    def _limits(self) -> tuple[Diagnostic, ...]:
-        return tuple(
-            note(
-                Kind.RESOURCE_EXCEEDED,
-                STAGE,
-                f"stopped at the {phase.stop.replace('_', ' ')}; the program is right, a better one may be missed"
-                + (", and another run may differ" if phase.stop is Stop.TIME_LIMIT else ""),
-                severity=Severity.WARNING,
-                families=phase.families,
-                nodes=phase.nodes,
-                iterations=phase.iterations,
-            )
-            for phase in self.phases
-            if phase.stop is not Stop.SATURATED
+    def _stopped(self, limit: Stop) -> Diagnostic:
+        """The phases that one limit ended, by their places from 1 on."""
+        ended = [place for place, phase in enumerate(self.phases, 1) if phase.stop is limit]
+        phases = f"phase {ended[0]}" if len(ended) == 1 else f"phases {', '.join(map(str, ended))}"
+        field = _FIELDS[limit]
+        return note(
+            Kind.RESOURCE_EXCEEDED,
+            STAGE,
+            f"{phases} of {len(self.phases)} stopped at the {limit.replace('_', ' ')}; the program is right, a better "
+            "one may be missed" + (", and another run may differ" if limit is Stop.TIME_LIMIT else ""),
+            severity=Severity.WARNING,
+            hint=f"a larger budget=, as in eqsat.options.Budget({field}=…)",
+            families=list(dict.fromkeys(family for place in ended for family in self.phases[place - 1].families)),
+            nodes=self.phases[-1].nodes,
+            iterations=[self.phases[place - 1].iterations for place in ended],
         )
 
     @property
@@ -148,7 +151,7 @@ def begin(
         known.Weight: tuple(built),
         known.Runs: tuple(node.id for node in graph.nodes if node.id not in built),
         known.Finite: finite(graph) if exactness is Exactness.RANGE else (),
-        known.Place: places(graph, constants, enlarging=exactness is Exactness.RANGE),
+        known.Place: places(graph, decided.sources, constants, enlarging=exactness is Exactness.RANGE),
     }
     terms = tiny_to_terms(graph)
     return Saturation(terms, rules, exactness, budget, phases, marks, decided.piecewise, traced)
@@ -183,10 +186,14 @@ class Saturation:
         start = time.perf_counter()
         self.rules = [rule for rule in rules if rule.exactness <= exactness]
         self._terms, self._piecewise = terms, piecewise
-        self.egraph = EGraph(program(self.rules, phases, reachable(self.rules, [term for _, term in terms]), traced))
-        self._load(marks)
         self._matches: Counter[str] = Counter({rule.name: 0 for rule in self.rules})
+        if len(self._matches) < len(self.rules):
+            fail(Kind.UNSOUND_RULE, STAGE, "two rules have one name", hint="give each a name of its own")
         self.schedule = tuple(schedule(self.rules, phases))
+        live = reachable(self.rules, [term for _, term in terms])
+        self.egraph = EGraph(declarations(self.schedule))
+        self._program = GrowingProgram(self.egraph, self.schedule, live, traced)
+        self.egraph.execute(load_text(terms, marks, known.PARTS))
         nodes, count = budget.nodes_for(len(terms)), len(self.schedule)
         self._shares = [nodes * (position + 2) // (count + 1) for position in range(count)]
         self._most_iterations = budget.iterations_for(len(terms))
@@ -243,14 +250,6 @@ class Saturation:
             piecewise=self._piecewise,
         )
 
-    def _load(self, marks: Marked) -> None:
-        indices = {name: index for index, (name, _) in enumerate(self._terms)}
-        for name, term in self._terms:
-            self.egraph.execute(load_text(indices[name], term, indices, known.PARTS))
-        for analysis, marked in marks.items():
-            values = marked if isinstance(marked, Mapping) else dict.fromkeys(marked, "")
-            self.egraph.execute(mark_text(analysis, indices[name], value) for name, value in values.items())
-
     def _limit(self) -> Stop | None:
         """What forbids another iteration of the phase at hand."""
         if self._iterations >= self._most_iterations:
@@ -263,7 +262,7 @@ class Saturation:
 
     def _iterate(self) -> Iteration:
         place = len(self._done)
-        found, changed = self.egraph.iterate(self.schedule[place].known, self.schedule[place].ruleset)
+        found, changed = self._program.iterate(place)
         matched = {name: found[name] for name in self._matches if found.get(name)}
         self._matches.update(matched)
         self._iterations += 1

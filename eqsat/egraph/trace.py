@@ -18,7 +18,7 @@ _PLAIN = (Sort.STR, Sort.I64)
 
 
 class Match(NamedTuple):
-    """One match of a rule: its variables (classes of the view, texts, integers), and the texts that it computed."""
+    """One match of a rule: its variables (classes of the view, texts, integers), and the texts that it bound."""
 
     rule: Rule
     binding: Mapping[str, int | str]
@@ -41,7 +41,10 @@ def traced_tables(rules: Iterable[Rule], analyses: Iterable[Analysis]) -> Iterat
 
 
 def read_trace(
-    tables: Mapping[str, Sequence[Row]], number: Mapping[int, int], rules: Sequence[Rule], analyses: Sequence[Analysis]
+    tables: Mapping[str, Sequence[Row]],
+    number: Mapping[int | str, int],
+    rules: Sequence[Rule],
+    analyses: Sequence[Analysis],
 ) -> Trace:
     """The trace in an e-graph's tables; `number` gives the view's class of each raw one."""
     matches = [match for rule in rules for match in _matches(rule, tables.get(match_table(rule.name), ()), number)]
@@ -49,7 +52,7 @@ def read_trace(
     return Trace(tuple(matches), facts)
 
 
-def _matches(rule: Rule, rows: Sequence[Row], number: Mapping[int, int]) -> list[Match]:
+def _matches(rule: Rule, rows: Sequence[Row], number: Mapping[int | str, int]) -> list[Match]:
     """The matches of one rule, in an order of their own."""
     terms = recorded(rule)
     plain = [sort_of(each) in _PLAIN for each in terms]
@@ -73,6 +76,6 @@ def _match(rule: Rule, terms: Sequence[Term], values: Sequence[int | str | None]
     return Match(rule, binding, texts)
 
 
-def _facts(rows: Sequence[Row], number: Mapping[int, int], valued: bool) -> Mapping[int, str]:
+def _facts(rows: Sequence[Row], number: Mapping[int | str, int], valued: bool) -> Mapping[int, str]:
     found = {number[int(about)]: str(text) if valued else "" for (about,), text in rows if int(about) in number}
     return dict(sorted(found.items()))

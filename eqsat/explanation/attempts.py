@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.view import EGraphView, ENode
@@ -11,6 +11,9 @@ from ir.rule import Condition, Equal, Exists, Rule, steers
 from ir.term import App, Fact, Load, Prim, Pure, Store, Term, Var
 
 Binding = Mapping[str, int | str]
+
+_MOVED = ("Load", "PView", "EView", "PMax", "Pure")
+"""What says of a value only where it is."""
 
 
 class Attempt(NamedTuple):
@@ -48,10 +51,13 @@ class Attempts:
                     found[rule.name] = Attempt(rule, failed)
         return sorted(found.values(), key=lambda each: len(each.failed))
 
-    def inlined(self, read: ENode) -> list[ENode]:
-        """What else stands for this read: what a rule made of it."""
+    def inlined(self, read: ENode, given: Collection[int]) -> list[ENode]:
+        """What else stands for this read: what a rule made of it, also in an epilogue, a read of what is `given` among
+        it."""
         home = self._homes[read]
-        return [node for node in self._view.classes[home] if node.ctor not in ("Load", "PView", "EView", "PMax")]
+        epilogue = self._homes.get(ENode("Pure", (home,)))
+        made = [*self._view.classes[home], *(self._view.classes[epilogue] if epilogue is not None else ())]
+        return [node for node in made if node.ctor not in _MOVED or (node.ctor == "Load" and node.args[0] in given)]
 
     def _fits(self, lhs: App, path: Sequence[int], read: ENode) -> Iterator[dict[str, int | str]]:
         """The ways in which the left side fits with its read at this one."""
@@ -96,30 +102,41 @@ class Attempts:
         match condition:
             case Equal():
                 left, right = (self._text(each, binding) for each in (condition.left, condition.right))
-                return "" if left is not None and left == right else f"{left} is not {right}"
+                if left is not None and left == right:
+                    return ""
+                silent = self._silent(condition.left if left is None else condition.right, binding)
+                return f"{condition}; here `{left}` and `{right}`" if silent is None else self._refused(silent, binding)
             case Exists():
                 return ""
             case Fact() if condition.analysis.valued:
                 return ""
             case Fact():
-                return "" if self._text(condition, binding) is not None else f"not so: {condition.analysis.doc}"
+                holds = self._text(condition, binding) is not None
+                return "" if holds else f"{condition}: {condition.analysis.doc}"
             case Prim():
                 return "" if self._text(condition, binding) else self._refused(condition, binding)
         return ""
 
     def _refused(self, call: Prim, binding: Binding) -> str:
         """A primitive that answers nothing, with what it was asked."""
-        texts = [self._text(arg, binding) for arg in call.args]
-        asked = ", ".join(f"`{text}`" for text in texts if text)
-        doc = (call.fn.fn.__doc__ or call.fn.name).splitlines()[0].rstrip(".")
-        return f"not so for {asked}: {doc[:1].lower()}{doc[1:]}"
+        asked = {name: self._text(arg, binding) for name, arg in zip(call.fn.parameters, call.args, strict=True)}
+        given = ", ".join(f"{name} is `{text}`" for name, text in asked.items() if text)
+        return f"{call}" + (f": {call.fn.meaning}" if call.fn.meaning else "") + (f"; here {given}" if given else "")
+
+    def _silent(self, term: Term, binding: Binding) -> Prim | None:
+        """The first primitive that has all it takes and does not answer."""
+        below = (self._silent(arg, binding) for arg in term.args) if isinstance(term, Prim) else ()
+        found = next((each for each in below if each is not None), None)
+        if found is None and isinstance(term, Prim) and self._text(term, binding) is None:
+            return term
+        return found
 
     def _text(self, term: Term, binding: Binding) -> str | None:
         """What a text, a primitive or a fact says; None for a fact that does not hold, or what has no answer."""
         match term:
             case Prim():
                 texts = [self._text(arg, binding) for arg in term.args]
-                return None if None in texts else term.fn.fn(*map(str, texts)) or None
+                return None if None in texts else term.fn.answer(*map(str, texts)) or None
             case Fact():
                 home = self._class(term.term, binding)
                 return None if home is None else self._facts[term.analysis.name].get(home)

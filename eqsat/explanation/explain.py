@@ -14,6 +14,7 @@ from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.selection import Part, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable
+from ir.grammar import with_count
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry
 from ir.plan import Plan
@@ -45,7 +46,8 @@ def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
         return _one(compiled, place_of(compiled.kernels, kernel))
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     summary = (
-        f"{stats.uops} uops, {stats.kernels_before} kernels before and {stats.kernels_after} after; "
+        f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
+        f"{stats.kernels_after} after; "
         f"{micros(stats.estimated_before_ns)} before and {micros(total)} after, "
         f"estimated for {compiled.artifact.target.name}.\n"
     )
@@ -151,7 +153,10 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
         which = f"{told}" if told == others else f"the nearest {told} of {others}"
         told_of = f"{which} for the same {_outputs(kernel)}: its own time, and the program's with it in this place"
         block.add_row("rejected", told_of)
-        block.add_row("", _rivals(selection, total_ns))
+        if any(not rival.refusal for rival in selection.rivals):
+            block.add_row("", _rivals(selection, total_ns))
+        for line in refusals_text(selection.rivals):
+            block.add_row("", Text(line))
     else:
         block.add_row("rejected", f"(none: the only candidate for its {_outputs(kernel)})")
     return Padding(block, (0, 0, 0, 2))
@@ -197,7 +202,8 @@ def launch_text(geometry: Geometry, resources: KernelResources | None) -> str:
 
 
 def _rivals(selection: Selection, total_ns: float) -> Table:
-    """One row per rejected candidate: what it is, its own time, and what the program would lose with it."""
+    """One row per rejected candidate that has a price: what it is, its own time, and what the program would lose with
+    it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -208,6 +214,8 @@ def _rivals(selection: Selection, total_ns: float) -> Table:
     table.add_column("the program", justify="right")
     table.add_column("")
     for rival in selection.rivals:
+        if rival.refusal:
+            continue
         own = "" if rival.time_ns is None else span(rival.time_ns)
         extra = (
             ""
@@ -216,6 +224,19 @@ def _rivals(selection: Selection, total_ns: float) -> Table:
         )
         table.add_row(Text(rival.name), Text(", ".join(rival.reads)), own, extra, Text(remark(rival, selection)))
     return table
+
+
+def refusals_text(rivals: Iterable[Rival]) -> list[str]:
+    """One line per reason for which no kernel can be generated: the candidates that it refuses, the nearest by name."""
+    alike: dict[str, list[Rival]] = {}
+    for rival in rivals:
+        if rival.refusal:
+            alike.setdefault(f"{rival.refusal}: {rival.reason}", []).append(rival)
+    return [
+        f"{with_count(len(each), 'candidate')} refused, {'as' if len(each) > 1 else 'namely'} "
+        f"{each[0].name}({', '.join(each[0].reads)}): {why}"
+        for why, each in alike.items()
+    ]
 
 
 def remark(rival: Rival, selection: Selection) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from eqsat.explanation.explain import kernel_table
 from eqsat.explanation.price_text import micros
+from ir.grammar import with_count
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -26,8 +27,9 @@ def exploration_group(run: Exploration) -> Group:
 
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in run.seconds.items())
     summary = (
-        f"{run.uops} uops, {run.kernels_before} kernels before and {len(run.kernels)} after; "
-        f"{run.nodes:,} e-nodes in {run.classes:,} classes, {run.candidates:,} candidates;\n"
+        f"{with_count(run.uops, 'uop')}, {with_count(run.kernels_before, 'kernel')} before and "
+        f"{len(run.kernels)} after; {with_count(run.nodes, 'e-node')} in "
+        f"{with_count(run.classes, 'class', 'classes')}, {with_count(run.candidates, 'candidate')};\n"
         f"{micros(run.estimated_before_ns)} before and {micros(run.estimated_ns)} after, estimated for "
         f"{run.setting.target.name}; {seconds}\n"
     )

@@ -124,12 +124,19 @@ class History:
         try:
             start = buffers[written] if written in buffers else replay.member(written)
             end = self._built(replay, term, buffers)[output]
+            made = self._made(replay, call, buffers)
         except LookupError:
             return None
         if not replay.are_equal(start, end):
             return None
         rewrites = _without_detours(replay, start, list(replay.explain(start, end)))
-        return Derivation(replay, start, end, rewrites, names, replay.birth(start))
+        return Derivation(replay, start, end, rewrites, {**made, **names}, replay.birth(start))
+
+    def _made(self, replay: Replay, call: Call, buffers: Mapping[int, int]) -> dict[int, str]:
+        """The names of what the kernel reads and rules made, but for constants, which no kernel writes as it runs."""
+        edges = zip(call.reads, call.region.inputs, strict=True)
+        homes = {name: self.classes.get(name) for name, edge in edges if not edge.constant}
+        return {replay.member(home): name for name, home in homes.items() if home is not None and home not in buffers}
 
     def _replays(self, call: Call, term: KernelTerm) -> Iterator[_Replayed]:
         """What may hold a kernel's derivation: its own uops, or else everything."""
@@ -165,12 +172,13 @@ class History:
             home = self.view.tiny[name]
             if name not in needed and home not in read:
                 continue
-            if name in chosen or loaded.ctor.name == "Input":
+            given = loaded.ctor.name == "Input"
+            if name in chosen or given:
                 terms[name] = replay.load(loaded, terms)
             else:
                 terms[name] = buffers[home] if home in buffers else replay.leaf(self.names[home], home)
             buffers.setdefault(home, terms[name])
-            names.setdefault(terms[name], name if name in chosen else self.names[home])
+            names.setdefault(terms[name], self.names[home] if given or name not in chosen else name)
         return _Replayed(replay, buffers, names)
 
     def _below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:

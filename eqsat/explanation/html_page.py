@@ -22,7 +22,7 @@ def write_page(run: Exploration, path: str | Path, title: str = "eqsat explore",
     try:
         write_atomically(Path(path), page(run, title, with_dot).encode())
     except OSError as error:
-        fail(Kind.INVALID_OPTION, "explore", f"cannot write the file: {error}", at=str(path))
+        fail(Kind.INVALID_OPTION, "explore", f"cannot write the file: {error.strerror or error}", at=str(path))
 
 
 def page(run: Exploration, title: str = "eqsat explore", with_dot: bool = True) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from eqsat.egraph.view import ENode
 from ir.axis_map import AxisMap, identity, parse_map
-from ir.term import CTORS, Sort
+from ir.term import CTORS, App, Sort, Term
 from ir.term_text import parse_sizes, parse_type
 
 INFIX = {
@@ -31,6 +31,8 @@ INFIX = {
     "or": " ∨ ",
     "xor": " ⊕ ",
 }
+_WORDS = {"PMax": "greatest"}
+"""Constructors that are not written by their names."""
 REDUCTIONS = {"sum": "Σ", "prod": "Π", "max": "max", "min": "min"}
 DEPTH = 9
 """Constructors below one another that are written; what lies deeper is an ellipsis."""
@@ -123,7 +125,7 @@ class Notation:
         """Any other constructor: its op, what it runs over, its operands."""
         ctor = CTORS[node.ctor]
         fields = {field: arg for (field, _), arg in zip(ctor.fields, node.args, strict=True)}
-        head = ctor.name.lower() + (f".{fields['op']}" if "op" in fields else "")
+        head = _WORDS.get(ctor.name, ctor.name.lower()) + (f".{fields['op']}" if "op" in fields else "")
         over = self._over(term, str(fields["sizes"])) if "sizes" in fields else ""
         over += f"[i{fields['axis']}]" if "axis" in fields else ""
         texts = [
@@ -189,6 +191,34 @@ def _is_wrapped(text: str) -> bool:
         if depth == 0 and place < len(text) - 1:
             return False
     return text.startswith("(")
+
+
+def written(term: Term, marked: bool = False) -> str:
+    """A ground term, whole."""
+    numbers: dict[Term, int] = {}
+    nodes: list[ENode] = []
+
+    def number(each: Term) -> int | str:
+        if not isinstance(each, App):
+            assert isinstance(each, int | str)
+            return each
+        if each not in numbers:
+            nodes.append(ENode(each.ctor.name, tuple(map(number, each.args))))
+            numbers[each] = len(nodes) - 1
+        return numbers[each]
+
+    def shape(buffer: int) -> tuple[int, ...]:
+        return parse_type(str(nodes[buffer].args[1])).shape
+
+    root = int(number(term))
+    return Notation(nodes.__getitem__, lambda _: None, shape, marked)(root, depth=len(nodes))
+
+
+def read_text(read: str) -> str:
+    """A map as a read of so many points: `[i0, 2*i1] for i0<4, i1<8`."""
+    view = parse_map(read)
+    over = ", ".join(f"i{axis}<{size}" for axis, size in enumerate(view.sizes))
+    return _coordinates(view) + (f" for {over}" if over else "")
 
 
 def _coordinates(read: AxisMap) -> str:

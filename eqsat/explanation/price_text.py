@@ -19,12 +19,12 @@ def price_text(price: Price) -> str:
     if work.recomputed:
         done += f" and {work.recomputed:,.0f} again"
     each = [(told, float(getattr(parts, name))) for name, told in _PENALTIES.items()]
-    penalties = "".join(f" + {told} {micros(ns)}" for told, ns in each if ns)
-    launch = f" + launch {micros(parts.launch)}" if parts.launch else ""
+    penalties = "".join(f" + {told} {span(ns)}" for told, ns in each if ns)
+    launch = f" + launch {span(parts.launch)}" if parts.launch else ""
     lines = [
         f"{done}, {work.bytes:,.0f} bytes, occupancy {work.occupancy:.2f}, efficiency {work.efficiency:.2f}: "
-        f"{micros(price.time_ns)}, bound by {price.bound}",
-        f"= max(compute {micros(parts.compute)}{penalties}, memory {micros(parts.memory)}){launch}",
+        f"{span(price.time_ns)}, bound by {price.bound}",
+        f"= max(compute {span(parts.compute)}{penalties}, memory {span(parts.memory)}){launch}",
     ]
     lines += [f"STOP, but there is no other plan: {each}" for each in price.stops]
     return "\n".join(lines)

@@ -1,23 +1,46 @@
-"""A rule for people: equation, level, certificate, conditions, both sides, and what it does to an example."""
+"""A rule for people: equation, level, certificate, both sides, conditions, what its words mean, and what it does to an
+example."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
-import numpy as np
+from eqsat.explanation.notation import written
+from eqsat.explanation.rule_example import example
+from ir.rule import Certificate, Exactness, Rule, condition_terms
+from ir.term import App, Ctor, Fact, Prim, Sort, Term, Var, subterms
 
-from ir.axis_map import identity, parse_map
-from ir.dtype import DTYPES
-from ir.rule import Certificate, Rule
-from ir.term import App, Term, subterms
+WIDTH = 110
+"""Terms longer than a line are laid out over several."""
 
-_EXAMPLES = 40
 _STANDS = {
     Certificate.PROVED: "both sides read the same at every point, whatever the maps, operations and operands",
     Certificate.EXACT: "compared in exact arithmetic on random instances",
     Certificate.SAMPLED: "compared in floating point on random instances",
+}
+_DIFFER = {
+    Exactness.EXACT: "both sides are the same numbers",
+    Exactness.REASSOCIATE: "the same sums and products, in another order or grouping",
+    Exactness.ROUNDING: "rounded at other places, or computed wider",
+    Exactness.RANGE: "may overflow or cancel where the left side does not",
+}
+_SORTS = {
+    Sort.BUF: "tensor in memory",
+    Sort.PRO: "value that a kernel can compute at any index",
+    Sort.ACC: "accumulator",
+    Sort.EPI: "value at the index that a kernel writes",
+}
+_FIELDS = {
+    "map": "index map, [sizes] -> [coordinates]",
+    "type": "type, as fp32[4,8]",
+    "sizes": "sizes, as [3,3]; of a reduction those of the axes that it reduces, the last ones",
+    "domain": "sizes, as [3,3]",
+    "dtype": "dtype",
+    "op": "op",
+    "value": "number",
+    "axis": "axis, from 0 on",
+    "name": "name",
 }
 
 
@@ -40,47 +63,77 @@ def rule_page(rule: Rule) -> str:
     from rules.certificates import certificate
 
     stands = certificate(rule)
-    lines = [
-        f"{rule.name} ({rule.family}, {rule.exactness}, {stands})",
-        f"  {rule.equation}",
-        f"  from  {rule.lhs}",
-        f"  to    {rule.rhs}",
-        *(f"  when  {condition}" for condition in rule.when),
-        f"  {stands}: {_STANDS[stands]}",
+    facts = [
+        ("family", [rule.family]),
+        ("level", [f"{rule.exactness}: {_DIFFER[rule.exactness]}"]),
+        ("certificate", [f"{stands}: {_STANDS[stands]}"]),
+        ("from", _laid_out(rule.lhs)),
+        ("to", _laid_out(rule.rhs)),
+        ("when", [str(each) for each in rule.when]),
     ]
+    lines = [rule.name, f"  {rule.equation}", "", *_labelled(facts), "", "where", *_glossary(rule)]
     found = example(rule)
     if found is not None:
-        lines += ["", "before", *_tree(found[0]), "after", *_tree(found[1])]
+        lines += ["", "example", *_equation(*found), "", "before", *_tree(found[0]), "after", *_tree(found[1])]
     return "\n".join(lines)
 
 
-@lru_cache(maxsize=256)
-def example(rule: Rule) -> tuple[App, Term] | None:
-    """A small instance of the left side and what the rule makes of it, always the same; None if none is found."""
-    from rules.soundness import applications
-
-    found = [
-        (instance.term, rhs) for instance, rhs in islice(applications(rule, np.random.default_rng(0), 6_000), _EXAMPLES)
-    ]
-    return min(found, key=lambda pair: _oddity(rule, pair[0])) if found else None
+def _equation(before: Term, after: Term) -> list[str]:
+    """An instance in mathematics; with marks where nothing else tells the sides apart."""
+    sides = written(before), written(after)
+    if sides[0] == sides[1]:
+        sides = written(before, marked=True), written(after, marked=True)
+    return [f"  {sides[0]}", f"  becomes {sides[1]}"]
 
 
-def _oddity(rule: Rule, term: App) -> tuple[int, str]:
-    """How much in a term is beside the point: numbers for operands, sizes 0 and 1, other dtypes than fp32, maps that
-    move nothing, and its length."""
-    text = str(term)
-    numbers = text.count("Imm(") - str(rule.lhs).count("Imm(")
-    small = len(re.findall(r"[\[,][01](?=[\],])", text)) + text.count("[]")
-    texts = [each for each in subterms(term) if isinstance(each, str)]
-    still = sum(_moves_nothing(each) for each in texts if " -> " in each)
-    foreign = sum(each in DTYPES and each != "fp32" for each in texts) + ("fp32" not in text)
-    special = sum(word in text for word in ("nan", "inf", "-0.0"))
-    return 4 * numbers + 3 * (small + still + foreign + special) + sum(1 for _ in subterms(term)), text
+def _labelled(facts: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """Labels before what they say, further lines below the first."""
+    for label, said in facts:
+        for place, line in enumerate(said):
+            yield f"{label if place == 0 else '':<12} {line}"
 
 
-def _moves_nothing(read: str) -> bool:
-    view = parse_map(read)
-    return view == identity(view.sizes)
+def _laid_out(term: Term, indent: str = "") -> list[str]:
+    """A term on one line, or, where that is too long, its arguments below one another."""
+    text = f"{indent}{term}"
+    if len(text) <= WIDTH or not isinstance(term, App | Prim):
+        return [text]
+    name = term.ctor.name if isinstance(term, App) else term.fn.name
+    lines = [f"{indent}{name}("]
+    for arg in term.args:
+        below = _laid_out(arg, f"{indent}  ")
+        lines += [*below[:-1], f"{below[-1]},"]
+    return [*lines, f"{indent})"]
+
+
+def _glossary(rule: Rule) -> list[str]:
+    """What each variable stands for, then what each constructor, fact and primitive means, as they come."""
+    terms = [each for side in (*rule.patterns, rule.rhs, *condition_terms(rule.when)) for each in subterms(side)]
+    meanings = {var.name: _stands_for(var, rule.patterns) for var in rule.bound.values()}
+    grouped: dict[str, list[str]] = {}
+    for name, meaning in meanings.items():
+        grouped.setdefault(meaning, []).append(name)
+    told = {", ".join(names): meaning for meaning, names in grouped.items()}
+    told |= {_signature(each.ctor): each.ctor.doc for each in terms if isinstance(each, App)}
+    facts = [each.analysis for each in terms if isinstance(each, Fact)]
+    told |= {each.name: each.doc.replace("(given", "(decided before any rule runs") for each in facts}
+    called = [each.fn for each in terms if isinstance(each, Prim)]
+    told |= {f"{each.name}({', '.join(each.parameters)})": each.meaning for each in called}
+    lines = [f"  {name}: {meaning}" if meaning else f"  {name}" for name, meaning in told.items()]
+    return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="      ")]
+
+
+def _signature(ctor: Ctor) -> str:
+    return f"{ctor.name}({', '.join(field for field, _ in ctor.fields)})"
+
+
+def _stands_for(var: Var, patterns: Iterable[App]) -> str:
+    """What a variable stands for, by its sort, or by the field in which it stands."""
+    if var.sort in _SORTS:
+        return _SORTS[var.sort]
+    apps = [each for pattern in patterns for each in subterms(pattern) if isinstance(each, App)]
+    fields = (field for app in apps for field in zip(app.ctor.fields, app.args, strict=True))
+    return _FIELDS[next(name for (name, _), arg in fields if arg == var)]
 
 
 def _tree(term: Term, depth: int = 1) -> list[str]:

@@ -14,6 +14,7 @@ from eqsat.cost.roofline import Roofline
 from eqsat.egraph.view import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
+from eqsat.explanation.notation import read_text
 from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, place_of
@@ -22,6 +23,7 @@ from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.runtime.compiled import KernelReport
 from ir.pricer import Price, Pricer, Rejected
+from ir.term_text import sizes_text
 from rules import select
 
 Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "same"]
@@ -32,7 +34,7 @@ class WhyNot(msgspec.Struct, frozen=True):
 
     kind     cost     a kernel that is both, and reads what they read, is dearer: `figures` in ns
              refused  a kernel that is both was refused by the code generator's analyses, or may not hold both
-             rules    no rule brings the first into the second
+             rules    no rule computes the first's result inside of the second
              limits   the rules do, but one kernel may not hold all that both accumulate
              between  the second needs what another kernel makes of the first's result
              apart    neither reads what the other writes, and nothing was gained by one that writes both
@@ -137,51 +139,64 @@ class Pairs:
         classes, terms = self._history.classes, self._chosen.terms
         output = terms[second].outputs_reading(buffer)[0]
         read, written = classes[buffer], classes[other.writes[output]]
-        given = {classes[name] for name in terms[first].reads | terms[second].reads} - {read}
+        given = {classes[name] for name in terms[first].reads | terms[second].reads} - {read} | self._choices.constant
         fused = [tree for tree in self._choices.enumeration.of(written) if given.issuperset(tree.reads)]
         if fused:
             return self._judged(one, other, buffer, written, fused)
         lines = [line for line in terms[second].lines if line[:2] == ("Load", buffer)]
         reads = [ENode("Load", (read, str(line[2]))) for line in lines]
-        if reads and all(self._attempts.inlined(each) for each in reads):
-            return self._limited(one, other, buffer)
-        reasons = [reason for each in reads for reason in self._missing(each, buffer)]
-        if not reads:
-            reasons = [f"{buffer} is gathered from at indices that are computed: it must lie in memory"]
-        verdict = f"no rule brings {buffer} into the kernel that reads it"
+        if reads and all(self._attempts.inlined(each, given) for each in reads):
+            return self._limited(one, other, buffer, len(reads))
+        reasons = self._missing(reads, buffer, other)
+        held = self._choices.buffer(read).memref
+        what = f"{buffer}, the {held.dtype}{sizes_text(held.shape)} that {one.name} writes,"
+        verdict = f"no rule computes {what} inside of {other.name}"
         too_much = self._too_much(one, other)
         besides = [f"besides, {too_much[0]}: {too_much[1]}"] if too_much else []
         return self._answer(one, other, "rules", verdict, [*reasons, *besides])
 
-    def _missing(self, read: ENode, buffer: str) -> list[str]:
-        """The rules that would be needed at a read, with the conditions that fail."""
-        at = f"{buffer} is read at `{read.args[1]}`"
-        failed = [each for each in self._attempts.at(read) if each.failed]
-        if not failed:
-            held = ", ".join(sorted({node.ctor for node in self._value(int(read.args[0]))}))
-            return [f"{at}: no rule has a left side for such a value ({held})"]
-        return [at, *(f"{each.rule.name} ({each.rule.equation}): {each.failed[0]}" for each in failed[:_TOLD])]
+    def _missing(self, reads: Sequence[ENode], buffer: str, reader: KernelReport) -> list[str]:
+        """The rules that would be needed at the reads, with the conditions that fail; of reads where the same rules
+        fail only the first."""
+        if not reads:
+            return [f"{reader.name} reads {buffer} at indices that are computed: it must lie in memory"]
+        told: dict[tuple[str, ...], list[str]] = {}
+        for each in reads:
+            at = f"{reader.name} reads {buffer}{read_text(str(each.args[1]))}"
+            failed = [attempt for attempt in self._attempts.at(each) if attempt.failed][:_TOLD]
+            if not failed:
+                held = ", ".join(sorted({node.ctor for node in self._value(int(each.args[0]))}))
+                at += f": no rule has a left side for such a value ({held})"
+            lines = [f"{tried.rule.name} ({tried.rule.equation}) needs {tried.failed[0]}" for tried in failed]
+            told.setdefault(tuple(tried.rule.name for tried in failed), [at, *lines])
+        return [line for lines in told.values() for line in lines]
 
     def _value(self, buffer: int) -> list[ENode]:
         view = self._history.view
         stores = [node for node in view.classes[buffer] if node.ctor == "Store"]
         return [node for store in stores for node in view.classes[int(store.args[0])]]
 
-    def _limited(self, one: KernelReport, other: KernelReport, buffer: str) -> WhyNot:
-        """The rules made one value of both, but no kernel may hold it."""
-        computed = f"the rules do compute {buffer} where it is read"
-        too_much = self._too_much(one, other)
+    def _limited(self, one: KernelReport, other: KernelReport, buffer: str, reads: int) -> WhyNot:
+        """The rules made one value of both, but no kernel may hold it; the second reads the first's result so often."""
+        computed = f"the rules do compute {buffer} inside of {other.name}"
+        computed += f", once for each of its {reads} reads" if reads > 1 else ""
+        too_much = self._too_much(one, other, reads)
         if too_much:
             return self._answer(one, other, "limits", too_much[0], [computed, too_much[1]])
-        verdict = "every kernel that is both was left out before it was priced"
-        why = "another candidate reads no more and computes no more, or an accumulator would finish a value anew"
+        verdict = "no kernel that is both is among the candidates"
+        why = (
+            "left out before they are priced: kernels that read and compute more than another candidate, and kernels "
+            f"that would finish an accumulator of {one.name} again at each of the points that read it"
+        )
         return self._answer(one, other, "limits", verdict, [computed, why])
 
-    def _too_much(self, one: KernelReport, other: KernelReport) -> tuple[str, str] | None:
-        """Why one kernel may not hold the accumulators of both, and what they are; None where it may."""
+    def _too_much(self, one: KernelReport, other: KernelReport, reads: int = 1) -> tuple[str, str] | None:
+        """Why one kernel may not hold the accumulators of both, those of the first once for each read, and what they
+        are; None where it may."""
         first, second = self._accumulators(one), self._accumulators(other)
-        held = f"{one.writes[0]} holds {_listed(first)}, {other.writes[0]} holds {_listed(second)}"
-        if first and second and "Contract" in (*first, *second):
+        often = f" for each of {reads} reads" if reads > 1 else ""
+        held = f"{one.writes[0]} holds {_listed(first)}{often}, {other.writes[0]} holds {_listed(second)}"
+        if "Contract" in (*first, *second) and len(first) * reads + len(second) > 1 and first:
             return "one kernel may not hold a contraction beside another accumulator", held
         return None
 
@@ -193,26 +208,25 @@ class Pairs:
         self, one: KernelReport, other: KernelReport, buffer: str, written: int, fused: Sequence[Tree]
     ) -> WhyNot:
         """There are kernels that are both: what they cost, or why they were refused."""
-        told = [(self._rival(other, tree), tree) for tree in fused]
-        swaps = [(rival.extra_ns, tree) for rival, tree in told if rival and rival.extra_ns is not None]
-        if swaps:
-            extra, tree = min(swaps, key=lambda pair: pair[0] or 0.0)
-            return self._dearer(one, other, buffer, written, tree, extra)
         priced = [(self._price(written, tree), tree) for tree in fused]
         allowed = [(price, tree) for price, tree in priced if isinstance(price, Price)]
+        told = [(self._rival(other, tree), price, tree) for price, tree in allowed]
+        swaps = [(rival.extra_ns, price, tree) for rival, price, tree in told if rival and rival.extra_ns is not None]
+        if swaps:
+            extra, price, tree = min(swaps, key=lambda swap: swap[0])
+            return self._dearer(one, other, buffer, price, tree, extra)
         if allowed:
-            _, tree = min(allowed, key=lambda pair: pair[0].time_ns)
-            return self._dearer(one, other, buffer, written, tree, None)
+            price, tree = min(allowed, key=lambda pair: pair[0].time_ns)
+            return self._dearer(one, other, buffer, price, tree, None)
         refusals = [price for price, _ in priced if isinstance(price, Rejected)]
         reasons = dict.fromkeys(f"{each.kind}: {each.reason}" for each in refusals)
         return self._answer(one, other, "refused", "a kernel that is both cannot be generated", list(reasons))
 
     def _dearer(
-        self, one: KernelReport, other: KernelReport, buffer: str, written: int, tree: Tree, extra: float | None
+        self, one: KernelReport, other: KernelReport, buffer: str, price: Price, tree: Tree, extra: float | None
     ) -> WhyNot:
-        price = self._price(written, tree)
         names = self._history.names
-        own = price.time_ns if isinstance(price, Price) else float("nan")
+        own = price.time_ns
         figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, "fused_ns": own}
         readers = [each.writes[0] for each in self._kernels if buffer in each.reads and each is not other]
         reads = ", ".join(names[each] for each in tree.reads)
@@ -225,10 +239,9 @@ class Pairs:
         tried = _tried(one, other)
         if tried is not None and tried.extra_ns is not None:
             reasons.append(_joint_text(tried))
-        if isinstance(price, Price):
-            reasons += _differences(other, price)
-            gone = [other.work] if readers else [one.work, other.work]
-            reasons += fusion_text(fusion(price.work, gone, self._roofline))
+        reasons += _differences(other, price)
+        gone = [other.work] if readers else [one.work, other.work]
+        reasons += fusion_text(fusion(price.work, gone, self._roofline))
         if extra is None:
             verdict = "a kernel that is both is not among the nearest candidates"
         else:

@@ -10,11 +10,13 @@ joined and buffers laid out it competes again, unless it is further back than th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
+from eqsat.collector import release
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.choice import Choice
 from eqsat.extraction.choices import Choices
@@ -38,8 +40,8 @@ STAGE = "extract"
 ROUNDS = 8
 """Covers computed before the choice is confined to kernels that are priced."""
 
-Finish = Callable[[Cover], Cover]
-"""What is done to a cover after its kernels were chosen."""
+Finish = Callable[[Cover, float], Cover]
+"""What is done to a cover after its kernels were chosen; of no use unless it comes below so many ns."""
 
 
 def extract(
@@ -66,6 +68,7 @@ def extract(
     """
     if extractor not in EXTRACTORS:
         fail(Kind.INVALID_OPTION, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
+    release()
     extraction = Extraction(Choices(view, outputs, pricer, constants, limits))
     if extractor in OPTIMAL:
         extraction.learn_all()
@@ -133,10 +136,10 @@ class Extraction:
         """The best cover that the extractor leads to: compared with what else could be chosen, and made again as long
         as the prices learnt by that make a better one. `seeded`: that of ordinary fusion competes."""
 
-        def compared(picked: _Picked, contest: Contest | None) -> Cover:
+        def compared(picked: _Picked, contest: Contest | None, worth_ns: float = math.inf) -> Cover:
             selections = contest.selections(self.choices.by_buffer, self.choices.names) if contest else {}
             cover = self._finished(picked, selections, is_wanted)
-            return finish(cover) if finish else cover
+            return finish(cover, worth_ns) if finish else cover
 
         picked = self._settled(extractor)
         ordinary = self._ordinary(extractor) if seeded else None
@@ -147,7 +150,7 @@ class Extraction:
         saved = self._total(picked) - cover.time_ns
         if self._total(ordinary) - self._total(picked) > saved:  # further back than joining and layouts bring
             return cover
-        if compared(ordinary, None).time_ns >= cover.time_ns:
+        if compared(ordinary, None, cover.time_ns).time_ns >= cover.time_ns:
             return cover
         return compared(ordinary, self._contest(ordinary.choices))
 

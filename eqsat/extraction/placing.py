@@ -43,7 +43,9 @@ class Placing:
             if not free and shape == points and position not in picked.values():
                 free = {position}
             if not free:
-                raise LookupError(f"axis {position} of the result is no axis of the points")
+                raise LookupError(
+                    f"axis {position} of the smaller result, of size {size}, is no axis of the larger one's loops"
+                )
             picked[position] = min(free, key=lambda each: (each != position, each))
         if shape == points and all(each == position for position, each in picked.items()):
             return None

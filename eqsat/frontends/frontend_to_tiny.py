@@ -19,6 +19,7 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import STAGE, FrontendGraph, Node, TensorInfo
+from ir.grammar import with_count
 
 
 def frontend_to_tiny(
@@ -98,11 +99,11 @@ def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | 
     absent = [each.name for each, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
     missing = [name for name in absent if name in {each.name for each in places[:least]}]
     if missing or (len(inputs) > len(places) and not many):
-        most = "" if many else f" to {len(places)}"
+        wanted = f"{least} to {len(places)} inputs" if least < len(places) and not many else with_count(least, "input")
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            f"takes {least}{most} inputs" + (f", {missing[0]!r} is missing" if missing else ""),
+            f"takes {wanted}{' or more' if many else ''}" + (f", {missing[0]!r} is missing" if missing else ""),
             op=node.op,
             expected=[each.name for each in places],
         )

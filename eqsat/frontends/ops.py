@@ -19,6 +19,7 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
 from ir.frontend import STAGE
+from ir.grammar import with_count
 from ir.uop import UOPS
 
 Lowering = Callable[..., Tensor]
@@ -274,4 +275,4 @@ def _binary(uop: str, a: Tensor, b: Tensor) -> Tensor:
 
 def _require_operands(fn: str, operands: tuple[Tensor, ...], wanted: int) -> None:
     if len(operands) != wanted:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{fn} takes {wanted} operands, not {len(operands)}")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{fn} takes {with_count(wanted, 'operand')}, not {len(operands)}")

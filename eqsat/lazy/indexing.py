@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from eqsat.lazy.written import STAGE
 from ir.diagnostics import Kind, fail
+from ir.grammar import with_article
 
 if TYPE_CHECKING:
     from eqsat.tensor import Tensor
@@ -84,7 +85,7 @@ def _checked_slice(item: slice) -> slice:
 
 def _not_basic(item: Any) -> NoReturn:
     boolean = isinstance(item, bool) or str(getattr(item, "dtype", "")) == "bool"
-    what = "a boolean index" if boolean else f"a {type(item).__name__}"
+    what = "a boolean index" if boolean else with_article(type(item).__name__)
     by_index = "take(index, axis) or gather(axis, index) read by an index tensor"
     hint = "where(condition, a, b) keeps the shape" if boolean else by_index
     fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} is no basic index", hint=hint)

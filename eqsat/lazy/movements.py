@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from eqsat.lazy import indexing
 from eqsat.lazy.written import STAGE, Axis, axes_in, axis_in, integers, pairs, refuse, spread
 from ir.diagnostics import Kind, fail
+from ir.grammar import with_article
 
 if TYPE_CHECKING:
     from eqsat.tensor import Number, Tensor
@@ -43,7 +44,14 @@ class Movements:
         if -1 in wanted:
             known = math.prod(size for size in wanted if size != -1)
             if wanted.count(-1) > 1 or known == 0 or self.size % known:
-                refuse(Kind.AXIS_SIZE_MISMATCH, "RESHAPE", "-1 has no one meaning", self.shape, wanted)
+                refuse(
+                    Kind.AXIS_SIZE_MISMATCH,
+                    "RESHAPE",
+                    "-1 has no one meaning",
+                    self.shape,
+                    wanted,
+                    hint="the sizes; one of them may be -1",
+                )
             wanted = tuple(self.size // known if size == -1 else size for size in wanted)
         return self._moved("RESHAPE", wanted == self.shape, result_shape=wanted)
 
@@ -72,7 +80,14 @@ class Movements:
         wanted = spread(shape, "a shape")
         lead = len(wanted) - self.ndim
         if lead < 0:
-            refuse(Kind.BROADCAST_MISMATCH, "EXPAND", "cannot drop axes", self.shape, wanted)
+            refuse(
+                Kind.BROADCAST_MISMATCH,
+                "EXPAND",
+                "cannot drop axes",
+                self.shape,
+                wanted,
+                hint="squeeze or reshape first",
+            )
         aligned = self.reshape((1,) * lead + self.shape)
         wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
         return aligned._moved("EXPAND", wanted == aligned.shape, result_shape=wanted)
@@ -81,7 +96,12 @@ class Movements:
         """`widths` is (before, after), or one number for both, per axis, in elements; they hold `value`."""
         each = pairs(widths, "widths")
         if not isinstance(value, bool | int | float):
-            fail(Kind.DTYPE_MISMATCH, STAGE, f"a pad holds a Python number, not a {type(value).__name__}", op="PAD")
+            fail(
+                Kind.DTYPE_MISMATCH,
+                STAGE,
+                f"a pad holds a Python number, not {with_article(type(value).__name__)}",
+                op="PAD",
+            )
         still = len(each) == self.ndim and not any(map(any, each))
         return self._moved("PAD", still, pad=each, value=value)
 
@@ -112,7 +132,10 @@ class Movements:
         ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
         drop = ones if axis is None else axes_in(axis, self.shape)
         if not set(drop) <= set(ones):
-            refuse(Kind.AXIS_SIZE_MISMATCH, "squeeze", f"of axes {list(drop)} not all have size 1", self.shape)
+            message = f"of axes {list(drop)} not all have size 1"
+            refuse(
+                Kind.AXIS_SIZE_MISMATCH, "squeeze", message, self.shape, hint="axes of size 1; reshape merges others"
+            )
         return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
 
     def unsqueeze(self, axis: int) -> Tensor:
@@ -126,6 +149,7 @@ class Movements:
             return self.reshape(1)
         first, last = axis_in(start, self.shape), axis_in(end, self.shape)
         if first > last:
-            refuse(Kind.MALFORMED_GRAPH, "flatten", f"axis {start} comes after axis {end}", self.shape)
+            message = f"axis {start} comes after axis {end}"
+            refuse(Kind.MALFORMED_GRAPH, "flatten", message, self.shape, hint="the first axis to merge, then the last")
         fused = math.prod(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))

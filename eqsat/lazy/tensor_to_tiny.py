@@ -9,6 +9,8 @@ import numpy as np
 
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
+from ir.grammar import with_article
+from ir.post_order import post_order
 
 
 def tensor_to_tiny(
@@ -24,8 +26,8 @@ def tensor_to_tiny(
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     for root in roots:
         if not isinstance(root, Tensor):
-            fail(Kind.MALFORMED_GRAPH, "tensor", f"an output is a {type(root).__name__}, not a lazy tensor")
-    tensors = list(_topological([*arguments, *roots]))
+            fail(Kind.MALFORMED_GRAPH, "tensor", f"an output is {with_article(type(root).__name__)}, not a lazy tensor")
+    tensors = post_order([*arguments, *roots], lambda tensor: [each for each in tensor.src if isinstance(each, Tensor)])
     ids = {id(tensor): f"n{number}" for number, tensor in enumerate(tensors)}
     names = _constant_names(tensors)
     uops = []
@@ -51,19 +53,3 @@ def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:
             taken.add(name)
             names[id(tensor)] = name
     return names
-
-
-def _topological(roots: Sequence[Tensor]) -> Iterable[Tensor]:
-    """Sources before users, iteratively: graphs are deeper than Python's stack."""
-    done: set[int] = set()
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        tensor, expanded = stack.pop()
-        if id(tensor) in done:
-            continue
-        if expanded:
-            done.add(id(tensor))
-            yield tensor
-            continue
-        stack.append((tensor, True))
-        stack += [(each, False) for each in reversed(tensor.src) if isinstance(each, Tensor)]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ir.diagnostics import Kind, fail
+from ir.grammar import with_article
 
 STAGE = "tensor"
 
@@ -72,7 +73,8 @@ def axis_in(axis: Any, shape: Sequence[int]) -> int:
     place, rank = integer(axis, "an axis"), len(shape)
     if not -rank <= place < rank:
         message = f"axis {place} is out of range for a tensor of rank {rank}"
-        fail(Kind.MALFORMED_GRAPH, STAGE, message, shape=list(shape))
+        hint = f"an axis from {-rank} to {rank - 1}" if rank else "reshape(1) gives it an axis"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, hint=hint, shape=list(shape))
     return place % rank
 
 
@@ -87,11 +89,11 @@ def axes_in(axis: Any, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def refuse(kind: Kind, op: str, message: str, *shapes: tuple[int, ...]) -> NoReturn:
+def refuse(kind: Kind, op: str, message: str, *shapes: tuple[int, ...], hint: str) -> NoReturn:
     """Raise an EqsatError of this kind that shows the shapes."""
-    fail(kind, STAGE, message, op=op, shapes=[list(shape) for shape in shapes])
+    fail(kind, STAGE, message, op=op, hint=hint, shapes=[list(shape) for shape in shapes])
 
 
 def _shown(value: Any) -> str:
     """`value` for a message, by its type where that is no plain number or text."""
-    return repr(value) if isinstance(value, bool | int | float | str | None) else f"a {type(value).__name__}"
+    return repr(value) if isinstance(value, bool | int | float | str | None) else with_article(type(value).__name__)

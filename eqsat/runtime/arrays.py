@@ -16,6 +16,7 @@ import numpy as np
 
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, DType, bf16, dtype
+from ir.grammar import with_article
 
 STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host
@@ -147,8 +148,8 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
     except EqsatError:
         raise
     except Exception as error:  # a foreign library's conversion may fail in any way
-        fail(Kind.INPUT_MISMATCH, stage, f"a {type(value).__name__} that makes no array: {error}", at=name)
-    fail(Kind.INPUT_MISMATCH, stage, f"a {type(value).__name__} is not an array", at=name)
+        fail(Kind.INPUT_MISMATCH, stage, f"{with_article(type(value).__name__)} that makes no array: {error}", at=name)
+    fail(Kind.INPUT_MISMATCH, stage, f"{with_article(type(value).__name__)} is not an array", at=name)
 
 
 def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
@@ -193,7 +194,7 @@ def _device_array(name: str | None, what: str) -> NoReturn:
     fail(
         Kind.INPUT_MISMATCH,
         STAGE,
-        f"a {what} was given to a program that runs on the CPU",
+        f"{with_article(what)} was given to a program that runs on the CPU",
         at=name,
         hint="copy it to host memory first: arrays never cross devices silently",
     )

@@ -16,6 +16,7 @@ from eqsat.model import BoundModel
 from eqsat.runtime.arrays import STAGE, adopt, check_type, is_on_device, is_tensor, refuse_gradient
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, bf16, dtype
+from ir.grammar import with_article
 
 ALIGNMENT = 16
 """Bytes: kernels load so many at once from where an array starts."""
@@ -122,7 +123,7 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
     except EqsatError:
         raise
     except Exception as error:  # a foreign library's conversion may fail in any way
-        fail(Kind.INPUT_MISMATCH, STAGE, f"a {type(value).__name__} that makes no array: {error}", at=name)
+        fail(Kind.INPUT_MISMATCH, STAGE, f"{with_article(type(value).__name__)} that makes no array: {error}", at=name)
     if memory.device.id != cupy.cuda.Device().id:
         _elsewhere(name, memory.device.id, cupy.cuda.Device().id)
     return memory

@@ -17,6 +17,7 @@ from eqsat.runtime.device_call import call_on_device
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.variants import Key, Specialise, Variants
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
+from ir.grammar import with_count
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -85,7 +86,7 @@ class Program:
         from eqsat.explanation.price_text import micros
 
         count = len(self.kernels)
-        kernels = "1 kernel" if count == 1 else f"{count} kernels"
+        kernels = with_count(count, "kernel")
         return f"Program({kernels} for {latest.artifact.target.name}, {micros(self.cost)} estimated)"
 
     @property
@@ -253,7 +254,11 @@ class Program:
             return None
         targets = list(out) if isinstance(out, tuple | list) else [out]
         if len(targets) != len(compiled.outputs):
-            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {len(targets)} arrays for {len(compiled.outputs)} outputs")
+            fail(
+                Kind.INPUT_MISMATCH,
+                STAGE,
+                f"out= has {with_count(len(targets), 'array')} for {with_count(len(compiled.outputs), 'output')}",
+            )
         return targets
 
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,7 +266,12 @@ class Program:
         if len(args) == 1 and isinstance(args[0], Mapping):
             args, named = [], self._together(args[0], named)
         if len(args) > len(names):
-            fail(Kind.INPUT_MISMATCH, STAGE, f"{len(args)} arguments for {len(names)} inputs", expected=list(names))
+            fail(
+                Kind.INPUT_MISMATCH,
+                STAGE,
+                f"{with_count(len(args), 'argument')} for {with_count(len(names), 'input')}",
+                expected=list(names),
+            )
         given = dict(zip(names, args, strict=False))
         twice = sorted(given.keys() & named.keys())
         given |= named

@@ -120,7 +120,7 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
     try:
         write_atomically(path, packed(model, free, variants))
     except OSError as error:
-        fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error}", at=str(path))
+        fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error.strerror or error}", at=str(path))
 
 
 def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:

@@ -13,6 +13,7 @@ from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.run.aligned_memory import aligned
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
@@ -22,8 +23,8 @@ from ir.plan import Plan
 from ir.pricer import Work
 from ir.region import Region
 from ir.target import Target
+from tests.codegen.played import Array, unwritten
 
-Array = np.ndarray[Any, Any]
 _PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
 
 
@@ -75,16 +76,14 @@ class Built:
     ) -> tuple[Any, ctypes.Array[Any], dict[str, Array]]:
         """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish. `place`
         copies inputs and outputs to where the kernel meets them."""
-        place = place or aligned
+        place = place or moved
         lowered: ContractionKernel = self.lowered[i]
         region = self.regions[i]
         known = {name: place(array) for name, array in inputs.items()}
         for each in lowered.packed:
-            known[each.name] = aligned(np.zeros(each.elements, DTYPES[each.dtype].numpy))
+            known[each.name] = moved(np.zeros(each.elements, DTYPES[each.dtype].numpy))
             self._run(each.kernel, self._table(each.kernel, (*each.sources, each.name), known))
-        outputs = {
-            each.name: place(np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy)) for each in region.outputs
-        }
+        outputs = {name: place(array) for name, array in unwritten(region).items()}
         known |= outputs
         table = self._table(lowered.kernel, lowered.args, known)
         self._keep = known
@@ -110,12 +109,10 @@ class Built:
         return self.library.function(f"run_{kernel.name}", (ctypes.c_void_p,))
 
 
-def aligned(array: Array) -> Array:
+def moved(array: Array) -> Array:
     """A copy at an address that is a multiple of 64, as buffers have."""
     array = np.asarray(array)
-    raw = np.empty(array.nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     found[...] = array
     return found
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import msgspec
-import numpy as np
+import pytest
 
 from codegen.compile.library import Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine, restricted
@@ -20,29 +19,17 @@ from codegen.where.region_facts import region_facts
 from ir.cpu import Kernel
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError
-from ir.dtype import dtype
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
 from ir.region_playback import play_region
 from ir.target import LANES, Target
+from tests.codegen import played
+from tests.codegen.played import Array, Arrays, assert_played, unwritten
 from tests.support.guard_pages import beside_guard
 
-Arrays = Mapping[str, np.ndarray[Any, Any]]
+Case: TypeAlias = played.Case[Kernel]
 EXPORT = '__attribute__((visibility("default"))) '
-
-
-@dataclass(frozen=True)
-class Case:
-    """One kernel to try: `region` as `plan` says."""
-
-    region: Region
-    plan: Plan
-    kernel: Kernel
-
-    def __str__(self) -> str:
-        shapes = [each.memref.shape for each in self.region.inputs]
-        return f"{self.region.name}{shapes} {self.plan.algo_choice} {self.plan.tile} {self.plan.vectorize}"
 
 
 def available(arch: str) -> Machine | None:
@@ -53,6 +40,14 @@ def available(arch: str) -> Machine | None:
         return None
 
 
+def required(arch: str) -> Machine:
+    """The same; a test is skipped where there is none."""
+    found = available(arch)
+    if found is None:
+        pytest.skip(f"this machine has no {arch}")
+    return found
+
+
 def target(arch: str) -> Target:
     """A machine of two cores for the planner."""
     return Target(
@@ -60,18 +55,20 @@ def target(arch: str) -> Target:
     )
 
 
-def cases(regions: Sequence[Region], arch: str, *, legal: bool = False, ordered: bool = False) -> list[Case]:
-    """Every candidate plan of every region, lowered and verified; `legal` overrules Poly Core's verdict, `ordered`
-    asks for sums in index order."""
-    found = []
-    for number, region in enumerate(regions):
+def cases(
+    regions: Sequence[Region], arch: str, *, legal: bool = False, ordered: bool = False, step: int = 1
+) -> list[Case]:
+    """Every `step`-th of the candidate plans of all regions, lowered and verified; `legal` overrules Poly Core's
+    verdict, `ordered` asks for sums in index order."""
+    tried = []
+    for region in regions:
         core = region_facts(region).core
         if legal:
             core = msgspec.structs.replace(core, legal=True, reason="")
         plans = nest_candidates(region, core, target(arch), ordered=ordered)
         assert plans, f"{region.name} has no plan: {core.reason}"
-        found += [case(region, core, plan, f"eq_k{number}_{n}") for n, (plan, _) in enumerate(plans)]
-    return found
+        tried += [(region, core, plan) for plan, _ in plans]
+    return [case(*each, f"eq_k{number}") for number, each in enumerate(tried[::step])]
 
 
 def case(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Case:
@@ -88,10 +85,9 @@ def library(tried: Sequence[Case], where: Machine) -> Library:
     return build({"kernels": unit, "pool": pool_source()}, where)
 
 
-def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Any]:
+def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:
     """The outputs of one kernel; a touch beyond a buffer kills the process."""
-    outputs = {each.name: np.full(each.memref.shape, 77).astype(dtype(each.memref.dtype).numpy)
-               for each in tried.region.outputs}  # fmt: skip
+    outputs = unwritten(tried.region)
     known = (*(inputs[each.name] for each in tried.region.inputs), *outputs.values())
     arrays = [beside_guard(array, at_end=at_end) for array in known]
     space = WorkspaceMemory(tried.kernel.workspace, threads)
@@ -101,37 +97,6 @@ def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: 
     return {each.name: arrays[first + n].copy() for n, each in enumerate(tried.region.outputs)}
 
 
-def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-    """Numbers of every sign, for floats every seventh a NaN where `nan`; indices run beyond both ends."""
-    random = np.random.default_rng(seed)
-    found = {}
-    for each in region.inputs:
-        kind, shape = dtype(each.memref.dtype), each.memref.shape
-        if kind.is_float:
-            values = (random.standard_normal(shape) * 2).astype(np.float32)
-            if nan:
-                values.reshape(-1)[::7] = np.nan
-        else:
-            values = random.integers(-5 if kind.is_signed else 0, 2 if kind.is_bool else 100, shape)
-        found[each.name] = np.asarray(values).astype(kind.numpy)
-    return found
-
-
 def check(lib: Library, tried: Case, inputs: Arrays, *, exact: bool = False, **how: Any) -> None:
-    """The kernel's outputs against playback: equal bits where `exact` or not of floats, else by DESIGN's norms."""
-    got, wanted = run(lib, tried, inputs, **how), play_region(tried.region, inputs)
-    for each in tried.region.outputs:
-        result, reference = got[each.name], wanted[each.name]
-        kind = dtype(each.memref.dtype)
-        assert result.shape == reference.shape
-        if exact or not kind.is_float:
-            compute = kind.accumulator.numpy
-            np.testing.assert_array_equal(result.astype(compute), reference.astype(compute), err_msg=str(tried))
-            continue
-        a, b = result.astype(np.float64), reference.astype(np.float64)
-        finite = np.isfinite(b)
-        np.testing.assert_array_equal(np.isfinite(a), finite, err_msg=str(tried))
-        np.testing.assert_array_equal(a[~finite], b[~finite], err_msg=str(tried))
-        tolerance = {"fp16": 1e-3, "bf16": 1e-2}.get(each.memref.dtype, 1e-5)
-        error, size = np.linalg.norm(a[finite] - b[finite]), np.linalg.norm(b[finite])
-        assert error <= tolerance * max(size, 1e-6), f"{tried}: off by {error / max(size, 1e-30):.2e} of the norm"
+    """The kernel's outputs against playback, as `assert_played` has it."""
+    assert_played(tried.region, run(lib, tried, inputs, **how), play_region(tried.region, inputs), tried, exact=exact)

@@ -28,7 +28,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Calibration
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path))
     made: list[Calibration] = []
 
-    def measured(on: object) -> Calibration:
+    def measured() -> Calibration:
         found = calibration()
         slower = msgspec.structs.replace(found.memory, call_ns=20.0 + len(made))
         made.append(msgspec.structs.replace(found, memory=slower))

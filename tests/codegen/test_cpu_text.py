@@ -7,7 +7,6 @@ import pytest
 
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.text.cpu_to_c import c_text
-from codegen.text.region_text import region_text
 from codegen.where.region_facts import region_facts
 from ir.axis_expr import AxisExpr
 from ir.cpu import (
@@ -71,9 +70,8 @@ def test_a_kernel_reads_like_its_plan() -> None:
 def test_c_text_is_headed_by_region_and_plan() -> None:
     text = c_text(outer_sum())
     head = text[: text.index("*/")]
-    assert "A = add(a[i0], b[i1]) : fp32 over [3,20]" in head
+    assert all(line in head for line in str(r.outer_sum(3, 20)).splitlines())
     assert "plan avx512: nest i0 i1" in head
-    assert region_text(r.outer_sum(3, 20)).splitlines()[0] in head
 
 
 def test_comments_do_not_end_early() -> None:

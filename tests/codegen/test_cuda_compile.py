@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from codegen.compile import nvrtc
-from codegen.compile.instruction_counts import disassembler, ptx_counts, sass, sass_counts
 from codegen.compile.nvrtc_log import errors, resources
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
@@ -17,6 +16,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.gpu import Kernel
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
+from tests.support.instruction_counts import disassembler, ptx_counts, sass, sass_counts
 from tests.support.nvrtc import ARCHES, needs_nvdisasm, needs_nvrtc
 
 KERNEL = gemm_kernel(200, 328, 72, bias=True, out="bf16", min_blocks=2)

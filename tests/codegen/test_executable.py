@@ -15,7 +15,8 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
-from codegen.run.executable import ALIGNMENT, Executable, aligned
+from codegen.run.aligned_memory import ALIGNMENT, aligned
+from codegen.run.executable import Executable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat import nn
 from eqsat import tensor as t

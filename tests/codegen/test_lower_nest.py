@@ -18,7 +18,8 @@ from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize
 from ir.region import Let, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
-from tests.codegen.nest_kernels import Case, available, case, cases, check, library, random_inputs, run, target
+from tests.codegen.nest_kernels import Case, available, case, cases, check, library, required, run, target
+from tests.codegen.played import numbered, random_inputs
 from tests.support import regions as r
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
@@ -154,15 +155,11 @@ CLOSE = [
 
 @cache
 def built(arch: str, step: int) -> tuple[Library, list[Case], list[Case]]:
-    """The kernels held to a norm, then those whose bits are playback's; every `step`-th of the latter."""
-    where_ = available(arch)
-    if where_ is None:
-        pytest.skip(f"this machine has no {arch}")
-    close, exact = cases([*STRUCTURES, *CLOSE], arch), cases(EXACT[::step], arch)
-    named = [
-        Case(each.region, each.plan, msgspec.structs.replace(each.kernel, name=f"eq_k{number}"))
-        for number, each in enumerate((*close, *exact))
-    ]
+    """The kernels held to a norm, then those whose bits are playback's: the latter every `step`-th plan, the former
+    three times as many, as functions on dtypes ask nothing of a plan but its vectors."""
+    where_ = required(arch)
+    close = cases([*STRUCTURES, *CLOSE], arch, step=-(-step // 3))
+    named = numbered([*close, *cases(EXACT, arch, step=step)])
     return library(named, where_), named[: len(close)], named[len(close) :]
 
 
@@ -193,9 +190,7 @@ def few() -> tuple[Library, list[Case]]:
     assert where_ is not None
     tried = cases([softmax(5, 100), softmax(3, 7, "fp16"), softmax(200, 300)], where_.arch, legal=True)
     for number, region in enumerate([r.total((300, 400, 3)), r.row_reduce(1, 70000), r.column_reduce(4097, 40)]):
-        more = cases([region], where_.arch)
-        tried += [Case(each.region, each.plan, msgspec.structs.replace(each.kernel, name=f"eq_f{number}_{n}"))
-                  for n, each in enumerate(more)]  # fmt: skip
+        tried += numbered(cases([region], where_.arch), f"eq_f{number}_")
     return library(tried, where_), tried
 
 
@@ -267,9 +262,7 @@ def test_width_tile_and_binding_are_the_plan_s() -> None:
 
 
 def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
-    where_ = available("avx512")
-    if where_ is None:
-        pytest.skip("this machine has no avx512")
+    where_ = required("avx512")
     region = r.outer_sum(37, 115)
     core = region_facts(region).core
     tails = ("i0", "i1")

@@ -15,7 +15,8 @@ from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from tests.codegen.contraction_runs import Built, target_of
-from tests.codegen.nest_kernels import Case, available, case, cases, library, random_inputs, run, target
+from tests.codegen.nest_kernels import Case, available, case, cases, library, run, target
+from tests.codegen.played import random_inputs
 from tests.support import regions as r
 
 ARCH = next(arch for arch in ("avx512", "avx2", "sse2") if available(arch))

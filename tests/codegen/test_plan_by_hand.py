@@ -18,6 +18,7 @@ from ir.plan import Cached, LocalEdge, Plan, Vectorize
 from ir.region import Region
 from tests.codegen import nest_kernels
 from tests.codegen.contraction_runs import Built, target_of
+from tests.codegen.played import random_inputs
 from tests.codegen.test_lower_contraction import assert_plays, values_of
 from tests.support import regions
 
@@ -200,7 +201,7 @@ def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int)
     assert f"i1 += {width})" in c_text(tried[1].kernel).replace("i1++", "i1 += 1")
     lib = nest_kernels.library(tried, machine())
     for each in tried:
-        nest_kernels.check(lib, each, nest_kernels.random_inputs(ROWS), exact=True)
+        nest_kernels.check(lib, each, random_inputs(ROWS), exact=True)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_a_split_reduction_s_parts_and_binding_are_the_plan_s() -> None:
     assert [each.kernel.phases[0].tasks for each in tried] == [parts, 1, -(-300_000 // (7 * LANES))]
     lib = nest_kernels.library(tried, machine())
     for each in tried:
-        nest_kernels.check(lib, each, nest_kernels.random_inputs(region))
+        nest_kernels.check(lib, each, random_inputs(region))
 
 
 def test_what_planners_make_is_accepted() -> None:

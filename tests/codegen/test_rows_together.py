@@ -15,6 +15,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize
 from ir.region import Region
 from tests.codegen import nest_kernels
+from tests.codegen.played import random_inputs
 from tests.support import regions
 from tests.support.regions import buffer, ewise, read, reduction, region, same
 
@@ -96,7 +97,7 @@ def test_each_row_is_as_it_is_alone(nan: bool) -> None:
     lib = nest_kernels.library(tried, machine())
     for one in tried:
         for at_end in (True, False):
-            nest_kernels.check(lib, one, nest_kernels.random_inputs(one.region, nan=nan), at_end=at_end)
+            nest_kernels.check(lib, one, random_inputs(one.region, nan=nan), at_end=at_end)
 
 
 def test_rows_are_shared_among_threads_in_whole_steps() -> None:
@@ -105,7 +106,7 @@ def test_rows_are_shared_among_threads_in_whole_steps() -> None:
     assert {each.region.name for each in shared} == {"softmax", "log_sum"}
     lib = nest_kernels.library(shared, machine())
     for each in shared:
-        inputs = nest_kernels.random_inputs(each.region)
+        inputs = random_inputs(each.region)
         nest_kernels.check(lib, each, inputs, threads=1)
         nest_kernels.check(lib, each, inputs, threads=2)
 

@@ -218,7 +218,8 @@ def test_choices_have_an_effect() -> None:
     assert not any(written.stats.saturation.matches.values())
     stopped = optimize_and_compile(linear(), budget=Budget(iterations=0), threads=1)
     assert {str(phase.stop) for phase in stopped.stats.saturation.phases} == {"iteration_limit"}
-    assert {(each.kind, each.severity) for each in stopped.diagnostics[-3:]} == {(Kind.RESOURCE_EXCEEDED, "warning")}
+    [told] = [each for each in stopped.diagnostics if each.kind is Kind.RESOURCE_EXCEEDED]
+    assert told.severity == "warning"
     free_launch = optimize_and_compile(linear(), cost_model=Terms(launch=False), threads=1)
     assert free_launch.cost < optimize_and_compile(linear(), threads=1).cost
 

@@ -79,7 +79,9 @@ def test_warnings_go_to_standard_error(folder: Path) -> None:
     result = eqsat("compile", folder / "bound.json", "-d", "Q=3")
     assert result.exit_code == 0
     assert "UnboundDim (warning" in result.stderr
+    assert "--dim binds 'Q'" in result.stderr
     assert "warning" not in result.stdout
+    assert "--tf32 is for" in eqsat("compile", folder / "bound.json", "--target", "cpu", "--tf32").stderr
 
 
 def test_dumps_to_standard_output(folder: Path) -> None:

@@ -139,7 +139,7 @@ def deep() -> Program:
 
 
 def test_a_deep_program_is_explained(deep: Program) -> None:
-    assert "1000 kernels before and 1 after" in deep.explain()
+    assert "1,000 kernels before and 1 after" in deep.explain()
 
 
 @pytest.mark.parametrize("stage", [each for each in STAGES if each != "frontend"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -16,7 +17,9 @@ from ir.module import verify
 from ir.module_dump import load_module
 from ir.plan import Plan
 from ir.region_dump import load_region
+from ir.rule import Rule, condition_terms
 from ir.serde import from_json
+from ir.term import App, Fact, Prim, Var, subterms
 from ir.tiny_bind import load
 from rules import RULES
 
@@ -123,9 +126,24 @@ def test_explain_names_kernels_uops_rules_and_prices(program: Program) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_can_be_shown(rule: object) -> None:
-    text = rule_text(rule.name)  # type: ignore[attr-defined]
-    assert rule.equation in text  # type: ignore[attr-defined]
+def test_every_rule_can_be_shown_with_what_its_words_mean(rule: Rule) -> None:
+    text = rule_text(rule.name)
+    assert rule.equation in text
+    assert "\nexample\n" in text
+    glossary = " ".join(text.split("\nwhere\n")[1].split("\nexample\n")[0].split())
+    for term in (*rule.patterns, rule.rhs, *condition_terms(rule.when)):
+        for each in subterms(term):
+            match each:
+                case App(ctor):
+                    assert f"{ctor.name}({', '.join(name for name, _ in ctor.fields)}): {ctor.doc}" in glossary
+                case Prim(fn):
+                    assert fn.meaning
+                    assert not fn.meaning.startswith(("the same for", "whether"))
+                    assert f"{fn.name}({', '.join(fn.parameters)}): {fn.meaning}" in glossary
+                case Fact(analysis):
+                    assert f"{analysis.name}: {analysis.doc.partition(' (')[0]}" in glossary
+                case Var(name):
+                    assert re.search(rf"\b{name}[:,]", glossary)
 
 
 def test_a_rule_that_is_none_suggests_its_neighbours() -> None:

@@ -13,6 +13,7 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
+from eqsat.explanation.explain import refusals_text
 from eqsat.explanation.price_text import micros, span
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
@@ -102,6 +103,20 @@ def test_a_refusal_of_the_code_generator_is_told() -> None:
     assert "scans along another axis" in told.reason
     assert told.reads == ("x",)
     assert "UnsupportedOp: `sum_3` scans along another" in program.explain()
+
+
+def test_refusals_of_one_reason_are_one_line() -> None:
+    x = t.input("x", (2, 8, 6, 6))
+    grouped = x.reshape(2, 4, 72)
+    normed = ((grouped - grouped.mean(-1, keepdims=True)) * (grouped.var(-1, keepdims=True) + 1).rsqrt()).reshape(
+        x.shape
+    )
+    program = optimize_and_compile((normed * t.input("g", (8, 1, 1))).exp(), threads=1, target="cpu")
+    rivals = [rival for kernel in program.kernels for rival in kernel.selection.rivals if rival.refusal]
+    lines = [line for kernel in program.kernels for line in refusals_text(kernel.selection.rivals)]
+    assert len(lines) < len(rivals)
+    assert sum(int(line.split()[0]) for line in lines) == len(rivals)
+    assert "candidates refused, as " in program.explain()
 
 
 def test_a_kernel_without_rivals_says_so() -> None:

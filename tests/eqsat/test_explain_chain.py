@@ -116,6 +116,17 @@ def test_a_buffer_of_a_rules_own_tells_where_it_comes_from() -> None:
     assert "merging" in births
 
 
+def test_what_a_rule_made_is_told_in_names_of_tensors() -> None:
+    x, rng = t.input("x", (8, 32)), np.random.default_rng(0)
+    a, b, c = (t.constant(rng.standard_normal((32, 32)).astype(np.float32), name=name) for name in "abc")
+    program = optimize_and_compile(((x @ a).relu() * (x @ b).sigmoid()) @ c, threads=1, target="cpu")
+    (merged,) = program.kernels[0].writes
+    made, read = program.chain(0), program.chain(1)
+    assert made.end.startswith("contract[i2<32](x[i0, i2], {(a[i1, i0] if 0<=i0<32 else 0) + (b[")
+    assert f"relu({merged}[i0, i2])·sigmoid({merged}[i0, i2 + 32])" in read.end
+    assert "n0" not in made.end + read.end
+
+
 def test_a_wrong_step_is_found() -> None:
     graph = graphs.gemm_bias_relu()
     ((history, _, derivation),) = derivations(graph)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from eqsat import EqsatError, optimize_and_compile, tensor
+from eqsat import EqsatError, nn, optimize_and_compile, tensor
 from eqsat.explanation.exploration import Exploration
 from eqsat.explanation.explore import explore
 from eqsat.explanation.why_not import Pairs, WhyNot
@@ -89,7 +89,21 @@ def test_a_read_that_repeats_or_reorders_is_told_with_the_rule_that_would_be_nee
     assert answer.kind == "rules"
     said = "\n".join(answer.reasons)
     assert "fuse_epilogue" in said
-    assert "no element is read twice" in said
+    assert "`view` reads no element twice" in said
+    assert "no rule computes n1, the fp32[64] that" in answer.verdict
+    assert "exp reads n1[i0 + i1] for i0<62, i1<3" in said
+    assert "not so" not in said
+
+
+def test_each_read_of_a_contraction_would_be_one_more() -> None:
+    """A gated product reads its halves at two places: one kernel of both would hold two contractions."""
+    x, weights = tensor.input("x", (64, 96)), tensor.input("w", (96, 128))
+    gates = x @ weights
+    program = optimize_and_compile(gates[:, :64].sigmoid() * gates[:, 64:].tanh(), threads=1, target="cpu")
+    answer = program.why_not(0, 1)
+    assert answer.kind == "limits"
+    assert "once for each of its 2 reads" in "\n".join(answer.reasons)
+    assert "1 contraction for each of 2 reads" in "\n".join(answer.reasons)
 
 
 def test_a_constant_that_lies_in_another_order_is_the_same_constant() -> None:
@@ -101,6 +115,15 @@ def test_a_constant_that_lies_in_another_order_is_the_same_constant() -> None:
     assert copy.partition("_")[0] in run.chain(reader).end
     assert copy not in run.chain(reader).end
     assert {run.why_not(reader, other).kind for other in (reader - 1, reader + 1)} == {"rules"}
+
+
+def test_a_kernel_that_cannot_be_generated_has_no_price() -> None:
+    """The second kernel writes two results of the product; with the product in it, one of them can be generated."""
+    product = tensor.input("a", (8, 64), "fp16") @ tensor.input("b", (64, 8), "fp16")
+    program = optimize_and_compile([nn.softmax(product * 0.125), product.cast("fp32")], threads=1, target="cpu")
+    answer = program.why_not(0, 1)
+    assert "nan" not in str(answer)
+    assert all(map(math.isfinite, answer.figures.values()))
 
 
 def test_kernels_that_do_not_touch(run: Exploration) -> None:

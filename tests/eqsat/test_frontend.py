@@ -219,7 +219,7 @@ def node(document: dict[str, Any], position: int = 0) -> dict[str, Any]:
         (lambda d: node(d).update(attrs={"alpha": None}), "alpha"),
         (lambda d: node(d).update(fn="add"), "'fn'"),
         (lambda d: node(d, 1).pop("fn"), "'fn'"),
-        (lambda d: node(d, 2).update(inputs=["C1", "C1"]), "1 operands"),
+        (lambda d: node(d, 2).update(inputs=["C1", "C1"]), "1 operand,"),
         (lambda d: node(d).pop("name"), "name"),
         (lambda d: d.update(graph={}), "graph"),
         (lambda d: node(d).update(op="Identity", inputs=["A", "B"]), "takes 1"),

@@ -21,7 +21,7 @@ from eqsat.extraction.extract import extract
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, least
 from eqsat.extraction.layouts.relayout import free_buffers, stored
-from eqsat.extraction.layouts.times import Combination, Times
+from eqsat.extraction.layouts.times import Combination, Time, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
 from eqsat.tensor import input as input_
@@ -219,40 +219,71 @@ def test_where_tables_would_be_too_large_variables_are_bound() -> None:
     assert not least(counts, costs).bound
 
 
+def _best(times: Times) -> Combination:
+    """The labels of the least time that is believed, priced and believed again until it is known."""
+    while True:
+        chosen = tuple(map(int, np.unravel_index(times.table.argmin(), times.table.shape)))
+        if not times.learn(chosen):
+            return chosen
+
+
 def test_few_combinations_are_priced_and_none_is_chosen_unpriced() -> None:
-    """Five operands whose orders cost nothing but where they differ from that of the result: 14 of 64 are priced."""
+    """Five operands whose orders cost nothing but where they differ from that of the result."""
     priced: list[Combination] = []
 
-    def time(labels: Combination) -> float:
+    def time(labels: Combination) -> Time:
         priced.append(labels)
         *reads, written = labels
-        return 100.0 + 10 * sum(each != written for each in reads) - 5 * written
+        return Time(100.0 + 10 * sum(each != written for each in reads) - 5 * written, 94.0)
 
-    times = Times([2] * 6, 5, time)
-    assert len(priced) == len(set(priced)) == 14
-    exact = {labels: time(labels) for labels in itertools.product(range(2), repeat=6)}
-    assert all(times.table[labels] == pytest.approx(exact[labels]) for labels in exact), "costs that add up"
-    assert times.learn((0, 1, 0, 1, 0, 1))
-    assert not times.learn((0, 1, 0, 1, 0, 1))
-    assert np.isfinite(times.only_known()).sum() == 15
+    times = Times([2] * 6, time)
+    assert priced == [(0,) * 6, (1,) * 6]
+    assert _best(times) == (1,) * 6
+    assert len(priced) == len(set(priced)) == 8, "of 64"
+    assert times.learn((0, 1, 0, 1, 0, 1)), "a guess"
+    while times.learn((0, 1, 0, 1, 0, 1)):
+        pass
+    assert times.only_known()[0, 1, 0, 1, 0, 1] == times.table[0, 1, 0, 1, 0, 1] == 125.0
 
 
-def test_an_estimate_is_corrected_by_a_price() -> None:
-    def time(labels: Combination) -> float:
-        return 90.0 if labels == (1, 1, 0, 0, 0) else math.inf if sum(labels) == 1 else 100.0
+def test_differences_are_added_up() -> None:
+    saved = np.array([3.0, 5.0, -2.0, 7.0, 1.0])
+    times = Times([2] * 5, lambda labels: Time(100.0 - float(saved @ labels), 80.0))
+    for place in range(5):
+        assert times.learn(tuple(int(each == place) for each in range(5)))
+    assert times.table[1, 1, 0, 0, 0] == pytest.approx(92.0)
+    assert not np.isfinite(times.only_known()[1, 1, 0, 0, 0])
 
-    times = Times([2] * 5, 4, time)
-    assert times.table[0, 0, 0, 0, 0] == 100.0
-    assert times.table[1, 1, 0, 0, 0] == math.inf, "none of the forms beside it exists"
-    assert times.learn((1, 1, 0, 0, 0))
-    assert times.table[1, 1, 0, 0, 0] == 90.0
+
+def test_a_gain_that_orders_may_bring_is_not_missed() -> None:
+    """No order of all is better than another; one of the second operand alone is."""
+    times = Times([2] * 3, lambda labels: Time(90.0 if labels == (0, 1, 0) else 100.0, 85.0))
+    assert _best(times) == (0, 1, 0)
+
+
+def test_what_orders_cannot_make_faster_is_priced_no_further() -> None:
+    times = Times([2] * 3, lambda labels: Time(100.0 + sum(labels) % 3, 100.0))
+    assert _best(times) == (0, 0, 0)
+    assert np.isfinite(times.only_known()).sum() == 2
+
+
+def test_a_form_that_does_not_exist_is_not_chosen() -> None:
+    def time(labels: Combination) -> Time:
+        return Time(math.inf, math.inf) if sum(labels) in (1, 3) else Time(90.0 + sum(labels), 50.0)
+
+    times = Times([2] * 3, time)
+    assert _best(times) == (0, 0, 0)
+    assert times.table[1, 0, 0] == math.inf
 
 
 @pytest.mark.parametrize("counts", [[], [3], [1, 2], [4, 2, 3]])
-def test_with_few_operands_every_time_is_exact(counts: list[int]) -> None:
+def test_what_is_known_is_exact_and_the_rest_is_finite(counts: list[int]) -> None:
     exact = np.random.default_rng(0).uniform(1, 2, counts)
-    for reads in range(len(counts) + 1):
-        times = Times(counts, reads, lambda labels: float(exact[labels]))
+    times = Times(counts, lambda labels: Time(float(exact[labels]), 1.0))
+    for labels in itertools.product(*map(range, counts)):
         known = np.isfinite(times.only_known())
         assert np.array_equal(times.table[known], exact[known])
         assert np.isfinite(times.table).all()
+        while times.learn(labels):
+            pass
+    assert np.array_equal(times.table, exact)

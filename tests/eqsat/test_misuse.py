@@ -173,3 +173,26 @@ def test_calls_of_a_program(data: st.DataObject) -> None:
 def test_paths(path: Any) -> None:
     for call in (eqsat.load, program().save):
         assert isinstance(tame(lambda call=call: call(path)), EqsatError)
+
+
+@pytest.mark.parametrize(
+    ("call", "op", "way_out"),
+    [
+        (lambda x, w: x @ x, "matmul", "[…, M, K] @ […, K, N]"),
+        (lambda x, w: x.reshape(2, 2, 8) @ w.reshape(3, 8, 1), "matmul", "batches that agree"),
+        (lambda x, w: x + w, "ADD", "from the right"),
+        (lambda x, w: x.sum(2), "axis 2", "an axis from -2 to 1"),
+        (lambda x, w: t.concatenate([x, w]), "concatenate", "every axis but 0"),
+        (lambda x, w: x.squeeze(0), "squeeze", "reshape merges others"),
+        (lambda x, w: nn.attention(x, w, x), "attention", "k […, N, D]"),
+        (lambda x, w: nn.max_pool2d(x.reshape(1, 1, 4, 8), 5), "pool", "a smaller kernel"),
+        (lambda x, w: x.pad([(1, 1)]), "1 entry for 2 axes", "src_shape = [4, 8]"),
+    ],
+)
+def test_a_message_names_the_op_the_shapes_and_the_way_out(call: Any, op: str, way_out: str) -> None:
+    with pytest.raises(EqsatError) as caught:
+        call(t.input("x", (4, 8)), t.input("w", (8, 3)))
+    told = str(caught.value)
+    assert op in told
+    assert way_out in told
+    assert "shape" in told

@@ -17,7 +17,7 @@ from eqsat.cost.roofline import ALL_TERMS, Terms
 from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
 from ir.rule import Equal, Exactness, Rule, pattern_variables
-from ir.term import Imm, PBin, PView
+from ir.term import Imm, PBin, Primitive, PView
 from rules import RULES, select, users
 from rules.words import check_words
 
@@ -163,7 +163,7 @@ def test_rules_that_are_none_are_refused() -> None:
 UNSOUND = {
     "two sides that differ": (replace(FACTOR_OUT, rhs=PBin("mul", d, PBin("sub", d, p, q), r)), "differ"),
     "no instances": (replace(FACTOR_OUT, when=(Equal(d, "never"),)), "cannot be checked"),
-    "an ill-typed side": (replace(FACTOR_OUT, rhs=PBin("mul", "fp32", PBin("add", "fp32", p, q), r)), "IllTyped"),
+    "an ill-typed side": (replace(FACTOR_OUT, rhs=PBin("mul", "fp32", PBin("add", "fp32", p, q), r)), "means nothing:"),
     "a constant that fits one shape": (replace(FACTOR_OUT, rhs=Imm(d, "1.0", "[3]")), "the right side"),
 }
 
@@ -196,12 +196,42 @@ def test_ops_and_dtypes_that_are_none_are_named() -> None:
             replace(FACTOR_OUT, **field)
 
 
+def _five(_: str) -> int:
+    return 5
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+def _raises(text: str) -> str:
+    return {}[text]
+
+
+@pytest.mark.parametrize(
+    ("primitive", "says"),
+    [
+        (_five, "the primitive _five answered 5, an int"),
+        (_nothing, "the primitive _nothing answered None, a NoneType"),
+        (_raises, "the primitive _raises failed: KeyError"),
+    ],
+)
+def test_a_primitive_that_answers_no_text_is_named_beside_its_rule(primitive: Any, says: str) -> None:
+    ask = Primitive(primitive)
+    for change in ({"rhs": PBin("mul", ask(d), PBin("add", d, p, q), r)}, {"when": (ask(d),)}):
+        with pytest.raises(EqsatError) as caught:
+            matched([replace(FACTOR_OUT, **change)])
+        assert says in str(caught.value)
+        assert "rule `factor_out`" in str(caught.value)
+
+
 def test_a_counterexample_is_small_and_whole() -> None:
     with pytest.raises(EqsatError) as caught:
         matched([UNSOUND["two sides that differ"][0]])
     details = caught.value.diagnostics[0].details
     assert {"lhs", "rhs", "left", "right", "differs_at", "inputs"} <= details.keys()
     assert details["lhs"].count("(") < 12
+    assert "float32" not in str(caught.value)
 
 
 def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -197,6 +198,11 @@ def test_budgets_stop_with_a_named_reason() -> None:
         view, stats = saturate(graph, RULES, budget=budget)
         assert stats.phases[0].stop is stop
         assert view.tiny.keys() == {node.id for node in graph.nodes}
+        (warning,) = [each for each in stats.warnings if str(stop).replace("_", " ") in each.message]
+        ended = [place for place, phase in enumerate(stats.phases, 1) if phase.stop is stop]
+        told = ", ".join(map(str, ended))
+        assert warning.message.startswith(f"phase{'s' if len(ended) > 1 else ''} {told} of {len(stats.phases)} stopped")
+        assert {"nodes=", "iterations=", "seconds="} & set(re.findall(r"\w+=", warning.hint or ""))
 
 
 def test_stats_add_up() -> None:

@@ -1,9 +1,11 @@
 """Repeated blocks cost the optimizer little: counts that must not grow with depth, or no faster than it."""
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction import menus
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
@@ -16,22 +18,23 @@ from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.graphs import Tiny
 
 
-def encoder(layers: int) -> Graph:
-    return graphs.encoder(layers, length=16, width=32, heads=4)
+@cache
+def encoder(layers: int) -> tuple[Graph, EGraphView]:
+    """The graph, and its e-graph saturated."""
+    return saturated(graphs.encoder(layers, length=16, width=32, heads=4))
 
 
 def constants_of(graph: Graph) -> tuple[str, ...]:
     return tuple(name for name in graph.inputs if name != "x")
 
 
-def covered(graph: Graph) -> Cover:
-    graph, view = saturated(graph)
+def covered(graph: Graph, view: EGraphView) -> Cover:
     return extract(view, graph.outputs, ApproximatePricer(), constants=constants_of(graph))
 
 
 def settled(layers: int) -> tuple[Extraction, int]:
     """An extraction whose candidates have been made, and the e-nodes of its e-graph."""
-    graph, view = saturated(encoder(layers))
+    graph, view = encoder(layers)
     extraction = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))
     extraction.cover(pareto)
     return extraction, sum(map(len, view.classes.values()))
@@ -57,7 +60,7 @@ def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
 
 
 def test_deeper_encoders_price_no_more() -> None:
-    four, six, eight = (covered(encoder(layers)) for layers in (4, 6, 8))
+    four, six, eight = (covered(*encoder(layers)) for layers in (4, 6, 8))
     assert max(six.priced, eight.priced) <= 1.02 * four.priced, "but for what only one way of searching comes upon"
     times = [each.time_ns for each in (four, six, eight)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-6)
@@ -67,7 +70,7 @@ def test_deeper_encoders_price_no_more() -> None:
 @pytest.mark.parametrize("block", ["softmax", "layer norm"])
 @pytest.mark.parametrize("times", [2, 3, 4, 6])
 def test_stacked_blocks_take_no_more_kernels_than_apart(block: str, times: int) -> None:
-    one, all_of_them = covered(stacked(block, 1)), covered(stacked(block, times))
+    one, all_of_them = (covered(*saturated(stacked(block, each))) for each in (1, times))
     assert len(one.kernels) == 1
     assert len(all_of_them.kernels) <= times
     assert all_of_them.time_ns <= times * one.time_ns
@@ -88,14 +91,22 @@ def alternating(times: int) -> Graph:
 )
 def test_a_chain_of_any_length_can_be_one_kernel(build: Callable[[], Graph]) -> None:
     """Memory is what these prices are made of: whatever is stored in between costs."""
-    assert len(covered(build()).kernels) == 1
+    assert len(covered(*saturated(build())).kernels) == 1
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: encoder(3), lambda: stacked("softmax", 3), lambda: stacked("layer norm", 3), graphs.attention]
+    "build",
+    [
+        lambda: encoder(3),
+        lambda: saturated(stacked("softmax", 3)),
+        lambda: saturated(stacked("layer norm", 3)),
+        lambda: saturated(graphs.attention()),
+    ],
 )
-def test_copies_are_what_would_have_been_chosen(build: Callable[[], Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, view = saturated(build())
+def test_copies_are_what_would_have_been_chosen(
+    build: Callable[[], tuple[Graph, EGraphView]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, view = build()
 
     def candidates() -> dict[int, list[object]]:
         made = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))

@@ -31,6 +31,7 @@ from ir.axis_map import (
     without_guards,
 )
 from ir.diagnostics import EqsatError, Kind
+from ir.strides import row_major
 
 Shape = tuple[int, ...]
 Step = tuple[AxisMap, Callable[[np.ndarray], np.ndarray]]
@@ -427,7 +428,7 @@ def test_offsets() -> None:
     assert str(axis_facts.offset(axis_moves.expand((1, 3), (2, 3)), (1, 3))) == "i1"
     swapped = compose(axis_moves.permute((4, 6), (1, 0)), axis_moves.reshape((6, 4), (24,)))
     assert axis_facts.offset(swapped, (4, 6)).coeff(0) is None
-    assert axis_moves.row_major(()) == ()
+    assert row_major(()) == ()
 
 
 def test_lift_project_insert() -> None:

@@ -57,7 +57,7 @@ def test_select_keeps_what_is_exact_enough() -> None:
 def test_a_rule_is_checked_where_it_is_written() -> None:
     with pytest.raises(TypeError, match="Pro"):
         Rule("bad", "bad", "", Pure(p), p)
-    with pytest.raises(TypeError, match="got a Epi"):
+    with pytest.raises(TypeError, match="got an Epi"):
         PView(e, m)
     with pytest.raises(TypeError):
         compose(m)

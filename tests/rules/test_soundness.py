@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from eqsat.egraph.saturate import Marked
+from eqsat.egraph.loading import Marked
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType, dtype
 from ir.rule import Certificate, Exactness, Rule, pattern_variables

@@ -11,7 +11,7 @@ from ir.dtype import TensorType
 from ir.rule import Exactness
 from ir.term_text import parse_sizes
 from rules import RULES
-from rules.soundness import Draw, applications, drawn
+from rules.soundness import Draw, agree, applications, drawn
 from rules.styles import LARGE, SPECIALS, Style
 
 by_level = pytest.mark.parametrize("level", Exactness, ids=lambda level: level.name)
@@ -88,3 +88,11 @@ def test_the_same_seed_gives_the_same_instances() -> None:
     for one, other in zip(first, second, strict=True):
         assert one.inputs.keys() == other.inputs.keys()
         assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+
+
+def test_large_terms_may_have_cancelled() -> None:
+    """1000·1000/1.5 + 1/1.5 − 1000·1000/1.5 is off by 1e−10: no rule is unsound for that."""
+    exact, sums = np.array([2 / 3]), np.array([1e6 / 1.5 + 1 / 1.5 - 1e6 / 1.5])
+    assert not agree(exact, sums, 64 * 2.0**-52)
+    assert agree(exact, sums, 64 * 2.0**-52, LARGE[0] ** 3)
+    assert not agree(exact, exact + 1e-3, 64 * 2.0**-52, LARGE[0] ** 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.compile.calibration import Calibration
-from codegen.compile.machine import Machine, machine
+from codegen.compile.machine import machine
 from codegen.compile.memory_speeds import MemorySpeeds
 from codegen.compile.peaks import Peaks
 
@@ -13,9 +13,9 @@ MEMORY = MemorySpeeds(
 _DEAR = {"fdiv": 3.0, "sqrt": 7.0, "exp": 12.0, "log": 29.0, "tanh": 29.0, "erf": 43.0, "sin": 51.0, "pow": 400.0}
 
 
-def calibration(on: Machine | None = None) -> Calibration:
+def calibration() -> Calibration:
     """Round figures for this machine."""
-    on = on or machine()
+    on = machine()
     peaks = {n: 256e9 * n for n in sorted({1, on.cores})}
     weights = {f"{fn} fp32": weight for fn, weight in _DEAR.items()}
     return Calibration(on, "cc", Peaks(peaks, dict.fromkeys(peaks, 30000000000.0)), MEMORY, weights)

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from codegen.compile.instruction_counts import disassembler
+from tests.support.instruction_counts import disassembler
 
 HERE = importlib.util.find_spec("cupy_backends") is not None and importlib.util.find_spec("nvidia") is not None
 needs_nvrtc = pytest.mark.skipif(not HERE, reason="CuPy and NVRTC are not installed: pip install 'eqsat[cuda]'")

@@ -165,3 +165,20 @@ def classifier_log_sum_exp(m: int = 4, n: int = 7, d: int = 6) -> Region:
         ewise("Y0", "add", (m,), same("G", (m,)), same("M", (m,))),
     ]
     return region("classifier_log_sum_exp", [buffer("X", (m, d)), buffer("W", (n, d))], body, (m,))
+
+
+SMALL = (
+    log_sum_exp(5, 37),
+    log_sum_exp(5, 300, transposed=True),
+    log_sum_exp(70, 1),
+    log_sum_exp(3, 0),
+    log_sum_exp(0, 3),
+    log_sum_exp(3, 40, fn="exp2", dtype="bf16"),
+    log_sum_exp(3, 40, dtype="fp16"),
+    log_sum_exp(3, 20, dtype="fp64"),
+    weighted_mean(5, 129, scale=0.5),
+    weighted_mean(33, 19, transposed=True),
+    weighted_mean_2d(3, 20, 5),
+    log_softmax(5, 70),
+)
+"""Sums of exponentials without contractions, at sizes of every kind."""

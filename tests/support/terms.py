@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.egraph.saturate import Marked, Saturation, SaturationStats
+from eqsat.egraph.loading import Marked
+from eqsat.egraph.saturate import Saturation, SaturationStats
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.rule import Exactness, Rule

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from codegen.lower.cpu.blocks import Block
 from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined
 from codegen.lower.cpu.lower_value import Evaluator, Provider
 from codegen.lower.cpu.score_tile import ScoreTile
-from codegen.lower.lane_values import Point, Where, converted
+from codegen.lower.points import Point, Where
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu import Load, Value
 

@@ -11,9 +11,10 @@ from typing import Literal
 
 from codegen.lower.cpu.blocks import Block
 from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_value import Evaluator, Provider
 from codegen.lower.cpu.register_tile import Accumulator
-from codegen.lower.lane_values import Point, Where, converted
+from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
 from ir.axis_expr import AxisExpr, constant
 from ir.cpu import Comment, Load, Value

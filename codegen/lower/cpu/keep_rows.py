@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from codegen.lower.cpu.blocks import Writer
-from codegen.lower.lane_values import axes_of
+from codegen.lower.points import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
 from ir.axis_expr import AxisExpr
 from ir.cpu import Scratch, register_type

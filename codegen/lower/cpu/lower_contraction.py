@@ -45,7 +45,7 @@ from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
-from ir.region import Operand, Region
+from ir.region import Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
@@ -309,6 +309,5 @@ class _Template:
                 continue
             seen.add(name)
             if name in bodies:
-                inputs = [each.value for each in bodies[name].inputs if isinstance(each, Operand)]
-                open_ += [each for each in inputs if name != view.name or each not in packed]
+                open_ += [each for each in bodies[name].reads if name != view.name or each not in packed]
         return seen

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from codegen.lower.cpu import lower_reduce, lower_stream
 from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
 from codegen.lower.cpu.keep_rows import workspace_rows
+from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_split import partial_phase
 from codegen.lower.cpu.lower_value import Evaluator
-from codegen.lower.lane_values import axes_of, converted
+from codegen.lower.points import axes_of
 from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
 from codegen.plan.region_loops import RegionLoops
-from codegen.text.region_text import region_text
 from codegen.where.streams import score_read
 from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.axis_map import support
@@ -318,7 +318,7 @@ class _Outputs:
 
 def _comment(region: Region, plan: Plan) -> str:
     """What the C text says above the kernel: the region, then the plan."""
-    lines = [region_text(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
+    lines = [str(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
     lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
     if plan.vectorize:
         lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"

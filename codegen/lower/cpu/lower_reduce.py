@@ -19,14 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from codegen.lower.accumulators import accumulator, joining
+from codegen.lower.accumulators import Joining
 from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
+from codegen.lower.cpu.lane_values import converted
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu import Call, Const, Inside, Reg, Value
+from ir.cpu import Call, Inside, Reg, Value
 from ir.dtype import DTYPES
-from ir.region import Number, Op
+from ir.region import Op
 
 if TYPE_CHECKING:
     from codegen.lower.cpu.lower_value import Evaluator
@@ -66,12 +67,6 @@ def reductions(ev: Evaluator, requests: Sequence[Request], block: Block) -> None
             homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
 
 
-def source_dtype(ev: Evaluator, op: Op) -> str:
-    """The dtype of what a reduction or scan accumulates."""
-    first = op.inputs[0]
-    return first.dtype if isinstance(first, Number) else ev.dtype(first.value)
-
-
 def unconverted(ev: Evaluator, names: Sequence[str], point: Point, block: Block) -> list[Value]:
     """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
     return _totals(ev, [_Sum.of(ev, Request(name, point), ()) for name in names], block)
@@ -82,11 +77,6 @@ def start(ev: Evaluator, name: str, block: Block) -> Reg:
     return _Sum.of(ev, Request(name, ()), ()).start(block)
 
 
-def function(ev: Evaluator, name: str) -> str:
-    """The elementwise function that joins two partial results of the reduction `name`."""
-    return _Sum.of(ev, Request(name, ()), ()).fn
-
-
 def finished(ev: Evaluator, name: str, total: Value) -> Value:
     """The accumulator's value in the reduction's own dtype."""
     return converted(total, total.dtype, ev.ops[name].dtype)
@@ -95,13 +85,13 @@ def finished(ev: Evaluator, name: str, total: Value) -> Value:
 def _together(ev: Evaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
     sums = [_Sum.of(ev, each, where) for each in requests]
     totals = _totals(ev, sums, block)
-    return [converted(total, each.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
+    return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
 
 
 def _totals(ev: Evaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
     op = sums[0].op
     if 0 in op.domain[len(op.domain) - op.reduced :]:
-        return [each.identity for each in sums]
+        return [each.how.identity for each in sums]
     groups = ev.groups(sums[0].request.name)
     nest = _Nest(ev, sums)
     in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
@@ -118,22 +108,12 @@ class _Sum:
     request: Request
     op: Op
     where: Where
-    source: str
-    dtype: str
-    fn: str
+    how: Joining
 
     @staticmethod
     def of(ev: Evaluator, request: Request, where: Where) -> _Sum:
         op = ev.ops[request.name]
-        source = source_dtype(ev, op)
-        kind = accumulator(source, op.dtype)
-        return _Sum(ev, request, op, where, source, kind, joining(op.fn, kind))
-
-    @property
-    def identity(self) -> Const:
-        kind = DTYPES[self.dtype]
-        number = {"sum": 0, "prod": 1, "max": kind.lowest, "min": kind.highest}[self.op.fn]
-        return constant(number, self.dtype)
+        return _Sum(ev, request, op, where, ev.joining(op))
 
     @property
     def in_order(self) -> bool:
@@ -143,17 +123,17 @@ class _Sum:
     @property
     def in_parts(self) -> bool:
         """Whether long runs are summed in parts: their error grows with the number of terms."""
-        return self.op.fn == "sum" and DTYPES[self.dtype].is_float and not self.in_order
+        return self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.in_order
 
     def term(self, reduced: Point, block: Block) -> Value:
         point = (*self.request.point, *reduced)
         around, self.ev.filling = self.ev.filling, self.request.name
         term = self.ev.operand(self.op.inputs[0], point, block, self.where)
         self.ev.filling = around
-        return converted(term, self.source, self.dtype)
+        return converted(term, self.how.source, self.how.dtype)
 
     def start(self, block: Block) -> Reg:
-        register = block.let(f"{self.request.name}_acc", self.identity, mutable=True)
+        register = block.let(f"{self.request.name}_acc", self.how.identity, mutable=True)
         assert isinstance(register, Reg)
         return register
 
@@ -292,12 +272,12 @@ class _Nest:
             lane = block.lane_axis
             if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
-                term = Call("where", (mask, term, each.identity), each.dtype)
+                term = Call("where", (mask, term, each.how.identity), each.how.dtype)
             if along_lanes and each.in_order:
-                running = Call(f"run{each.fn}", (registers[0], term), each.dtype)
-                block.assign(registers[0], Call("last", (running,), each.dtype))
+                running = Call(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
+                block.assign(registers[0], Call("last", (running,), each.how.dtype))
             else:
-                block.accumulate(registers[0], each.fn, term)
+                block.accumulate(registers[0], each.how.fn, term)
 
     def _fresh(self, totals: Totals, block: Block) -> Totals:
         return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
@@ -305,16 +285,16 @@ class _Nest:
     def _put_away(self, totals: Totals, parts: Totals, block: Block) -> None:
         for each, registers, new in zip(self.sums, totals, parts, strict=True):
             for register, part in zip(registers, new, strict=True):
-                block.accumulate(register, each.fn, part)
+                block.accumulate(register, each.how.fn, part)
 
     def _joined(self, each: _Sum, registers: Sequence[Reg], block: Block) -> Value:
         total: Value = registers[0]
         if each.in_order:
             return total
         for other in registers[1:]:
-            total = Call(each.fn, (total, other), each.dtype)
-        horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.fn]
-        return Call(horizontal, (total,), each.dtype)
+            total = Call(each.how.fn, (total, other), each.how.dtype)
+        horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.how.fn]
+        return Call(horizontal, (total,), each.how.dtype)
 
     @property
     def _in_parts(self) -> bool:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codegen.lower.accumulators import accumulator, joining
 from codegen.lower.cpu.blocks import Block
-from codegen.lower.cpu.lower_reduce import source_dtype
-from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
+from codegen.lower.cpu.lane_values import converted
+from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
-from ir.cpu import Call, Const, Inside, Reg, Value
+from ir.cpu import Call, Inside, Reg, Value
 from ir.diagnostics import Kind, fail
-from ir.dtype import DTYPES
 from ir.region import Op
 
 if TYPE_CHECKING:
@@ -35,21 +33,19 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
     `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
     to the next as well. Points must be evaluated in the scan's order."""
     assert op.axis is not None
-    source = source_dtype(ev, op)
-    kind = accumulator(source, op.dtype)
+    source, kind, fn, identity = ev.joining(op)
     term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
     if op.domain[op.axis] == 1:
         return converted(term, kind, op.dtype)
     others = (*point[: op.axis], *point[op.axis + 1 :])
     running = _carried(ev, name, op, point[op.axis], others, block, where)
-    fn = joining(op.fn, kind)
     if not block.moves_in_lanes(point[op.axis].axes):
         block.accumulate(running, fn, term)
         return converted(running, kind, op.dtype)
     lane = block.lane_axis
     if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
         exists = Inside((), lane.variable, lane.count)
-        term = Call("where", (exists, term, _neutral(op.fn, kind)), kind)
+        term = Call("where", (exists, term, identity), kind)
     if ev.loops.in_order(name) or kind not in _DOUBLED:
         along = block.let(name, Call(f"run{fn}", (running, term), kind))
         block.assign(running, Call("last", (along,), kind))
@@ -76,14 +72,7 @@ def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, b
     key = ("carried", name, others, where)
     found = block.find(key)
     if found is None:
-        kind = accumulator(source_dtype(ev, op), op.dtype)
-        start = _neutral(op.fn, kind)
-        found = block.parent.memo[key] = block.parent.let(f"{name}_run", start, mutable=True)
+        identity = ev.joining(op).identity
+        found = block.parent.memo[key] = block.parent.let(f"{name}_run", identity, mutable=True)
     assert isinstance(found, Reg)
     return found
-
-
-def _neutral(fn: str, kind: str) -> Const:
-    """What changes no number: -0 for sums, since 0 + -0 is 0."""
-    number = {"sum": "-0.0" if DTYPES[kind].is_float else 0, "prod": 1, "max": DTYPES[kind].lowest}[fn]
-    return constant(number, kind)

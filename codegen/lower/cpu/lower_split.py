@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.lower.accumulators import accumulator
 from codegen.lower.cpu import lower_reduce
 from codegen.lower.cpu.blocks import Block, LaneAxis
 from codegen.lower.cpu.lower_value import Evaluator
-from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.cpu.nest_choices import TERMS, split_parts
 from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
@@ -79,7 +78,7 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
 
 def _shared(ev: Evaluator, name: str, shape: tuple[int, ...]) -> Buffer:
     """Memory for the parts of a reduction."""
-    kind = accumulator(lower_reduce.source_dtype(ev, ev.ops[name]), ev.ops[name].dtype)
+    kind = ev.joining(ev.ops[name]).dtype
     parts = Buffer(f"{name}_parts", MemRef(shape, kind))
     ev.buffers[parts.name] = parts
     ev.writer.shared.append(Scratch(ev.writer.buffer(parts.name), kind, math.prod(shape)))
@@ -130,7 +129,7 @@ def _combined(ev: Evaluator, name: str, parts: Buffer, point: Point, block: Bloc
     variable = ev.writer.variable("p", 0, tasks - 1)
     body = home.inner({variable})
     part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
-    body.accumulate(total, lower_reduce.function(ev, name), part)
+    body.accumulate(total, ev.joining(ev.ops[name]).fn, part)
     home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
     home.memo[key] = found = home.let(name, lower_reduce.finished(ev, name, total))
     return found

@@ -20,9 +20,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.lane_values import Point, Where, axes_of, constant, converted
-from codegen.plan.cpu.nest_work import RESCALED
+from codegen.lower.cpu.lane_values import converted
+from codegen.lower.points import Point, Where, axes_of
+from codegen.plan.cpu.nest_values import RESCALED
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import summed_in
 from ir.axis_expr import AxisExpr, coordinates

@@ -12,24 +12,24 @@ mask where it is not, and nothing where the ranges of the variables prove it ins
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
-
-import numpy as np
 
 from codegen.lower.cpu import lower_reduce, lower_scan, lower_stream
 from codegen.lower.cpu.blocks import Block, Writer
 from codegen.lower.cpu.keep_rows import Row
+from codegen.lower.cpu.lane_values import CONVERSIONS, converted
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
-from codegen.lower.lane_values import Point, Where, axes_of, converted, rounded
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.axis_expr import AxisExpr, weighted_sum
+from ir.axis_expr import AxisExpr
 from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
 from ir.diagnostics import Kind, fail
-from ir.post_order import post_order
-from ir.region import Number, Op, Operand
+from ir.region import Number, Op, Operand, behind
+from ir.strides import flat, row_major
 
 Provider: TypeAlias = _Provider[Block, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
@@ -46,7 +46,7 @@ class Evaluator(ValueEvaluator[Value, Block]):
     """
 
     def __init__(self, loops: RegionLoops, writer: Writer) -> None:
-        super().__init__(loops.region, writer)
+        super().__init__(loops.region, writer, CONVERSIONS)
         self.loops, self.writer, self.core = loops, writer, loops.core
         self.parts: dict[str, tuple[Group, ...]] = {}
         self.rows: dict[str, Row] = {}
@@ -54,16 +54,11 @@ class Evaluator(ValueEvaluator[Value, Block]):
 
     def needs(self, value: str, other: str) -> bool:
         """Whether computing `value` takes the value `other`."""
-        below = post_order([value], self._operands)
-        return other in below and other != value
+        return other in behind(self.ops, value) and other != value
 
     def groups(self, name: str) -> tuple[Group, ...]:
         """The loops over the reduced axes of the reduction `name`, the innermost, along which lanes may run, last."""
         return self.parts.get(name) or self.loops.reduce_groups(name)
-
-    def _operands(self, name: str) -> list[str]:
-        op = self.ops.get(name)
-        return [] if op is None else [each.value for each in op.inputs if isinstance(each, Operand)]
 
     def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
         if name in self.provided:
@@ -137,16 +132,14 @@ class Evaluator(ValueEvaluator[Value, Block]):
 
     def offset(self, buffer: str, point: Point) -> AxisExpr:
         """The row-major offset of `point` in elements."""
-        shape = self.buffers[buffer].memref.shape
-        strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
-        return weighted_sum(0, zip(point, strides, strict=True))
+        return flat(point, row_major(self.buffers[buffer].memref.shape))
 
     def _load(
         self, buffer: str, point: Point, block: Block, where: Where, filled: frozenset[int] = frozenset()
     ) -> Value:
         """`filled`: variables at each value of which the buffer is filled anew."""
         offset = self.offset(buffer, point)
-        elements = int(np.prod(self.buffers[buffer].memref.shape, dtype=np.int64))
+        elements = math.prod(self.buffers[buffer].memref.shape)
         if where and self.writer.proves(Within(offset, 0, elements)):
             where = ()
         key = ("load", buffer, offset, where)
@@ -218,7 +211,7 @@ class Evaluator(ValueEvaluator[Value, Block]):
 
     def _gather_lanes(self, buffer: str, axis: int, at: Point, block: Block, where: Where, index: Value) -> Value:
         assert block.lane_axis is not None
-        stride = int(np.prod(self.buffers[buffer].memref.shape[axis + 1 :], dtype=np.int64))
+        stride = row_major(self.buffers[buffer].memref.shape)[axis]
         base = self.offset(buffer, (*at[:axis], AxisExpr(), *at[axis + 1 :]))
         along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
         scaled = index if stride == 1 else Call("mul", (index, Const(stride, "i64")), "i64")
@@ -230,16 +223,6 @@ class Evaluator(ValueEvaluator[Value, Block]):
     def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
         moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         return Lanes(expr, moving.variable if moving else None, dtype)
-
-    def _constant(self, number: Const) -> Value:
-        return number
-
-    def _called(self, fn: str, args: tuple[Value, ...], dtype: str, rounds: bool) -> Value:
-        raw = Call(fn, args, register_type(dtype))
-        return rounded(raw, dtype) if rounds else raw
-
-    def _converted(self, value: Value, source: str, dtype: str) -> Value:
-        return converted(value, source, dtype)
 
 
 def index_axes(operand: Operand | Number, point: Point, writer: Writer) -> frozenset[int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from codegen.lower.cpu.blocks import Block, LaneAxis
 from codegen.lower.cpu.contraction_frame import DepthBlock, Digits, Frame, greatest, lanes_along, least, tail_lanes
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
-from codegen.lower.lane_values import converted
+from codegen.lower.cpu.lane_values import converted
 from codegen.plan.contraction_view import lanes_along_k
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type

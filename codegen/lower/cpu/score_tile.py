@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import Block, LaneAxis
 from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along
+from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined, finite_or_zero, tree, weight
-from codegen.lower.lane_values import Point, Where, constant, converted
+from codegen.lower.points import Point, Where
 from codegen.plan.cpu.stream_blocks import StreamBlocks
 from codegen.plan.stream_view import StreamView
 from ir.axis_expr import ZERO, AxisExpr, floordiv

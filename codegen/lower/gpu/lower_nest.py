@@ -8,7 +8,6 @@ from codegen.lower.gpu.lower_tile import lower_tile
 from codegen.lower.gpu.unread import without_unread
 from codegen.plan.gpu.nest_choices import points_of, rows_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
-from codegen.text.region_text import region_text
 from ir.diagnostics import Kind, fail
 from ir.gpu import Kernel
 from ir.plan import Plan
@@ -55,7 +54,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k
 def _comment(region: Region, plan: Plan) -> str:
     """What the text says above the kernel: the region, then the plan."""
     choices = ", ".join(f"{key} {value}" for key, value in plan.algo_choice.items())
-    lines = [region_text(region), f"plan {plan.arch}: {choices}, tile {list(plan.tile)}"]
+    lines = [str(region), f"plan {plan.arch}: {choices}, tile {list(plan.tile)}"]
     if plan.vectorize:
         lines[-1] += f", {plan.vectorize.width} elements at once along {plan.vectorize.axis}"
     if plan.predicate_tail:

@@ -10,7 +10,7 @@ from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_blocks import Points
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr

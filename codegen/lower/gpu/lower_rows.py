@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 
+from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.buffer_axes import Runs, merged_axes
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.lower_points import write
@@ -22,9 +23,9 @@ from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.thread_reduce import Joining
+from codegen.lower.gpu.thread_reduce import join
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_blocks import Rows
 from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
@@ -33,8 +34,7 @@ from ir.axis_expr import ZERO, AxisExpr
 from ir.axis_map import support
 from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
 from ir.kernel_nodes import Reg, Within
-from ir.post_order import post_order
-from ir.region import Operand, Yield
+from ir.region import Yield, behind
 
 Term = Callable[[str, Joining, AxisExpr, Block, Where], Value]
 """The value of an element of the reduction of a name, read in a block, where it exists."""
@@ -81,7 +81,7 @@ class _Rows:
         names = row_values(self.loops)
         level: dict[str, int] = {}
         for name in names:
-            below = set(post_order([name], self._operands)) - {name}
+            below = set(behind(self.loops.ops, name)) - {name}
             level[name] = max((level[other] + 1 for other in names if other in below and other in level), default=0)
         return [[name for name in names if level[name] == each] for each in sorted(set(level.values()))]
 
@@ -91,10 +91,6 @@ class _Rows:
         for name in names:
             found.setdefault(terms_of(self.loops, name), []).append(name)
         return list(found.values())
-
-    def _operands(self, value: str) -> list[str]:
-        inputs = self.loops.ops[value].inputs if value in self.loops.ops else ()
-        return [each.value for each in inputs if isinstance(each, Operand)]
 
     def _reduce(self, names: Sequence[str]) -> None:
         """One pass over the row."""
@@ -153,7 +149,7 @@ class _Rows:
 
     def _joined(self, names: Sequence[str], length: int, term: Term, part: AxisExpr | None = None) -> list[Value]:
         """What `length` terms of a row, or a part of them, come to: each thread's own, then those of the team."""
-        joinings = [Joining.of(self.ev, self.loops.ops[name]) for name in names]
+        joinings = [self.ev.joining(self.loops.ops[name]) for name in names]
         totals = []
         for name, how in zip(names, joinings, strict=True):
             register = self.block.let(f"{name}_own", how.identity, mutable=True)
@@ -165,7 +161,7 @@ class _Rows:
                     value = term(name, how, element, block, where)
                     if where:
                         value = Call("where", (Holds(where), value, how.identity), how.dtype)
-                    block.add(Assign(total.name, how.of_two(total, value)))
+                    block.add(Assign(total.name, join(how, total, value)))
         return self.team.join(names, joinings, totals)
 
     def _term(self, name: str, how: Joining, element: AxisExpr, block: Block, where: Where) -> Value:

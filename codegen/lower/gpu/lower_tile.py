@@ -16,7 +16,7 @@ from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.nest_value import NestEvaluator
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_blocks import Tiles
 from codegen.plan.gpu.nest_choices import crossing_reads
 from codegen.plan.region_loops import RegionLoops

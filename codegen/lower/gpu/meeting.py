@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from codegen.lower.gpu.builder import Block
-from codegen.lower.lane_values import Point
+from codegen.lower.points import Point
 from ir.axis_expr import AxisExpr
 from ir.gpu import COUNTER
 from ir.gpu_nodes import AnyThread, Assign, Barrier, Call, Fence, If, Index, Let, TakeTicket

@@ -15,11 +15,11 @@ from codegen.lower.gpu.buffer_axes import BufferAxes
 from codegen.lower.gpu.builder import Block, Writer
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.gpu.value import Evaluation, Evaluator, converted
-from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, interval, substitute
 from ir.dtype import DTYPES
-from ir.gpu import Param, flat, row_major
+from ir.gpu import Param
 from ir.gpu_nodes import (
     At,
     Element,
@@ -39,6 +39,7 @@ from ir.gpu_nodes import (
 from ir.gpu_places import divisor
 from ir.kernel_nodes import Bind, Within, register_type
 from ir.region import Op
+from ir.strides import flat, row_major
 
 MOST_BYTES = 16
 """That one thread moves at once."""
@@ -230,7 +231,7 @@ class NestEvaluator(Evaluator):
         if op.kind == "reduce":
             return thread_reduce.reduction(self, name, op, point, block, where)
         if op.kind == "scan" and op.axis is not None and op.domain[op.axis] == 1:
-            how = thread_reduce.Joining.of(self, op)
+            how = self.joining(op)
             term = converted((yield self._operand(op.inputs[0], point, block, where)), how.source, how.dtype)
             return converted(term, how.dtype, op.dtype)
         return (yield super()._computed(name, op, point, block, where))

@@ -21,14 +21,15 @@ from typing import Literal
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.contraction_frame import Frame, divided
 from codegen.lower.gpu.value import is_zero_outside
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
 from codegen.plan.gpu.operand_read import Staging
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.gpu import Shared, flat, row_major
+from ir.gpu import Shared
 from ir.gpu_nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
 from ir.kernel_nodes import Const, Within, register_type
 from ir.poly_core import OperandRead
+from ir.strides import flat, row_major
 
 _BYTES: dict[int, Literal[4, 8, 16]] = {4: 4, 8: 8, 16: 16}
 

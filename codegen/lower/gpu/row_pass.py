@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
+from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
-from codegen.lower.gpu.thread_reduce import Joining
-from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.lower.gpu.thread_reduce import join
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Rows
 from ir.axis_expr import ZERO, AxisExpr
 from ir.dtype import DTYPES
@@ -84,7 +85,7 @@ class Team:
         for each, total in zip(how, totals, strict=True):
             by = min(self.rows.team, WARP_LANES) // 2
             while by:
-                self.block.assign(total, each.of_two(total, shuffled("xor", total, AxisExpr(by))))
+                self.block.assign(total, join(each, total, shuffled("xor", total, AxisExpr(by))))
                 by //= 2
         warps = self.rows.team // WARP_LANES
         if warps <= 1:
@@ -115,7 +116,7 @@ class Team:
             total = block.let(f"{name}_total", each.identity, mutable=True)
             assert isinstance(total, Reg)
             with block.loop("part", AxisExpr(parts), unroll=parts <= WARP_LANES) as (body, at):
-                body.assign(total, each.of_two(total, LoadShared(At(buffer, (at, number)), each.dtype)))
+                body.assign(total, join(each, total, LoadShared(At(buffer, (at, number)), each.dtype)))
             found.append(total)
         return found
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.row_pass import Team, shuffled
-from codegen.lower.gpu.thread_reduce import Joining
+from codegen.lower.gpu.thread_reduce import join
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from ir.axis_expr import AxisExpr
 from ir.diagnostics import Kind, fail
 from ir.gpu import WARP_LANES
@@ -42,7 +43,7 @@ class Scans:
     def __post_init__(self) -> None:
         for let in self.ev.region.body:
             if let.op.kind == "scan" and let.op.domain[let.op.axis or 0] > 1:
-                self.how[let.name] = Joining.of(self.ev, let.op)
+                self.how[let.name] = self.ev.joining(let.op)
                 register = self.block.let(f"{let.name}_run", self.how[let.name].identity, mutable=True)
                 assert isinstance(register, Reg)
                 self.running[let.name] = register
@@ -72,7 +73,7 @@ class Scans:
         """The running value at each thread's element; carries it on."""
         running, size = self.running[name], self.team.rows.team
         if size == 1:
-            block.assign(running, how.of_two(running, term))
+            block.assign(running, join(how, running, term))
             return running
         own = block.let(f"{name}_own", term, mutable=True)
         assert isinstance(own, Reg)
@@ -81,11 +82,11 @@ class Scans:
         by = 1
         while by < lanes:
             before = block.let(f"{name}_up", shuffled("up", own, AxisExpr(by)))
-            joined = how.of_two(before, own)
+            joined = join(how, before, own)
             block.assign(own, Call("where", (Holds((Within(lane, by, lanes),)), joined, own), how.dtype))
             by *= 2
         if size <= WARP_LANES:
-            found = block.let(f"{name}_at", how.of_two(running, own))
+            found = block.let(f"{name}_at", join(how, running, own))
             last = self.ev.writer.lane - lane + AxisExpr(lanes - 1)
             block.assign(running, shuffled("lane", found, last))
             return found
@@ -104,9 +105,9 @@ class Scans:
         with block.loop("w", AxisExpr(warps), unroll=True) as (body, at):
             each = body.let("of_warp", LoadShared(At(totals, (team.number, at)), how.dtype))
             earlier = Holds((Within(at - warp, -warps, 0),))
-            body.assign(before, Call("where", (earlier, how.of_two(before, each), before), how.dtype))
-            body.assign(running, how.of_two(running, each))
-        found = block.let(f"{name}_at", how.of_two(before, own))
+            body.assign(before, Call("where", (earlier, join(how, before, each), before), how.dtype))
+            body.assign(running, join(how, running, each))
+        found = block.let(f"{name}_at", join(how, before, own))
         if team.rows.turns(self.length) > 1:
             block.add(Barrier())  # the next turn writes what this one read
         return found

@@ -21,7 +21,7 @@ from codegen.lower.gpu.contraction_frame import Frame
 from codegen.lower.gpu.main_loop import Fragment as Sums
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point, Where
+from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tile import steps_of
 from codegen.plan.gpu.stream_mask import LastSeen

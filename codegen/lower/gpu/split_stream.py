@@ -22,7 +22,7 @@ from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.part_fragment import PartFragment
 from codegen.lower.gpu.running_maximum import base_of, weight
 from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register
-from codegen.lower.lane_values import Point
+from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tile import tiles_of
 from codegen.plan.gpu.stream_parts import StreamParts
 from ir.axis_expr import ZERO, AxisExpr, constant

@@ -15,7 +15,7 @@ from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.contraction_frame import Frame
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.meeting import last_block
-from codegen.lower.lane_values import Point
+from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tile import tiles_of
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.dtype import DTYPES

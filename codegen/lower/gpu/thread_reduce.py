@@ -16,16 +16,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codegen.lower.accumulators import accumulator, joining
+from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.value import converted
-from codegen.lower.lane_values import Point, Where, axes_of, constant
+from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.axis_expr import ZERO, AxisExpr
 from ir.dtype import DTYPES
 from ir.gpu_nodes import Assign, Call, Element, SetElement, Value
-from ir.kernel_nodes import Const, Reg
-from ir.region import Number, Op
+from ir.kernel_nodes import Reg
+from ir.region import Op
 
 if TYPE_CHECKING:
     from codegen.lower.gpu.nest_value import Lane, NestEvaluator
@@ -38,38 +38,14 @@ _WRITTEN_OUT = 32
 """So few terms (a 5 × 5 window) are written out instead of looped over."""
 
 
-def source_dtype(ev: NestEvaluator, op: Op) -> str:
-    """The dtype of what a reduction or scan accumulates."""
-    first = op.inputs[0]
-    return first.dtype if isinstance(first, Number) else ev.dtype(first.value)
-
-
-@dataclass(frozen=True)
-class Joining:
-    """How terms are joined: in an accumulator of `dtype` by the function `fn`, from `identity` on; `source` is the
-    dtype of a term."""
-
-    source: str
-    dtype: str
-    fn: str
-    identity: Const
-
-    @staticmethod
-    def of(ev: NestEvaluator, op: Op) -> Joining:
-        source = source_dtype(ev, op)
-        kind = accumulator(source, op.dtype)
-        zero = "-0.0" if op.kind == "scan" and DTYPES[kind].is_float else 0  # since 0 + -0 is 0
-        number = {"sum": zero, "prod": 1, "max": DTYPES[kind].lowest, "min": DTYPES[kind].highest}[op.fn]
-        return Joining(source, kind, joining(op.fn, kind), constant(number, kind))
-
-    def of_two(self, one: Value, other: Value) -> Value:
-        """Both, joined."""
-        return Call(self.fn, (one, other), self.dtype)
+def join(how: Joining, one: Value, other: Value) -> Value:
+    """Both terms, joined."""
+    return Call(how.fn, (one, other), how.dtype)
 
 
 def reduction(ev: NestEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
     """The value of a reduce op at `point`, computed by this thread alone, in `block`."""
-    how = Joining.of(ev, op)
+    how = ev.joining(op)
     if 0 in op.domain[len(op.shape) :]:
         return converted(how.identity, how.dtype, op.dtype)
     lane = ev.lane_of(point, where)
@@ -180,7 +156,7 @@ class _Loops:
         return Element(total, self._index, self.how.dtype)
 
     def _put(self, total: str, value: Value, block: Block) -> None:
-        joined = self.how.of_two(self._element(total), value)
+        joined = join(self.how, self._element(total), value)
         block.add(Assign(total, joined) if self.lane is None else SetElement(total, self._index, joined))
 
     def _join(self, total: str, part: str, block: Block) -> None:

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from codegen.lower.conversions import Conversions
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.gpu.builder import Block, Writer
-from codegen.lower.lane_values import Point, Where, axes_of
+from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
 from ir.diagnostics import Kind, fail
 from ir.gpu import Param
@@ -31,6 +32,9 @@ from ir.region import Buffer, Op, Region
 Provider: TypeAlias = _Provider[Block, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
+CONVERSIONS: Conversions[Value] = Conversions(Call)
+converted = CONVERSIONS.converted
+
 STAGE = "gpu_value"
 
 
@@ -38,7 +42,7 @@ class Evaluator(ValueEvaluator[Value, Block]):
     """Evaluates the values of one region into blocks; they are scalars of one thread."""
 
     def __init__(self, region: Region, writer: Writer) -> None:
-        super().__init__(region, writer)
+        super().__init__(region, writer, CONVERSIONS)
         self.writer = writer
 
     # --- values ---
@@ -105,16 +109,6 @@ class Evaluator(ValueEvaluator[Value, Block]):
     def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
         return Index(expr, dtype)
 
-    def _constant(self, number: Const) -> Value:
-        return number
-
-    def _called(self, fn: str, args: tuple[Value, ...], dtype: str, rounds: bool) -> Value:
-        raw = Call(fn, args, register_type(dtype))
-        return rounded(raw, dtype) if rounds else raw
-
-    def _converted(self, value: Value, source: str, dtype: str) -> Value:
-        return converted(value, source, dtype)
-
 
 def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = MappingProxyType({})) -> tuple[Param, ...]:
     """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
@@ -128,21 +122,6 @@ def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = Mappin
     return tuple(
         Param(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written) for each in region.buffers
     )
-
-
-def converted(value: Value, source: str, dtype: str) -> Value:
-    """CAST of a value of dtype `source` to `dtype`."""
-    if source == dtype:
-        return value
-    to = register_type(dtype)
-    if source == "fp64" and dtype == "fp16":
-        return Call("round_f16", (Call("odd_f32", (value,), "fp32"),), "fp32")
-    return rounded(value if value.dtype == to else Call("cast", (value,), to), dtype)
-
-
-def rounded(value: Value, dtype: str) -> Value:
-    """An fp32 register rounded to a 16-bit float; any other dtype is its register's own."""
-    return Call(f"round_{dtype.replace('fp', 'f')}", (value,), "fp32") if dtype in ("fp16", "bf16") else value
 
 
 def is_zero_outside(value: Value, where: Where) -> bool:

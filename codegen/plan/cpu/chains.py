@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, weight
 from ir.post_order import post_order
-from ir.region import Op, Operand
+from ir.region import Op
 from ir.target import Target
 
 _STEP_CYCLES, _FUNCTION_CYCLES = 4.0, 45.0
@@ -34,19 +34,26 @@ class _Chain:
 
 def chain_waits(values: Iterable[str], ops: Mapping[str, Op], goes_on: Callable[[str], bool], target: Target) -> float:
     """Additions-worth that a core loses at each point of `values`, those of the value that waits longest; chains go
-    down through the values that `goes_on` admits."""
+    down through the values that `goes_on` admits; none are long where all these together are short."""
+
+    together = (_cycles(weight(op, target)) for name, op in ops.items() if goes_on(name))
+    if sum(together) <= _HIDDEN_CYCLES:
+        return 0.0
 
     def below(name: str) -> list[str]:
-        reads = (each.value for each in ops[name].inputs if isinstance(each, Operand))
-        return [each for each in reads if each in ops and goes_on(each)]
+        return [each for each in ops[name].reads if each in ops and goes_on(each)]
 
     chains: dict[str, _Chain] = {}
     for name in post_order([each for each in values if each in ops and goes_on(each)], below):
         before = max((chains[each] for each in below(name)), key=lambda chain: chain.cycles, default=_Chain())
         additions = weight(ops[name], target)
-        cycles = min(_FUNCTION_CYCLES, _STEP_CYCLES * additions)
-        chains[name] = _Chain(before.cycles + cycles, before.additions + additions)
+        chains[name] = _Chain(before.cycles + _cycles(additions), before.additions + additions)
     return max((_lost(each) for each in chains.values()), default=0.0)
+
+
+def _cycles(additions: float) -> float:
+    """From an operand of an op to its result."""
+    return min(_FUNCTION_CYCLES, _STEP_CYCLES * additions)
 
 
 def _lost(chain: _Chain) -> float:

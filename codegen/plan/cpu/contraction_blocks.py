@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction, epilogue_of
+from codegen.plan.contraction_view import STAGE, Contraction
 from codegen.plan.plan_check import Choices, check_choices
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -68,8 +68,8 @@ def blocks_of(view: Contraction, plan: Plan) -> Blocks:
     _check_lanes(view, plan, blocks)
     _check_multiples(view, blocks)
     _check_cache(view, plan)
-    if plan.epilogue != epilogue_of(view):
-        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {epilogue_of(view)}")
+    if plan.epilogue != view.epilogue:
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     check_tails(steps_of(view, blocks), plan.predicate_tail, STAGE, view.region.name)
     return blocks
 

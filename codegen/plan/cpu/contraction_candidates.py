@@ -12,9 +12,9 @@ one task works on, which operands are packed into panels (`cache`), and what run
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from codegen.plan.contraction_view import Contraction, contraction_of, epilogue_of
+from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis, cache_step, steps_of
 from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
@@ -77,6 +77,7 @@ def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     wide = registers_per_vector(view)
     budget = _REGISTERS.get(target.arch, 16)
     lanes = target.lanes
+    cuts = _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats)
     for vectors in (1, 2, 3, 4, 8):
         most = (budget // wide - 1 - vectors) // vectors
         if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
@@ -84,7 +85,7 @@ def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
         if vectors > 4 and view.m > most:  # a panel that is read again should stay in the first-level cache
             continue
         for rows in _even_rows(view.m, min(most, 16)):
-            yield from _grids(view, rows, vectors * lanes, target)
+            yield from _grids(view, rows, vectors * lanes, cuts, target)
 
 
 def _even_rows(m: int, most: int) -> Iterator[int]:
@@ -101,7 +102,7 @@ def _even(size: int, most: int) -> int:
     return -(-size // -(-size // most)) if size else 1
 
 
-def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Blocks]:
+def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]], target: Target) -> Iterator[Blocks]:
     """Blocks of a task: all rows and few columns, or all columns and few rows, so that every core has work."""
     item = DTYPES[view.accumulator].bytes
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
@@ -110,7 +111,7 @@ def _grids(view: Contraction, mr: int, nr: int, target: Target) -> Iterator[Bloc
         tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
         rows = min(tall, tiles_m) * mr
         wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
-        for cuts_m, cuts_n in _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats):
+        for cuts_m, cuts_n in cuts:
             bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
             bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
             if (bm, bn, bk) not in seen:
@@ -175,7 +176,7 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
         warp_tile=f"{blocks.mr}x{blocks.nr}",
         cache=_caches(view, blocks),
         predicate_tail=tail_axes(steps_of(view, blocks)),
-        epilogue=epilogue_of(view),
+        epilogue=view.epilogue,
         ordered=view.ordered,
         layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )

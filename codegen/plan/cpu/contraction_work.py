@@ -7,20 +7,16 @@ stores; traffic beyond the caches is the tensors' own size, and that of operands
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k, rows_are_neighbours
-from codegen.plan.cpu.chains import chain_waits
+from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
 from codegen.plan.cpu.contraction_blocks import Blocks
-from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, weight
-from ir.axis_facts import offset
-from ir.axis_map import AxisMap, compose, support
+from codegen.plan.cpu.contraction_values import ContractionValues
+from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
-from ir.post_order import post_order
 from ir.pricer import Work
-from ir.region import Op, Operand
 from ir.target import Target
 
 SMALL_FLOPS = 200_000
@@ -34,7 +30,6 @@ _TESTED = 6.0
 """Cycles of finding out which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
 """Cycles of finishing a vector of rows rather than of columns; and one that the tile cuts short."""
-_LINE_BYTES = 64
 _FOLD = 3.5
 """Cycles to reduce the lanes of one sum of a dot product."""
 _FORWARD = 20.0
@@ -77,170 +72,168 @@ def _run_step(view: Contraction, side: int) -> int | None:
     return step if run == group else None
 
 
+class _Tile(NamedTuple):
+    """What all plans of one register tile share.
+
+    rows, columns  tiles along m and n
+    sums           that the tiles hold, padding included
+    flops, ideal   of the multiply-adds, and the cycles that these need at the least
+    folds          cycles of making numbers of the sums whose lanes run along k, and vectors of these
+    after          additions-worth of the epilogue, all tasks together: whole registers, whatever they hold
+    turned         cycles lost where neighbouring columns are no neighbours in the output, all tasks together
+    packed         whether the kernel packs each operand
+    pack_cycles    of packing an element of each; 0 where it is read as it lies
+    """
+
+    rows: int
+    columns: int
+    sums: int
+    flops: float
+    ideal: float
+    folds: float
+    after: float
+    turned: float
+    packed: tuple[bool, bool]
+    pack_cycles: tuple[float, float]
+
+
 @dataclass(frozen=True, eq=False)
 class ContractionWork:
     """Works of the plans of one contraction on one machine."""
 
     view: Contraction
     target: Target
+    _tiles: dict[tuple[int, int, bool], _Tile] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, blocks: Blocks) -> Work:
         """The work of a plan that cuts the contraction so."""
-        view, target = self.view, self.target
-        tasks = tasks_of(view, blocks)
-        tiles_m, tiles_n = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
-        whole = 2.0 * view.repeats * tiles_m * blocks.mr * tiles_n * blocks.nr * view.depth
-        flops = max(flops_of(view) if blocks.dot else whole, 1.0)
-        ideal = flops / (2 * target.lanes * _PORTS) * registers_per_vector(view)
-        once, again = self._prologue(blocks)
-        stored, turned = self._stores(blocks)
-        other = (once + again + self._after(blocks)) / (ADDITIONS_PER_CYCLE * target.lanes)
-        parallel = is_parallel(view, blocks, target)
+        view, target, tile = self.view, self.target, self._tile(blocks)
+        blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
+        met = self._by_side(blocks_m, blocks_n)
+        tasks = max(view.repeats * blocks_m * blocks_n, 1)
+        parallel = self._is_large and tasks > 1 and target.units > 1
         units = min(target.units, tasks) if parallel else 1
         each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
-        tiles = max(view.repeats * tiles_m * tiles_n, 1)
+        tiles = max(view.repeats * tile.rows * tile.columns, 1)
         longest = -(-tasks // units) * each if units > 1 else tiles
-        cycles = ideal * self._inner_cycles(blocks) + self._folds(blocks) + stored + other
+        again = self._computed_again(tile, met)
+        other = (self._once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
+        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._stored(tile, blocks) + other
         return Work(
-            flops=flops,
-            bytes=float(self._sizes[0]),
+            flops=tile.flops,
+            bytes=self._bytes,
             compute_dtype=view.accumulator,
             occupancy=min(1.0, tiles / (longest * target.units)),
-            efficiency=min(1.0, max(0.01, ideal * (1 + again / flops) / cycles)),
+            efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
-            reread=self._reread(blocks),
-            layout=self._packing(blocks) + turned + self._sums(blocks) * self._apart,
-            scratch=self._scratch(blocks),
+            reread=self._reread(met),
+            layout=self._packing(tile, met) + tile.turned + tile.sums * self._values.apart,
+            scratch=self._scratch(tile, blocks),
             parallel=parallel,
         )
 
+    def _tile(self, blocks: Blocks) -> _Tile:
+        """What the plan shares with all others of its register tile."""
+        key = (blocks.mr, blocks.nr, blocks.dot)
+        if key not in self._tiles:
+            self._tiles[key] = self._tiled(blocks)
+        return self._tiles[key]
+
+    def _tiled(self, blocks: Blocks) -> _Tile:
+        view, lanes = self.view, self.target.lanes
+        rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
+        sums = view.repeats * rows * blocks.mr * columns * blocks.nr
+        whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * view.depth
+        flops = max(flops_of(view) if blocks.dot else whole, 1.0)
+        packed = is_packed(view, blocks, 0), is_packed(view, blocks, 1)
+        each, once = self._values.epilogue
+        return _Tile(
+            rows=rows,
+            columns=columns,
+            sums=sums,
+            flops=flops,
+            ideal=flops / (2 * lanes * _PORTS) * self._wide,
+            folds=sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0,
+            after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * each + once),
+            turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._turned else 0.0,
+            packed=packed,
+            pack_cycles=(
+                self._pack_cycles(blocks, 0) if packed[0] else 0.0,
+                self._pack_cycles(blocks, 1) if packed[1] else 0.0,
+            ),
+        )
+
+    def _by_side(self, rows: int, columns: int) -> tuple[int, int]:
+        """Per operand what it meets of the other: the one with the columns these rows."""
+        return (columns, rows) if self.view.vector else (rows, columns)
+
+    @cached_property
+    def _values(self) -> ContractionValues:
+        return ContractionValues(self.view, self.target)
+
+    @cached_property
+    def _elements(self) -> tuple[int, int]:
+        """Of each operand."""
+        view = self.view
+        each = view.repeats * view.depth
+        return self._by_side(each * view.n, each * view.m)
+
     # --- the multiply-adds ---
+
+    @cached_property
+    def _is_large(self) -> bool:
+        return flops_of(self.view) >= SMALL_FLOPS
+
+    @cached_property
+    def _wide(self) -> int:
+        return registers_per_vector(self.view)
+
+    @cached_property
+    def _item(self) -> int:
+        """Bytes of a sum."""
+        return DTYPES[self.view.accumulator].bytes
 
     def _inner_cycles(self, blocks: Blocks) -> float:
         """Cycles of the micro-kernel for each cycle that its multiply-adds need at the least."""
-        view, target = self.view, self.target
-        wide = registers_per_vector(view)
+        wide = self._wide
         if blocks.dot:
             multiplies = blocks.mr * blocks.nr * wide
             return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
-        vectors = blocks.nr // target.lanes * wide
+        vectors = blocks.nr // self.target.lanes * wide
         multiplies = blocks.mr * vectors
-        panel = blocks.bk * blocks.nr * DTYPES[view.accumulator].bytes
-        far = 2 * vectors * _PORTS if panel > target.l1_bytes else 0  # half a vector per cycle from the second level
+        panel = blocks.bk * blocks.nr * self._item
+        far = (
+            2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
+        )  # half a vector per cycle from the second level
         return max(multiplies, blocks.mr + vectors, far, _LATENCY * _PORTS) / multiplies
 
-    # --- what is computed before and after them ---
+    # --- what is computed before them ---
 
     @cached_property
-    def _operands(self) -> tuple[float, float]:
-        """Additions-worth of what computes one element of each operand; 0 where that is done beforehand."""
-        found = [0.0 if self.view.is_constant(side) else self._below(self.view.operand(side).value) for side in (0, 1)]
-        return found[0], found[1]
+    def _prepared(self) -> tuple[float, float]:
+        """Additions-worth of what computes all elements of each operand, once."""
+        elements, each = self._elements, self._values.operands
+        return elements[0] * each[0], elements[1] * each[1]
 
     @cached_property
-    def _epilogue(self) -> tuple[float, float]:
-        """Additions-worth of what is applied to one vector of sums, and of what is made once for the vectors of a row:
-        it does not change along them."""
-        inside = {name for side in (0, 1) for name in self._values(self.view.operand(side).value)}
-        along = frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)
-        each = once = 0.0
-        for name, op in self._ops.items():
-            if name not in inside and name != self.view.name:
-                if self._used.get(name, along) & along:
-                    each += weight(op, self.target)
-                else:
-                    once += weight(op, self.target)
-        return each, once
+    def _once(self) -> float:
+        return self._prepared[0] + self._prepared[1]
 
-    @cached_property
-    def _chained(self) -> float:
-        """Additions-worth lost at each vector of sums because what is applied to it waits for one another."""
-        along = frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)
-        after = {name for name, used in self._used.items() if used & along and name != self.view.name}
-        return chain_waits((each.value for each in self.view.region.yields), self._ops, after.__contains__, self.target)
-
-    @cached_property
-    def _used(self) -> dict[str, frozenset[int]]:
-        """The digits on which the values after the sums depend."""
-        used: dict[str, frozenset[int]] = {}
-        for name, at in self._read_after:
-            used[name] = used.get(name, frozenset()) | frozenset(support(at))
-        return used
-
-    @cached_property
-    def _read_after(self) -> Sequence[tuple[str, AxisMap]]:
-        """The values and buffers that the epilogue reads, each place of them once, in terms of digits."""
-
-        def below(place: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
-            name, at = place
-            reads = () if name == self.view.name or name not in self._ops else self._ops[name].inputs
-            return [(read.value, compose(read.map, at)) for read in reads if isinstance(read, Operand)]
-
-        yielded = [(each.value, compose(each.map, self.view.roles.out)) for each in self.view.region.yields]
-        return post_order(yielded, below)
-
-    @cached_property
-    def _apart(self) -> float:
-        """Cycles for each sum of reading one by one what lies apart beside it."""
-        view, total = self.view, 0.0
-        along = view.rows if rows_are_neighbours(view) else view.columns
-        buffers = {each.name: each.memref for each in view.region.inputs}
-        for name, at in self._read_after:
-            if name in buffers and not at.is_empty:
-                step = fused_step(offset(at, buffers[name].shape), along, view.sizes)
-                far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= _LINE_BYTES
-                if step not in (0, 1):
-                    total += self.target.far_cycles if far else self.target.lane_cycles
-        return total
-
-    def _below(self, value: str) -> float:
-        return sum(weight(self._ops[name], self.target) for name in self._values(value))
-
-    def _values(self, value: str) -> list[str]:
-        """The values that computing `value` takes, itself included."""
-
-        def below(name: str) -> list[str]:
-            return [
-                each.value for each in self._ops[name].inputs if isinstance(each, Operand) and each.value in self._ops
-            ]
-
-        return post_order([value] if value in self._ops else [], below)
-
-    @cached_property
-    def _ops(self) -> dict[str, Op]:
-        return {let.name: let.op for let in self.view.region.body}
-
-    def _prologue(self, blocks: Blocks) -> tuple[float, float]:
-        """Additions-worth of what computes the operands' elements: once each; and again, per block of the other operand
-        or, where they are not packed, per register tile."""
-        view = self.view
-        once = again = 0.0
-        for side, each in enumerate(self._operands):
+    def _computed_again(self, tile: _Tile, met: tuple[int, int]) -> float:
+        """Additions-worth of computing the operands' elements again, per further block `met` of the other operand or,
+        where they are not packed, per register tile."""
+        again, tiles = 0.0, self._by_side(tile.rows, tile.columns)
+        for side, each in enumerate(self._prepared):
             if each:
-                columns = side == view.vector
-                tiles = -(-view.m // blocks.mr) if columns else -(-view.n // blocks.nr)
-                times = self._panels(blocks, side) if is_packed(view, blocks, side) else tiles
-                once += self._elements(side) * each
-                again += self._elements(side) * each * (times - 1)
-        return once, again
+                again += each * ((met[side] if tile.packed[side] else tiles[side]) - 1)
+        return again
 
     # --- what is moved ---
 
-    def _elements(self, side: int) -> int:
-        view = self.view
-        return view.repeats * view.depth * (view.n if side == view.vector else view.m)
-
-    def _panels(self, blocks: Blocks, side: int) -> int:
-        """How many blocks of the other operand meet each element of operand `side`."""
-        columns = side == self.view.vector
-        return -(-self.view.m // blocks.bm) if columns else -(-self.view.n // blocks.bn)
-
-    def _packing(self, blocks: Blocks) -> float:
-        """Cycles of packing, all tasks together."""
-        packed = [side for side in (0, 1) if is_packed(self.view, blocks, side)]
-        return sum(
-            self._elements(side) * self._panels(blocks, side) * self._pack_cycles(blocks, side) for side in packed
-        )
+    def _packing(self, tile: _Tile, met: tuple[int, int]) -> float:
+        """Cycles of packing, all tasks together: every element for each block `met` of the other operand."""
+        (first, second), cycles = self._elements, tile.pack_cycles
+        return first * met[0] * cycles[0] + second * met[1] * cycles[1]
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per element packed: a vector at a time where the reads are a run, of a panel or along k."""
@@ -270,62 +263,48 @@ class ContractionWork:
             return sum(any(guard.fill != 0 for guard in read.map.guards) for read in padded)
         return len(padded)
 
-    def _sums(self, blocks: Blocks) -> int:
-        """Sums that the register tiles hold, padding included."""
-        view = self.view
-        return view.repeats * -(-view.m // blocks.mr) * blocks.mr * -(-view.n // blocks.nr) * blocks.nr
+    def _stored(self, tile: _Tile, blocks: Blocks) -> float:
+        """Cycles of storing the sums in whole registers, all tasks together: once per block of k and further output."""
+        times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
+        return tile.sums * times * (_STORE / self.target.lanes)
 
-    def _after(self, blocks: Blocks) -> float:
-        """Additions-worth of the epilogue, all tasks together: whole registers, whatever they hold."""
-        each, once = self._epilogue
-        rows, lanes = self._sums(blocks) // blocks.nr, self.target.lanes
-        return rows * lanes * (-(-blocks.nr // lanes) * (each + self._chained) + once)
-
-    def _folds(self, blocks: Blocks) -> float:
-        """Cycles of making numbers of the sums whose lanes run along k, and vectors of these."""
-        sums = self._sums(blocks)
-        return sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0
-
-    def _stores(self, blocks: Blocks) -> tuple[float, float]:
-        """Cycles of storing the sums in whole registers, all tasks together; and those lost where neighbouring columns
-        are no neighbours in the output."""
-        whole = _STORE / self.target.lanes
-        outputs = len(self.view.region.outputs)
-        times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + outputs - 1
-        return self._sums(blocks) * times * whole, outputs * self._turning(blocks) if self._turned else 0.0
-
-    def _turning(self, blocks: Blocks) -> float:
+    def _turning(self, sums: int, mr: int) -> float:
         """Cycles by which storing across the columns is slower, all tasks together."""
         if not rows_are_neighbours(self.view):
-            return self._sums(blocks) * (1.0 - _STORE / self.target.lanes)
-        whole, cut = divmod(blocks.mr, self.target.lanes)
-        return self._sums(blocks) / blocks.mr * (whole * _TURN + (_CUT_TURN if cut else 0.0))
+            return sums * (1.0 - _STORE / self.target.lanes)
+        whole, cut = divmod(mr, self.target.lanes)
+        return sums / mr * (whole * _TURN + (_CUT_TURN if cut else 0.0))
 
     @cached_property
     def _turned(self) -> bool:
         return self.view.n > 1 and self.view.out_step(self.view.columns) != 1
 
-    def _reread(self, blocks: Blocks) -> float:
-        """Cycles of reading operands again: those that the last cache does not hold, once more per further block of the
-        other."""
-        total = 0.0
-        for side, sizes in enumerate(self._sizes[1]):
-            again = self._panels(blocks, side) - 1
-            total += sum(size * again for size in sizes if size > self.target.last_level_bytes / 2)
-        return total * self.target.refetch_cycles(math.inf) if total else 0.0
+    def _reread(self, met: tuple[int, int]) -> float:
+        """Cycles of reading operands again: those that the last cache does not hold, once more per further block `met`
+        of the other."""
+        far = self._far
+        return (far[0] * (met[0] - 1) + far[1] * (met[1] - 1)) * self._refetch_cycles
 
     @cached_property
-    def _sizes(self) -> tuple[int, tuple[tuple[int, ...], ...]]:
-        """Bytes of all tensors together, and per operand of those that it is computed from."""
-        region = self.view.region
-        buffers = {each.name: each.memref.nbytes for each in (*region.inputs, *region.outputs)}
-        reads = self.view.roles.reads
-        sides = (tuple(buffers[name] for name in dict.fromkeys(read.buffer for read in side)) for side in reads)
-        return sum(buffers.values()), tuple(sides)
+    def _refetch_cycles(self) -> float:
+        """Per byte that no cache holds."""
+        return self.target.refetch_cycles(math.inf)
 
-    def _scratch(self, blocks: Blocks) -> int:
+    @cached_property
+    def _bytes(self) -> float:
+        """Of all tensors together."""
+        return float(sum(each.memref.nbytes for each in self.view.region.buffers))
+
+    @cached_property
+    def _far(self) -> tuple[int, int]:
+        """Bytes of the tensors from which each operand is computed, of those that the last cache does not hold."""
+        sizes = {each.name: each.memref.nbytes for each in self.view.region.buffers}
+        held = self.target.last_level_bytes / 2
+        lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
+        return sum(each for each in lhs.values() if each > held), sum(each for each in rhs.values() if each > held)
+
+    def _scratch(self, tile: _Tile, blocks: Blocks) -> int:
         """Bytes of a task's workspace that it goes through again and again: packed rows, and sums that wait."""
-        view, item = self.view, DTYPES[self.view.accumulator].bytes
-        rows = blocks.bm * blocks.bk if is_packed(view, blocks, 1 - view.vector) else 0
-        sums = blocks.bm * blocks.bn if blocks.bk < view.depth else 0
-        return item * (rows + sums)
+        rows = blocks.bm * blocks.bk if tile.packed[1 - self.view.vector] else 0
+        sums = blocks.bm * blocks.bn if blocks.bk < self.view.depth else 0
+        return self._item * (rows + sums)

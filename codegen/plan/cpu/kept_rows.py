@@ -3,15 +3,16 @@
     for r: e = exp(x[i, r] - m); row[r] = e; s += e
     for j: y[i, j] = row[j] / s
 
-A plan names such a value in `local_edges`, from the value to the scope that reads it again, buffer "stack": one row of
-it lies in a thread's workspace, from the reduction that computes it to the end of the loops around.
+A chain of reductions keeps several, each computed from those before. A plan names such a value in `local_edges`, from
+the value to the last scope that reads it again, buffer "stack": one row of it lies in a thread's workspace, from the
+reduction that computes it to the end of the loops around.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_facts import picked_axes
@@ -20,7 +21,6 @@ from ir.dtype import DTYPES
 from ir.plan import LocalEdge
 from ir.poly_core import Site
 from ir.post_order import post_order
-from ir.region import Operand
 from ir.region_work import flops_per_point
 
 _COMPUTED = frozenset({"ewise", "unary", "cast"})
@@ -28,13 +28,14 @@ _WORTH_FLOPS = 8
 """Additions per element above which storing and loading a row is cheaper than computing it again."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KeptRow:
     """`value` is kept while the terms of `filler` are made.
 
     own    per axis of the filler, the value's coordinate that is it; None for an axis of one point
     row    the value's other coordinates: one row of it, over `sizes`
     outer  the axes of the outputs of which each point has a row of its own
+    again  the sites where the value is read again, in other scopes than the filler, the last of these at the end
     """
 
     value: str
@@ -44,34 +45,65 @@ class KeptRow:
     sizes: tuple[int, ...]
     outer: frozenset[int]
     nbytes: int
-    flops: int
+    again: tuple[Site, ...]
 
-    def edge(self, scope: str) -> LocalEdge:
-        """What a plan says of it, where `scope` reads it."""
-        return LocalEdge(self.value, scope, "stack")
+    @property
+    def edge(self) -> LocalEdge:
+        """What a plan says of it."""
+        return LocalEdge(self.value, self.again[-1].scope, "stack")
 
 
 def kept_rows(loops: RegionLoops) -> tuple[KeptRow, ...]:
-    """The values that can be kept and are worth it, none of which is part of another, in the body's order."""
-    found: list[KeptRow] = []
-    if any(op.kind == "stream" for op in loops.ops.values()):
+    """The values that can be kept and are worth it, in the body's order: those that take much to compute from the rows
+    before, and are read again although the rows after are kept as well."""
+    reductions = [name for name, op in loops.ops.items() if op.kind == "reduce" and name in loops.core.scopes]
+    if not reductions or any(op.kind == "stream" for op in loops.ops.values()):
         return ()  # a stream's pass makes the terms of its maximum too
-    for let in reversed(loops.region.body):
-        below = {name for row in found for name in _computed_below(loops, row.value)}
-        if let.name not in below and let.op.kind in _COMPUTED:
-            row = _kept_row(loops, let.name)
-            if row is not None and row.flops >= _WORTH_FLOPS:
-                found.append(row)
-    return tuple(reversed(found))
+    sites: dict[str, list[Site]] = {}
+    for site in loops.core.sites:
+        sites.setdefault(site.value, []).append(site)
+    fillers: dict[str, str] = {}
+    found: list[KeptRow] = []
+    for name, op in loops.ops.items():
+        row = _kept_row(loops, name, reductions, sites.get(name, ())) if op.kind in _COMPUTED else None
+        if row is not None and _flops(loops, name, fillers) >= _WORTH_FLOPS:
+            found.append(row)
+            fillers[name] = row.filler
+    read = {scope: frozenset(_met_in(loops, scope, fillers)) for scope in (_scopes(loops) if found else ())}
+    rows = (replace(row, again=tuple(each for each in row.again if row.value in read[each.scope])) for row in found)
+    return tuple(row for row in rows if row.again)
 
 
-def _kept_row(loops: RegionLoops, value: str) -> KeptRow | None:
-    sites = [site for site in loops.core.sites if site.value == value]
-    fillers = [let.name for let in loops.region.body if let.op.kind == "reduce" and _sites_in(sites, let.name)]
-    others = {site.scope for site in sites}.difference(fillers[:1])
-    if not fillers or not others or any(site.map.guards for site in sites):
+def computed_in(loops: RegionLoops, rows: Iterable[KeptRow]) -> Mapping[str, frozenset[str]]:
+    """Scope → the values that are computed at its points, where these rows are kept."""
+    fillers = {row.value: row.filler for row in rows}
+    return {
+        scope: frozenset(name for name in _met_in(loops, scope, fillers) if fillers.get(name, scope) == scope)
+        for scope in _scopes(loops)
+    }
+
+
+def _scopes(loops: RegionLoops) -> list[str]:
+    """Those in which values are computed, each after those that it waits for, the outputs' last."""
+    used = {site.scope for site in loops.core.sites}
+    return [name for name in (*loops.ops, loops.scope) if name in used]
+
+
+def _met_in(loops: RegionLoops, scope: str, fillers: Mapping[str, str]) -> list[str]:
+    """The values that are computed at the points of a scope, and those read there from rows which others fill."""
+    read = _below(loops, scope) if scope in loops.ops else [each.value for each in loops.region.yields]
+    roots = [each for each in read if _is_inlined(loops, each)]
+    return post_order(roots, lambda name: _below(loops, name) if fillers.get(name, scope) == scope else [])
+
+
+def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: Sequence[Site]) -> KeptRow | None:
+    """A value that one of the `reductions` computes first, and other scopes compute again."""
+    scopes = {site.scope for site in sites}
+    filler = next((name for name in reductions if name in scopes), None)
+    if filler is None or len(scopes) < 2 or any(site.map.guards for site in sites):
         return None
-    filler, shape = fillers[0], loops.ops[value].shape
+    shape = loops.ops[value].shape
+    again = sorted((site for site in sites if site.scope != filler), key=lambda site: _scopes(loops).index(site.scope))
     within = _sites_in(sites, filler)
     picked = _coordinates(within[0].map, shape) if len(within) == 1 else None
     if picked is None:
@@ -93,7 +125,7 @@ def _kept_row(loops: RegionLoops, value: str) -> KeptRow | None:
         sizes=sizes,
         outer=frozenset(int(name[1:]) for name in outer),
         nbytes=math.prod(sizes) * DTYPES[loops.ops[value].dtype].bytes,
-        flops=sum(_flops(loops, name) for name in _computed_below(loops, value)),
+        again=tuple(again),
     )
 
 
@@ -110,16 +142,18 @@ def _coordinates(view: AxisMap, shape: tuple[int, ...]) -> dict[int, int] | None
     return dict(zip(axes, wide, strict=True))
 
 
-def _computed_below(loops: RegionLoops, value: str) -> Iterator[str]:
-    """The elementwise values that computing `value` takes, itself included, down to reads and accumulators."""
-
-    def below(name: str) -> list[str]:
-        reads = [each.value for each in loops.ops[name].inputs if isinstance(each, Operand)]
-        return [each for each in reads if each in loops.ops and loops.ops[each].kind in _COMPUTED]
-
-    yield from post_order([value], below)
+def _flops(loops: RegionLoops, value: str, kept: Container[str]) -> float:
+    """Additions-worth per point of the value: of what it takes, down to reads, accumulators and kept values."""
+    met = post_order([value], lambda name: [each for each in _below(loops, name) if each not in kept])
+    each = (flops_per_point(op.kind, op.fn) * math.prod(op.domain) for op in map(loops.ops.__getitem__, met))
+    return sum(each) / max(1, math.prod(loops.ops[value].domain))
 
 
-def _flops(loops: RegionLoops, value: str) -> int:
-    op = loops.ops[value]
-    return flops_per_point(op.kind, op.fn)
+def _below(loops: RegionLoops, value: str) -> list[str]:
+    """The values that are computed at a point for this one."""
+    return [each for each in loops.ops[value].reads if _is_inlined(loops, each)]
+
+
+def _is_inlined(loops: RegionLoops, value: str) -> bool:
+    """Whether a value is computed wherever it is read: it is no buffer, and not finished in a scope of its own."""
+    return value in loops.ops and value not in loops.core.scopes

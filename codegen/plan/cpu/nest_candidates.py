@@ -22,7 +22,7 @@ from ir.plan import Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
-from ir.region_work import region_bytes, region_flops
+from ir.region_work import region_flops
 from ir.target import Target
 
 SMALL_FLOPS = 200_000
@@ -48,7 +48,7 @@ def nest_candidates(
         return []
     space = _Space.of(RegionLoops(region, core, ordered), target)
     several = list(_plans(space))
-    once = [plan for plan in several if not space.loops.repeats([loop_axes(name) for name in loop_names(plan)])]
+    once = [plan for plan in several if not space.repeats(plan)]
     work = NestWork(space.loops, target, space.rows)
     found = [(plan, work.of(plan)) for plan in once or several]
     found.sort(key=lambda each: _cycles(each[1], target))
@@ -71,11 +71,12 @@ class _Space:
     groups: Sequence[Axes]
     best: int | None
     threads: bool
+    _repeating: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(loops: RegionLoops, target: Target) -> _Space:
         groups = loops.output_groups(loops.shape)
-        return _Space(loops, target, groups, loops.best_lane(loops.shape, groups), not _is_small(loops.region))
+        return _Space(loops, target, groups, loops.best_lane(loops.shape, groups), not _is_small(loops))
 
     @property
     def shape(self) -> Shape:
@@ -85,9 +86,20 @@ class _Space:
     def lanes(self) -> int:
         return self.target.lanes
 
-    def extent(self, number: int) -> int:
-        """Points of loop `number`."""
-        return math.prod(self.shape[axis] for axis in self.groups[number])
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Of each loop."""
+        return ["".join([f"i{axis}" for axis in group]) for group in self.groups]
+
+    @cached_property
+    def extents(self) -> Sequence[int]:
+        """Points of each loop."""
+        return [math.prod([self.shape[axis] for axis in group]) for group in self.groups]
+
+    @cached_property
+    def apart(self) -> Sequence[bool]:
+        """Whether each loop's points share no accumulator."""
+        return list(map(self.loops.is_apart, self.groups))
 
     @cached_property
     def scans(self) -> frozenset[int]:
@@ -107,6 +119,13 @@ class _Space:
         """The values of which a row is kept, where the second-level cache holds it beside what else is used."""
         return tuple(row for row in kept_rows(self.loops) if row.nbytes <= self.target.l2_bytes // 4)
 
+    def repeats(self, plan: Plan) -> bool:
+        """Whether a plan's loops would compute an accumulator again."""
+        nest = plan.algo_choice["nest"]
+        if nest not in self._repeating:
+            self._repeating[nest] = self.loops.repeats([loop_axes(name) for name in loop_names(plan)])
+        return self._repeating[nest]
+
     @cached_property
     def reductions(self) -> tuple[str, ...]:
         return tuple(
@@ -119,7 +138,7 @@ class _Space:
         """Whether lanes along loop `lane`, or along terms, are summed for each of many rows, of terms of their own, and
         the next is soon to begin."""
         inner = next((number for number in reversed(self.order) if number != lane), None)
-        if inner is None or self.scans or self.extent(inner) < _ROWS or not self.reductions:
+        if inner is None or self.scans or self.extents[inner] < _ROWS or not self.reductions:
             return False
         if any(self.loops.ops[name].kind == "stream" for name in self.reductions):  # its own terms keep a core busy
             return False
@@ -129,7 +148,7 @@ class _Space:
         if len(summed) < (2 if lane is None else 1):  # nothing waits for the only sum
             return False
         terms = max(math.prod(op.domain[len(op.shape) :]) for op in summed)
-        return self.lanes < terms <= _SHORT_TERMS and self.loops.is_apart(self.groups[inner])
+        return self.lanes < terms <= _SHORT_TERMS and self.apart[inner]
 
     def splits(self, lanes: int) -> bool:
         """Whether the terms of the region's reductions may be regrouped, and there are too few outputs to feed several
@@ -146,7 +165,7 @@ def _plans(space: _Space) -> Iterator[Plan]:
                 yield _along_outputs(space, lane, space.threads, _ROWS)
             if len(space.groups) > 1 and not space.scans:
                 yield _around_outputs(space, lane, 1)
-                if space.reductions and space.extent(lane) >= _REGISTERS * space.lanes:
+                if space.reductions and space.extents[lane] >= _REGISTERS * space.lanes:
                     yield _around_outputs(space, lane, _REGISTERS)
             if space.splits(space.lanes):
                 yield _split(space, _along_outputs(space, lane, False))
@@ -163,8 +182,8 @@ def _plans(space: _Space) -> Iterator[Plan]:
 
 def _others(space: _Space) -> list[int]:
     """Loops worth a try besides the best one."""
-    usable = [number for number in range(len(space.groups)) if number not in space.scans and space.extent(number) > 1]
-    return [number for number in sorted(usable, key=lambda number: -space.extent(number)) if number != space.best][:2]
+    usable = [number for number in range(len(space.groups)) if number not in space.scans and space.extents[number] > 1]
+    return [number for number in sorted(usable, key=lambda number: -space.extents[number]) if number != space.best][:2]
 
 
 def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Plan:
@@ -173,11 +192,11 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Pl
     order = [number for number in space.order if number != lane]
     position = sum(number not in space.scans for number in order)
     order.insert(position, lane)
-    several = rows == 1 and (space.reductions or space.scans) and space.extent(lane) >= _REGISTERS * lanes
+    several = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
     wide = lanes * (_REGISTERS if several else 1)
-    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), wide), rows)
-    strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extent(lane) > wide
-    strip = strip and space.loops.is_apart(space.groups[lane])  # else what a block finishes, the next finishes again
+    nest = _Nest.of(space, order, Vectorize(space.names[lane], wide), rows)
+    strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
+    strip = strip and space.apart[lane]  # else what a block finishes, the next finishes again
     if strip:  # the lines that one vector's lanes lie in are used up before the next vector
         nest.tiles[position] = wide
     if threads:
@@ -195,7 +214,7 @@ def _crosses_memory(space: _Space, lane: int) -> bool:
 def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
     """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
     order = [lane, *(number for number in space.order if number != lane)]
-    nest = _Nest.of(space, order, Vectorize(_name(space.groups[lane]), registers * space.lanes))
+    nest = _Nest.of(space, order, Vectorize(space.names[lane], registers * space.lanes))
     if space.threads:
         nest.spread([*range(1, len(order)), 0])
     return nest.plan(space)
@@ -203,7 +222,7 @@ def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
 
 def _along_scan(space: _Space, scan: int) -> Plan:
     """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
-    nest = _Nest.of(space, range(len(space.groups)), Vectorize(_name(space.groups[scan]), space.lanes))
+    nest = _Nest.of(space, range(len(space.groups)), Vectorize(space.names[scan], space.lanes))
     if space.threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
@@ -221,12 +240,11 @@ def _along_terms(space: _Space, threads: bool, rows: int = 1) -> Plan:
 @dataclass
 class _Nest:
     """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
-    none of the `shared` can be: loops at whose points one accumulator is read. `rows` run together."""
+    none can be that runs as a `whole`: along a scan, or at points that share an accumulator. `rows` run together."""
 
     names: Sequence[str]
     extents: Sequence[int]
-    scans: frozenset[int]
-    shared: frozenset[int]
+    whole: Sequence[bool]
     vectorize: Vectorize
     tiles: list[int]
     rows: int
@@ -235,17 +253,16 @@ class _Nest:
     @staticmethod
     def of(space: _Space, order: Sequence[int], vectorize: Vectorize, rows: int = 1) -> _Nest:
         """The loops `order` of a space, each of one block."""
-        names = [_name(space.groups[number]) for number in order]
-        extents = [space.extent(number) for number in order]
-        scans = frozenset(position for position, number in enumerate(order) if number in space.scans)
-        apart = [space.loops.is_apart(space.groups[number]) for number in order]
-        shared = frozenset(position for position, each in enumerate(apart) if not each)
-        return _Nest(names, extents, scans, shared, vectorize, list(extents), rows)
+        extents = [space.extents[number] for number in order]
+        whole = [number in space.scans or not space.apart[number] for number in order]
+        return _Nest([space.names[number] for number in order], extents, whole, vectorize, list(extents), rows)
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
         if self.names[position] == self.vectorize.axis:
             return self.vectorize.width
+        if self.rows == 1:
+            return 1
         inner = (each for each in reversed(range(len(self.names))) if self.names[each] != self.vectorize.axis)
         return self.rows if position == next(inner) else 1
 
@@ -254,7 +271,7 @@ class _Nest:
         tasks = 1
         for position in order:
             extent, width = self.extents[position], self.width(position)
-            if position in self.scans | self.shared or tasks >= PARTS or extent == 1:
+            if self.whole[position] or tasks >= PARTS or extent == 1:
                 continue
             tile = max(1, extent // -(-PARTS // tasks))
             tile = min(max(width, tile // width * width), self.tiles[position])
@@ -271,15 +288,15 @@ class _Nest:
         plan = Plan(
             arch=space.target.arch,
             algo_choice={"nest": " ".join(self.names)},
-            tile=tuple(max(1, tile) for tile in self.tiles),
+            tile=tuple([max(1, tile) for tile in self.tiles]),
             bind={f"{self.names[position]}.o": "thread" for position in self.bound},
             vectorize=self.vectorize,
             warp_tile=f"{self.rows}x{self.vectorize.width}" if self.rows > 1 else "",
             predicate_tail=tail_axes(steps),
             ordered=space.loops.ordered,
         )
-        edges = tuple(row.edge(space.loops.scope) for row in space.rows if may_keep(row, plan))
-        return msgspec.structs.replace(plan, local_edges=edges)
+        edges = tuple([row.edge for row in space.rows if may_keep(row, plan)])
+        return msgspec.structs.replace(plan, local_edges=edges) if edges else plan
 
 
 def _split(space: _Space, plan: Plan) -> Plan:
@@ -296,9 +313,5 @@ def _split(space: _Space, plan: Plan) -> Plan:
     )
 
 
-def _name(axes: Axes) -> str:
-    return "".join(f"i{axis}" for axis in axes)
-
-
-def _is_small(region: Region) -> bool:
-    return region_flops(region) < SMALL_FLOPS and region_bytes(region) < SMALL_BYTES
+def _is_small(loops: RegionLoops) -> bool:
+    return region_flops(loops.region) < SMALL_FLOPS and loops.nbytes < SMALL_BYTES

@@ -101,7 +101,7 @@ def row_loop(plan: Plan) -> str | None:
 
 def chosen_rows(loops: RegionLoops, plan: Plan) -> list[KeptRow]:
     """The rows that a plan keeps. Raises EqsatError, UnsupportedOp, for one that its lanes or parts do not allow."""
-    rows = {row.edge(loops.scope): row for row in kept_rows(loops)} if plan.local_edges else {}
+    rows = {row.edge: row for row in kept_rows(loops)} if plan.local_edges else {}
     for edge in plan.local_edges:
         if edge not in rows or not may_keep(rows[edge], plan):
             fail(Kind.UNSUPPORTED_OP, STAGE, f"no row of {edge.src} can be kept for {edge.dst}", at=edge.src)

@@ -3,51 +3,86 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from codegen.plan.cpu.nest_choices import loop_names
 from codegen.plan.region_loops import Shape, loop_axes
 from ir.plan import Plan
 
 
-@dataclass(frozen=True)
-class PlannedNest:
-    """A plan's loops over the outputs, outermost first: (axes, extent).
+class NestKey(NamedTuple):
+    """All that a nest is made from: its loops, that along which lanes run, and whether it is a strip."""
 
-    lanes     the position of the one along which lanes run, None where they do not run along outputs
-    is_strip  whether that one advances by a vector at a time, all others inside
-    """
-
-    loops: Sequence[tuple[frozenset[int], int]]
-    lanes: int | None
+    loops: str
+    along: str
     is_strip: bool
 
     @staticmethod
-    def of(shape: Shape, plan: Plan) -> PlannedNest:
+    def of(plan: Plan) -> NestKey:
         names = loop_names(plan)
-        axes = [loop_axes(name) for name in names]
         along = plan.vectorize.axis if plan.vectorize else ""
-        found = [(frozenset(each), math.prod(shape[axis] for axis in each)) for each in axes]
-        lanes = names.index(along) if along in names else None
-        strip = lanes is not None and plan.vectorize is not None and plan.tile[lanes] <= plan.vectorize.width
-        return PlannedNest(found, lanes, strip)
+        width = plan.vectorize.width if plan.vectorize else 0
+        return NestKey(" ".join(names), along, along in names and plan.tile[names.index(along)] <= width)
 
-    def depth(self, axes: frozenset[int]) -> int:
-        """How many loops are around what depends on `axes`."""
-        return next((depth for depth in range(len(self.loops), 0, -1) if axes & self.loops[depth - 1][0]), 0)
 
-    def has_lanes(self, axes: frozenset[int]) -> bool:
-        """Whether lanes hold different ones of the values that depend on these axes."""
-        return self.lanes is not None and not axes.isdisjoint(self.loops[self.lanes][0])
+class Around(NamedTuple):
+    """The loops around a value: how many; how often it is computed, at each of their points; in registers of lanes; and
+    whether lanes hold different ones of it."""
 
-    def points(self, axes: frozenset[int]) -> int:
-        """How often a value is computed that depends on these axes: at each point of the loops around it."""
-        return math.prod(extent for _, extent in self.loops[: self.depth(axes)])
+    depth: int
+    points: int
+    vectors: int
+    has_lanes: bool
 
-    def vectors(self, axes: frozenset[int], lanes: int) -> int:
-        """As `points`, in registers of `lanes` numbers."""
-        around = self.loops[: self.depth(axes)]
-        return math.prod(
-            -(-extent // lanes) if number == self.lanes else extent for number, (_, extent) in enumerate(around)
-        )
+
+@dataclass(frozen=True, eq=False)
+class PlannedNest:
+    """A plan's loops over the outputs, outermost first: (axes, extent).
+
+    along     the axes of the one along which lanes run, none where they do not run along outputs
+    lanes     its position, None where there is none
+    is_strip  whether that one advances by a vector at a time, all others inside
+    width     of a register, in lanes
+    """
+
+    loops: Sequence[tuple[frozenset[int], int]]
+    along: tuple[int, ...]
+    lanes: int | None
+    is_strip: bool
+    width: int
+
+    @staticmethod
+    def of(shape: Shape, key: NestKey, width: int) -> PlannedNest:
+        names = key.loops.split()
+        axes = [loop_axes(name) for name in names]
+        found = [(frozenset(each), math.prod([shape[axis] for axis in each])) for each in axes]
+        lanes = names.index(key.along) if key.along in names else None
+        return PlannedNest(found, () if lanes is None else axes[lanes], lanes, key.is_strip, width)
+
+    @cached_property
+    def around(self) -> Mapping[frozenset[int], Around]:
+        """The loops around what depends on some axes, by these."""
+        return _Arounds(self)
+
+
+class _Arounds(dict[frozenset[int], Around]):
+    """Found as they are asked for."""
+
+    def __init__(self, nest: PlannedNest) -> None:
+        self._nest = nest
+
+    def __missing__(self, axes: frozenset[int]) -> Around:
+        loops, lanes = self._nest.loops, self._nest.lanes
+        depth = len(loops)
+        while depth and axes.isdisjoint(loops[depth - 1][0]):
+            depth -= 1
+        extents = [extent for _, extent in loops[:depth]]
+        points = vectors = math.prod(extents)
+        if lanes is not None and lanes < depth:
+            extents[lanes] = -(-extents[lanes] // self._nest.width)
+            vectors = math.prod(extents)
+        self[axes] = found = Around(depth, points, vectors, not axes.isdisjoint(self._nest.along))
+        return found

@@ -15,9 +15,8 @@ from codegen.plan.cpu.stream_blocks import StreamBlocks
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
-from ir.post_order import post_order
 from ir.pricer import Work
-from ir.region import Operand
+from ir.region import Operand, behind
 from ir.region_work import region_bytes
 from ir.target import Target
 
@@ -111,15 +110,8 @@ class StreamWork:
 
     def _below(self, value: str) -> float:
         """What computing a value takes, but for the contraction and its operands."""
-        ops = {let.name: let.op for let in self.view.region.body}
-        stop = self.view.roles.contraction
-
-        def reads(name: str) -> list[str]:
-            inputs = ops[name].inputs if name in ops and name != stop else ()
-            return [each.value for each in inputs if isinstance(each, Operand)]
-
-        found = [ops[name] for name in post_order([value], reads) if name in ops and name != stop]
-        return sum(weight(op, self.target) for op in found)
+        ops = {let.name: let.op for let in self.view.region.body if let.name != self.view.roles.contraction}
+        return sum(weight(ops[name], self.target) for name in behind(ops, value) if name in ops)
 
     @cached_property
     def _fetching(self) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from codegen.plan.contraction_view import Contraction, contraction_of, epilogue_of
+from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.gpu.contraction_tile import (
     WARP_AXES,
     Tile,
@@ -229,7 +229,7 @@ def contraction_plan(view: Contraction, tile: Tile, notes: tuple[str, ...], targ
         warp_tile=f"{tile.warp_m}x{tile.warp_n}",
         cache=caches_of(view, tile),
         predicate_tail=tail_axes(steps_of(view, tile)),
-        epilogue=epilogue_of(view),
+        epilogue=view.epilogue,
         ordered=view.ordered,
         layout_hints=hints,
         local_edges=edges_of(view),

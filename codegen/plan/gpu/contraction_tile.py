@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction, epilogue_of
+from codegen.plan.contraction_view import STAGE, Contraction
 from codegen.plan.gpu.operand_read import Staging, fits_tf32, neighbours, on_tensor_cores, staging
 from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
 from codegen.where.tails import Steps, check_tails
@@ -212,8 +212,8 @@ def tile_of(view: Contraction, plan: Plan) -> Tile:
     if len(plan.tile) != 3 or min(plan.tile) < 1:
         _malformed(view, f"tile {plan.tile} is not [BM, BN, BK]")
     bm, bn, bk = plan.tile
-    if plan.epilogue != epilogue_of(view):
-        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {epilogue_of(view)}")
+    if plan.epilogue != view.epilogue:
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     algorithm = plan.algo_choice[view.pattern]
     if algorithm == "mma" and not on_tensor_cores(view):
         _malformed(view, "tensor cores multiply fp16 or bf16 by the same, and sum in fp32 in an order of their own")
@@ -265,7 +265,7 @@ def stores_of(tile: Tile) -> Vectorize:
 
 def edges_of(view: Contraction) -> tuple[LocalEdge, ...]:
     """The sums go to the epilogue in registers."""
-    return (LocalEdge(view.name, view.region.yields[0].value),) if epilogue_of(view) else ()
+    return (LocalEdge(view.name, view.region.yields[0].value),) if view.epilogue else ()
 
 
 def _check_fixed(view: Contraction, tile: Tile, plan: Plan) -> None:

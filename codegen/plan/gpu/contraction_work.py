@@ -20,9 +20,8 @@ from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
 from ir.gpu_limits import HIDING_THREADS
 from ir.gpu_occupancy import blocks_per_unit
-from ir.post_order import post_order
 from ir.pricer import Work
-from ir.region import Operand
+from ir.region import Operand, behind
 from ir.target import Target
 
 _MOST_REGISTERS = 255
@@ -159,16 +158,9 @@ class ContractionWork:
     def _below(self) -> tuple[float, float]:
         """Additions-worth of computing an element of each operand."""
         ops = {let.name: let.op for let in self.view.region.body}
-
-        def inputs(name: str) -> list[str]:
-            return [each.value for each in ops[name].inputs if isinstance(each, Operand) and each.value in ops]
-
-        found = [0.0, 0.0]
-        for side in (0, 1):
-            value = self.view.operand(side).value
-            values = post_order([value] if value in ops else [], inputs)
-            found[side] = sum(weight(ops[name], self.target) for name in values)
-        return found[0], found[1]
+        values = (behind(ops, self.view.operand(side).value) for side in (0, 1))
+        lhs, rhs = (sum(weight(ops[name], self.target) for name in each if name in ops) for each in values)
+        return lhs, rhs
 
     @cached_property
     def _after(self) -> float:

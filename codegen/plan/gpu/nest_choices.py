@@ -20,7 +20,7 @@ predicate_tail  "p" where the last block is not full of points or rows, "e" wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
 from codegen.plan.plan_check import Choices, check_open_fields
@@ -32,8 +32,7 @@ from ir.gpu import WARP_LANES
 from ir.gpu_limits import LIMITS, MAX_THREADS
 from ir.plan import Plan
 from ir.poly_core import MemoryAccess
-from ir.post_order import post_order
-from ir.region import Operand
+from ir.region import behind
 
 STAGE = "gpu_nest_choices"
 BIND = {"p.o": "block", "p.i": "thread"}
@@ -156,20 +155,12 @@ def can_split(loops: RegionLoops, *, relative: bool = True) -> bool:
     joined in any order, or, if `relative`, sums relative to a maximum among them; and what follows once a row."""
     names, (_, inner) = row_values(loops), row_axes(loops)
     bases = {name: {each.maximum} for name, each in relative_sums(loops.region).items()} if relative else {}
-    below = {name: set(post_order([name], _operands_of(loops))) & (set(names) - {name}) for name in names}
+    below = {name: set(behind(loops.ops, name)) & (set(names) - {name}) for name in names}
     alone = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
     alike = len({terms_of(loops, name) for name in names}) == 1
     of_row = all(loops.shape[axis] == 1 for axis in inner)
     ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
     return alone and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
-
-
-def _operands_of(loops: RegionLoops) -> Callable[[str], list[str]]:
-    def operands(value: str) -> list[str]:
-        inputs = loops.ops[value].inputs if value in loops.ops else ()
-        return [each.value for each in inputs if isinstance(each, Operand)]
-
-    return operands
 
 
 def row_length(loops: RegionLoops) -> int:

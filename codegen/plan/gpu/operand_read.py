@@ -158,8 +158,7 @@ def _axes_along(at: AxisMap, digits: tuple[int, ...]) -> int | None:
 
 
 def _is_read_once(view: Contraction, buffer: str) -> bool:
-    uses = [each for let in view.region.body for each in let.op.inputs if isinstance(each, Operand)]
-    return sum(each.value == buffer for each in uses) == 1
+    return sum(let.op.reads.count(buffer) for let in view.region.body) == 1
 
 
 def _uncast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:

@@ -60,7 +60,7 @@ def last_seen(view: StreamView) -> LastSeen | None:
 
 
 def _uses(view: StreamView, value: str) -> int:
-    read = [each.value for let in view.region.body for each in let.op.inputs if isinstance(each, Operand)]
+    read = [each for let in view.region.body for each in let.op.reads]
     return (*read, *(each.value for each in view.region.yields)).count(value)
 
 

@@ -20,9 +20,8 @@ from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.gpu_occupancy import blocks_per_unit
-from ir.post_order import post_order
 from ir.pricer import Work
-from ir.region import Operand
+from ir.region import behind
 from ir.region_work import region_bytes
 from ir.target import Target
 
@@ -209,23 +208,16 @@ class StreamWork:
     def _scored(self) -> float:
         """Additions-worth of one score: the ops on it, its maximum, difference, exponential, and sums of rows."""
         view = self.view
-        stop = view.roles.contraction
-        ops = {let.name: let.op for let in view.region.body if let.name != stop}
-
-        def inputs(name: str) -> list[str]:
-            return [each.value for each in ops[name].inputs if isinstance(each, Operand) and each.value in ops]
-
-        below = post_order([view.roles.score] if view.roles.score in ops else [], inputs)
+        ops = {let.name: let.op for let in view.region.body if let.name != view.roles.contraction}
         own = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
-        return sum(weight(ops[name], self.target) for name in below) + own
+        return sum(weight(ops[name], self.target) for name in behind(ops, view.roles.score) if name in ops) + own
 
     @cached_property
     def _after(self) -> float:
         """Additions-worth for each result after its sums are complete."""
         after, total = set(self.view.roles.members), 0.0
         for let in self.view.region.body:
-            reads = {each.value for each in let.op.inputs if isinstance(each, Operand)}
-            if let.name not in after and not reads.isdisjoint(after):
+            if let.name not in after and not after.isdisjoint(let.op.reads):
                 after.add(let.name)
                 total += weight(let.op, self.target)
         return total

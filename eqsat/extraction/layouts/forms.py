@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from eqsat.extraction.cover import Kernel
@@ -12,9 +11,6 @@ from eqsat.extraction.layouts.orders import Walks, has_orders, walked
 from ir.pricer import Price, Pricer
 from ir.region import Operand, Region
 from ir.region_order import Order, in_orders, settled
-
-_MOST = 8
-"""Combinations of the orders of constants that are priced for one kernel."""
 
 
 class Form(NamedTuple):
@@ -28,6 +24,14 @@ class Form(NamedTuple):
     def time_ns(self) -> float:
         """Infinite where there is no such kernel."""
         return self.price.time_ns if self.price else math.inf
+
+    @property
+    def least_ns(self) -> float:
+        """The time without what other orders might save: vectors that are filled in part, and what is read again."""
+        if self.price is None:
+            return math.inf
+        parts = self.price.parts
+        return min(self.price.time_ns, max(parts.compute, parts.memory) + parts.launch)
 
 
 class Forms:
@@ -68,20 +72,23 @@ class Forms:
         price = self._pricer.price(region)
         return Form(region, price if isinstance(price, Price) else None, constants)
 
-    def _constants(self, kernel: Kernel, given: Mapping[int, Order]) -> Iterator[dict[int, Order]]:
-        """The combinations of orders of constants in which loops over the first output may walk them."""
+    def _constants(self, kernel: Kernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
+        """The orders of constants that may suit a form: row-major, and as loops over the first output walk them, the
+        terms inside those loops or around."""
         region = kernel.region
         loops = given.get(len(region.inputs), tuple(range(len(region.outputs[0].memref.shape))))
         packed = _packed(region)
-        choices: dict[int, dict[Order, None]] = {}
-        for walk in self.walks.of(region):
-            each = region.buffers[walk.position]
-            shape = each.memref.shape
-            if each.constant and each.name not in packed and has_orders(shape):
-                orders = choices.setdefault(walk.position, {tuple(range(len(shape))): None})
-                orders |= {settled(walked(walk, loops, last), shape): None for last in (True, False)}
-        for combination in itertools.islice(itertools.product(*choices.values()), _MOST):
-            yield {place: order for place, order in zip(choices, combination, strict=True) if not _is_plain(order)}
+        found: list[dict[int, Order]] = [{}]
+        for terms_last in (True, False):
+            orders: dict[int, Order] = {}
+            for walk in self.walks.of(region):
+                each = region.buffers[walk.position]
+                if each.constant and each.name not in packed and has_orders(each.memref.shape):
+                    orders.setdefault(walk.position, settled(walked(walk, loops, terms_last), each.memref.shape))
+            moved = {place: order for place, order in orders.items() if not _is_plain(order)}
+            if moved not in found:
+                found.append(moved)
+        return found
 
 
 def _is_plain(order: Order) -> bool:

@@ -3,7 +3,7 @@
 The caller's inputs and outputs lie as he gives and wants them; what is between kernels no one else sees, and a constant
 may be kept in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
 distinct region once; the least sum is found by variable elimination over the kernels, again as long as it holds a
-combination that was only estimated.
+combination that was only estimated. Estimates are hopeful: where even these come too high, the search ends.
 """
 
 from __future__ import annotations
@@ -19,38 +19,45 @@ from eqsat.extraction.layouts.copies import Copies
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
-from eqsat.extraction.layouts.times import Combination, Times
+from eqsat.extraction.layouts.times import Combination, Time, Times
 from ir.diagnostics import Diagnostic, Kind, note
 from ir.region_order import Order
 
 STAGE = "layouts"
-ROUNDS = 8
+ROUNDS = 32
 """Choices made before they are confined to what is priced."""
 _DOUBT = 0.01
 """The share of the time of the kernels at a buffer by which another order must gain: prices of forms that differ by
 less are not known to differ."""
 
 
-def relaid(cover: Cover, forms: Forms) -> Cover:
-    """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained. `forms`
-    may know the kernels of other covers."""
+def relaid(cover: Cover, worth_ns: float, forms: Forms) -> Cover:
+    """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained.
+
+    Args:
+        worth_ns: a cover that takes no less is of no use: orders for it are not sought to the end.
+        forms: may know the kernels of other covers.
+    """
     running = [kernel for kernel in cover.kernels if kernel.price]
     found = orders_of(running, free_buffers(cover), forms.walks)
     choices = {buffer: orders for buffer, orders in found.items() if len(orders) > 1}
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
-    tables = [_Table(kernel, choices, forms) for kernel in running]
+    known: dict[tuple[object, ...], Times] = {}
+    tables = [_Table(kernel, choices, forms, known) for kernel in running]
     doubts = [
         Cost((number[each],), np.where(np.arange(len(choices[each])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
         for table in tables
         for each in sorted(table.near, key=number.__getitem__)
     ]
-    for turn in itertools.count():
-        believed = [table.cost(number, known_only=turn >= ROUNDS) for table in tables]
+    confined = False
+    for turn in itertools.count(1):
+        believed = [table.cost(number, known_only=confined) for table in tables]
         labels = least(counts, [*believed, *doubts])
-        guessed = [table for table in tables if table.learn(labels.chosen, number)]
-        if not guessed:
+        is_hopeless = not confined and sum([each.of(labels.chosen) for each in believed]) >= worth_ns
+        if not is_hopeless and not [table for table in tables if table.learn(labels.chosen, number)]:
             break
+        confined = is_hopeless or turn >= ROUNDS
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
@@ -61,17 +68,30 @@ def relaid(cover: Cover, forms: Forms) -> Cover:
 
 
 class _Table:
-    """What one kernel takes over the orders of the buffers that it reads and writes."""
+    """What one kernel takes over the orders of the buffers that it reads and writes; `known` are the times of kernels
+    over buffers of these orders, which those of one region share."""
 
-    def __init__(self, kernel: Kernel, choices: Mapping[int, Sequence[Order]], forms: Forms) -> None:
-        reads = [each for each in dict.fromkeys(kernel.reads) if each in choices]
-        self.kernel, self.near = kernel, (*reads, *(each for each in kernel.writes if each in choices))
+    def __init__(
+        self,
+        kernel: Kernel,
+        choices: Mapping[int, tuple[Order, ...]],
+        forms: Forms,
+        known: dict[tuple[object, ...], Times],
+    ) -> None:
+        self.kernel = kernel
+        self.near = tuple(each for each in dict.fromkeys((*kernel.reads, *kernel.writes)) if each in choices)
 
-        def time(labels: Combination) -> float:
+        def time(labels: Combination) -> Time:
             orders = {each: choices[each][label] for each, label in zip(self.near, labels, strict=True)}
-            return forms.of(kernel, orders).time_ns
+            form = forms.of(kernel, orders)
+            return Time(form.time_ns, form.least_ns)
 
-        self._times = Times([len(choices[each]) for each in self.near], len(reads), time)
+        places = {each: place for place, each in enumerate(self.near)}
+        where = tuple(places.get(each) for each in (*kernel.reads, *kernel.writes))
+        key = (id(kernel.region), where, *(choices[each] for each in self.near))
+        if key not in known:
+            known[key] = Times([len(choices[each]) for each in self.near], time)
+        self._times = known[key]
 
     def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
         """Over the variables that the buffers are, ascending."""

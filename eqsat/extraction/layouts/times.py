@@ -1,15 +1,15 @@
 """What a kernel takes with its buffers in every combination of their orders, from pricing few of them.
 
-A kernel of many operands, as one that reads a concatenation is, has too many combinations to price each. Its operands
-are walked apart from one another, each along the order of what is written: so the time is priced where all buffers are
-in their first order, in their second and so on, and where one operand differs from that. Elsewhere the differences are
-added up. What is chosen by such an estimate is priced, too, before it is believed.
+A kernel is priced where all its buffers are in their first order, in their second and so on. Elsewhere the differences
+that single buffers make are added up, from the nearest of those. A difference that is not known is guessed to save the
+buffer's share of all that orders can save; what is chosen by a guess or a sum is priced before it is believed.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +18,41 @@ Combination = tuple[int, ...]
 """A label per buffer."""
 
 
+class Time(NamedTuple):
+    """ns of one combination, and how few they might be were nothing lost to orders; infinite where there is no such
+    kernel."""
+
+    ns: float
+    least_ns: float
+
+
 class Times:
     """The times of one kernel, in ns.
 
     Args:
-        counts: how many labels each of its buffers has, those that it reads first.
-        reads: how many it reads.
-        time: that of a combination; infinite where there is no such kernel.
+        counts: how many labels each of its buffers has.
+        time: that of a combination.
     """
 
-    def __init__(self, counts: Sequence[int], reads: int, time: Callable[[Combination], float]) -> None:
-        self._counts, self._reads, self._time = tuple(counts), reads, time
+    def __init__(self, counts: Sequence[int], time: Callable[[Combination], Time]) -> None:
+        self._counts, self._time = tuple(counts), time
         self._known: dict[Combination, float] = {}
-        self.table: NDArray[np.float64] = np.empty(self._counts)
-        for written in itertools.product(*map(range, self._counts[reads:])):
-            self.table[(slice(None),) * reads + written] = self._over_reads(written)
-        self._believe()
+        self._least = math.inf
+        labels = range(max(self._counts, default=1))
+        self._agreed = [tuple(min(label, count - 1) for count in self._counts) for label in labels]
+        for each in self._agreed:
+            self._learn(each)
+        self.table = self._believed()
 
     def learn(self, combination: Combination) -> bool:
-        """Price a combination; whether that was not known yet."""
+        """Price what the time of a combination was guessed from, else itself; whether it was not known."""
         if combination in self._known:
             return False
-        self.table[combination] = self._exact(combination)
+        base = min(self._agreed, key=lambda agreed: (_distance(agreed, combination), self._known[agreed]))
+        steps = [_step(base, place, label) for place, label in enumerate(combination) if label != base[place]]
+        for each in [step for step in steps if step not in self._known] or [combination]:
+            self._learn(each)
+        self.table = self._believed()
         return True
 
     def only_known(self) -> NDArray[np.float64]:
@@ -49,34 +62,42 @@ class Times:
             found[combination] = time
         return found
 
-    def _over_reads(self, written: Combination) -> NDArray[np.float64]:
-        """The times over the labels of what is read: from the nearest of those that agree, its differences added up."""
-        counts = self._counts[: self._reads]
-        best = np.full(counts, np.inf)
-        nearest = np.full(counts, self._reads + 1)
-        for label in range(max(self._counts, default=1)):
-            agreed = tuple(min(label, count - 1) for count in counts)
-            base = self._exact((*agreed, *written))
-            if written and label not in written:
-                continue
-            total, distance = np.full(counts, base), np.zeros(counts, np.intp)
-            for place, count in enumerate(counts):
-                others = [(*agreed[:place], each, *agreed[place + 1 :], *written) for each in range(count)]
-                shape = [count if axis == place else 1 for axis in range(self._reads)]
-                times = np.array([self._exact(each) for each in others]).reshape(shape)
-                total = total + (times - base if np.isfinite(base) else 0.0)
+    def _believed(self) -> NDArray[np.float64]:
+        """What is known, else estimated from the nearest that agree, from the best of several."""
+        best = np.full(self._counts, np.inf)
+        nearest = np.full(self._counts, len(self._counts) + 1)
+        for agreed in self._agreed:
+            total, distance = np.full(self._counts, self._known[agreed]), np.zeros(self._counts, np.intp)
+            for place, count in enumerate(self._counts):
+                shape = [count if axis == place else 1 for axis in range(len(self._counts))]
+                total = total + np.array([self._difference(agreed, place, k) for k in range(count)]).reshape(shape)
                 distance = distance + (np.arange(count) != agreed[place]).reshape(shape)
-            best = np.where(distance < nearest, total, best)
+            best = np.where(distance < nearest, total, np.where(distance > nearest, best, np.minimum(best, total)))
             nearest = np.minimum(nearest, distance)
+        np.maximum(best, self._least, out=best)
+        for combination, time in self._known.items():
+            best[combination] = time
         return best
 
-    def _believe(self) -> None:
-        """No estimate is better than the best that is known."""
-        np.maximum(self.table, min(self._known.values()), out=self.table)
-        for combination, time in self._known.items():
-            self.table[combination] = time
+    def _difference(self, agreed: Combination, place: int, label: int) -> float:
+        """What another label of one buffer adds."""
+        base = self._known[agreed]
+        if not math.isfinite(base):
+            return 0.0
+        known = self._known.get(_step(agreed, place, label))
+        return (self._least - base) / len(self._counts) if known is None else known - base
 
-    def _exact(self, combination: Combination) -> float:
+    def _learn(self, combination: Combination) -> None:
         if combination not in self._known:
-            self._known[combination] = self._time(combination)
-        return self._known[combination]
+            self._known[combination], least = self._time(combination)
+            self._least = min(self._least, least)
+
+
+def _step(agreed: Combination, place: int, label: int) -> Combination:
+    """The labels with another in one place."""
+    return (*agreed[:place], label, *agreed[place + 1 :])
+
+
+def _distance(a: Combination, b: Combination) -> int:
+    """In how many places they differ."""
+    return sum([x != y for x, y in zip(a, b, strict=True)])

@@ -6,24 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from codegen.backends.gpu import GpuBackend
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.dtype import DTYPES
 from ir.gpu import Kernel
 from ir.plan import TF32, Plan
 from ir.region import Region
 from ir.rule import Exactness
 from ir.tiny_tf32 import to_tf32
-from tests.codegen.gpu.emulated import Array, values_of
+from tests.codegen.gpu.emulated import arguments_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted
+from tests.codegen.played import Array
 from tests.codegen.test_lower_nest import softmax
 from tests.support import regions as r
 from tests.support import stream_regions
-from tests.support.gpu_workspace import workspace_of
 
 
 @dataclass(frozen=True)
@@ -35,14 +32,9 @@ class Small:
     plan: Plan
     kernel: Kernel
 
-    def arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
+    def arguments(self) -> tuple[list[Array], dict[str, Array]]:
         """What a launch is given, and the outputs among it."""
-        outputs = {
-            each.name: np.full(each.memref.shape, 77).astype(DTYPES[each.memref.dtype].numpy)
-            for each in self.region.outputs
-        }
-        given = [np.ascontiguousarray(inputs[each.name]) for each in self.region.inputs]
-        return [*given, *outputs.values(), *workspace_of(self.kernel)], outputs
+        return arguments_of(self.region, self.kernel, self.inputs())
 
     def inputs(self) -> dict[str, Array]:
         """Random ones, which rounding to tf32 does not change where the kernel rounds."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
@@ -15,28 +12,15 @@ from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import gpu_target
-from ir.dtype import dtype
 from ir.gpu import Kernel
 from ir.gpu_verify import verify
-from ir.plan import Plan
 from ir.region import Region
 from ir.region_playback import play_region
-from tests.support.gpu_workspace import workspace_of
+from tests.codegen import played
+from tests.codegen.gpu.emulated import launched, order_matters
+from tests.codegen.played import Arrays, assert_played
 
-Arrays = Mapping[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True)
-class GpuCase:
-    """One kernel to try: `region` as `plan` says."""
-
-    region: Region
-    plan: Plan
-    kernel: Kernel
-
-    def __str__(self) -> str:
-        shapes = [each.memref.shape for each in self.region.inputs]
-        return f"{self.region.name}{shapes} {self.plan.algo_choice} {self.plan.tile} {self.plan.vectorize}"
+GpuCase: TypeAlias = played.Case[Kernel]
 
 
 def gpu_cases(
@@ -62,43 +46,15 @@ def compiled(cases: Sequence[GpuCase]) -> Kernels:
     return compile_kernels("\n".join(cuda_text(each.kernel) for each in cases))
 
 
-def run(kernels: Kernels, case: GpuCase, inputs: Arrays, order: Order, seed: int = 1) -> tuple[Report, Arrays]:
-    """What was found, and the outputs."""
-    outputs = {
-        each.name: np.full(each.memref.shape, 77).astype(dtype(each.memref.dtype).numpy) for each in case.region.outputs
-    }
-    kernel = case.kernel
-    arrays = [np.ascontiguousarray(inputs[each.name]) for each in case.region.inputs]
-    arrays += [*outputs.values(), *workspace_of(kernel)]
-    report = kernels[kernel.name].launch(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=seed)
-    return report, outputs
-
-
 def check(
     kernels: Kernels, case: GpuCase, inputs: Arrays, *, exact: bool = False, orders: Sequence[Order] = (Order.RANDOM,)
 ) -> Report:
-    """A kernel's outputs against playback: equal bits where `exact` or not of floats, else by DESIGN's norms; nothing
-    found in any order."""
+    """A kernel's outputs against playback, as `assert_played` has it; nothing found in any order."""
     wanted = play_region(case.region, inputs)
     for order in orders:
-        report, got = run(kernels, case, inputs, order)
+        report, got = launched(kernels, case.region, case.kernel, inputs, order)
         assert not report.findings, f"{case}: {report.findings[0]}\n{cuda_text(case.kernel)}"
-        for each in case.region.outputs:
-            _compare(case, each.memref.dtype, got[each.name], wanted[each.name], exact=exact)
+        assert_played(case.region, got, wanted, case, exact=exact)
+        if not order_matters(report):
+            break
     return report
-
-
-def _compare(case: GpuCase, name: str, result: np.ndarray, reference: np.ndarray, *, exact: bool) -> None:
-    kind = dtype(name)
-    assert result.shape == reference.shape
-    if exact or not kind.is_float:
-        compute = kind.accumulator.numpy
-        np.testing.assert_array_equal(result.astype(compute), reference.astype(compute), err_msg=str(case))
-        return
-    a, b = result.astype(np.float64), reference.astype(np.float64)
-    finite = np.isfinite(b)
-    np.testing.assert_array_equal(np.isfinite(a), finite, err_msg=str(case))
-    np.testing.assert_array_equal(a[~finite], b[~finite], err_msg=str(case))
-    tolerance = {"fp16": 1e-3, "bf16": 1e-2}.get(name, 1e-5)
-    error, size = np.linalg.norm(a[finite] - b[finite]), np.linalg.norm(b[finite])
-    assert error <= tolerance * max(size, 1e-6), f"{case}: off by {error / max(size, 1e-30):.2e} of the norm"

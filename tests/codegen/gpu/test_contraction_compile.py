@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.compile.instruction_counts import ptx_counts
 from codegen.compile.nvrtc import assemble, build
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.kernel_resources import KernelResources
@@ -13,6 +12,7 @@ from ir.region import Region
 from tests.codegen.gpu.emulated import lowered, plans_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
 from tests.support import regions
+from tests.support.instruction_counts import ptx_counts
 from tests.support.nvrtc import needs_nvrtc
 
 pytestmark = needs_nvrtc

@@ -12,7 +12,6 @@ from functools import cache
 import pytest
 
 from codegen.backends.gpu import GpuBackend
-from codegen.compile.instruction_counts import ptx_counts
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.compile.nvrtc_log import resources
 from codegen.simt import Report, compile_kernels
@@ -31,6 +30,7 @@ from tests.codegen.test_lower_nest import softmax
 from tests.support import regions as r
 from tests.support import stream_regions
 from tests.support.golden_files import compare
+from tests.support.instruction_counts import ptx_counts
 from tests.support.nvrtc import ARCHES, needs_nvrtc
 
 PINNED = (13, 0)
@@ -124,7 +124,7 @@ def emulated() -> dict[str, Report]:
     kernels = compile_kernels("\n".join(cuda_text(each.kernel) for each in small_kernels()))
     found = {}
     for each in small_kernels():
-        arguments, _ = each.arguments(each.inputs())
+        arguments, _ = each.arguments()
         one = each.kernel
         found[each.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
         found[each.name].require_clean()

@@ -87,7 +87,7 @@ def unnoticed(chosen: list[tuple[Small, type, int]]) -> list[str]:
     missed = []
     for small, kernel, what in broken:
         for order in Order:
-            arguments, _ = small.arguments(small.inputs())
+            arguments, _ = small.arguments()
             launch = kernels[kernel.name].launch
             if launch(kernel.grid, arguments, shared_bytes=kernel.shared_bytes, order=order, seed=SEED).findings:
                 break

@@ -9,11 +9,11 @@ import pytest
 
 from bench.device.launch import Device
 from codegen.text.gpu_to_cuda import cuda_text
-from eqsat.runtime.verify import relative_error
+from eqsat.runtime.verify import TOLERANCE, relative_error
 from ir.dtype import DTYPES
 from ir.region_playback import play_region
-from tests.codegen.gpu.emulated import TOLERANCE, Array
 from tests.codegen.gpu.kernels import Small, small_kernels
+from tests.codegen.played import Array
 from tests.support.gpu_devices import DEVICES
 
 LAUNCHES = 3
@@ -35,7 +35,7 @@ def test_kernels_compute_what_their_regions_do(make: Callable[[], Device]) -> No
 def launched(device: Device, text: str, small: Small) -> dict[str, Array]:
     """The outputs by name."""
     kernel = small.kernel
-    arguments, outputs = small.arguments(small.inputs())
+    arguments, outputs = small.arguments()
     prepared = device.prepare(text, kernel.name, kernel.grid, kernel.threads, arguments, kernel.shared_bytes)
     prepared()
     prepared.fetch()

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from codegen.compile.instruction_counts import disassembler, sass
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
@@ -19,6 +18,7 @@ from ir.region import Region
 from tests.codegen.gpu.test_counts import PINNED
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted
 from tests.support import regions as r
+from tests.support.instruction_counts import disassembler, sass
 from tests.support.nvrtc import needs_nvrtc
 
 STRAIGHT = {

@@ -12,8 +12,9 @@ from codegen.text.gpu_to_cuda import cuda_text
 from ir.gpu import Kernel
 from ir.region import Region
 from ir.region_playback import play_region
-from tests.codegen.gpu.emulated import Array, lowered, plans_of, values_of
+from tests.codegen.gpu.emulated import lowered, plans_of, values_of
 from tests.codegen.gpu.nest_kernels import gpu_cases
+from tests.codegen.played import Array
 from tests.support.gpu_devices import DEVICES
 from tests.support.gpu_workspace import workspace_of
 from tests.support.regions import matmul, total

@@ -78,8 +78,8 @@ def split_of(plan: Plan) -> int:
     return int(plan.layout_hints.get("split_k", 1))
 
 
-def split_cases(every: int, *, arch: str = "sm_80") -> list[GpuCase]:
-    found = [each for each in gpu_cases(REGIONS, arch=arch) if split_of(each.plan) > 1]
+def split_cases(every: int) -> list[GpuCase]:
+    found = [each for each in gpu_cases(REGIONS) if split_of(each.plan) > 1]
     return found[::every]
 
 

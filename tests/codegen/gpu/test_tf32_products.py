@@ -19,13 +19,14 @@ from ir.diagnostics import EqsatError, Kind
 from ir.gpu_nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync, walk
 from ir.gpu_verify import verify
 from ir.plan import TF32, Plan
-from ir.region import Operand, Region
+from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
 from ir.tiny_tf32 import to_tf32
-from tests.codegen.gpu.emulated import Array, Emulated, assert_near, lowered, plans_of, values_of
+from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual, widened
+from tests.codegen.played import Array
 from tests.support import regions
 from tests.support.gpu_edit import changed
 from tests.support.nvrtc import ARCHES, needs_nvrtc
@@ -103,7 +104,7 @@ def various(one: Region) -> list[Plan]:
 def rounded(one: Region, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """What the region multiplies rounded to tf32, where that are inputs."""
     product = next(let.op for let in one.body if let.op.kind == "contraction")
-    factors = {each.value for each in product.inputs if isinstance(each, Operand)}
+    factors = set(product.reads)
     return {
         name: to_tf32(each) if name in factors and each.dtype == np.float32 else each for name, each in inputs.items()
     }

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 import pytest
-import scipy.special
 
 from codegen.simt import compile_kernels
 from codegen.simt.compile import Kernels
 from ir.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
 from ir.dtype import DTYPES
+from tests.support.meanings import MEANINGS
 
 C_DTYPES = {c: "i32" if name == "word" else name for name, c in REGISTER_C.items() if name != "word"}
 """C type of a register → dtype; `unsigned` travels as i32, bit by bit."""
@@ -109,54 +108,6 @@ def computed(kernels: Kernels, name: str) -> tuple[np.ndarray, list[np.ndarray]]
     return y, arguments
 
 
-def floor_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
-
-
-def floor_mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.mod(x, y) if x.dtype.kind == "f" else np.where(y == 0, 0, np.mod(x, np.where(y == 0, 1, y)))
-
-
-MEANINGS: dict[str, Callable[..., np.ndarray]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "recip": lambda x: 1 / x,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
-    "log2": np.log2,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tanh": np.tanh,
-    "erf": scipy.special.erf,
-    "sigmoid": scipy.special.expit,
-    "relu": lambda x: np.where(x <= 0, x.dtype.type(0), x),
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "fdiv": np.divide,
-    "pow": np.power,
-    "mod": floor_mod,
-    "idiv": floor_div,
-    "not": np.invert,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "cmplt": np.less,
-    "cmple": np.less_equal,
-    "cmpgt": np.greater,
-    "cmpge": np.greater_equal,
-    "cmpeq": np.equal,
-    "cmpne": np.not_equal,
-    "where": np.where,
-}
 ULPS = {
     "rsqrt": 2,
     "sigmoid": 4,

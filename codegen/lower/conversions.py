@@ -1,0 +1,58 @@
+"""Numbers and values of one dtype as another's, rounded: the same in every dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ir.dtype import DTYPES
+from ir.kernel_nodes import Const, register_type
+
+
+class Typed(Protocol):
+    """A value of a dialect."""
+
+    @property
+    def dtype(self) -> str: ...
+
+
+V = TypeVar("V", bound=Typed)
+
+
+@dataclass(frozen=True)
+class Conversions(Generic[V]):
+    """Those of the dialect in which `call` is a function on values, with a result of a register's dtype."""
+
+    call: Callable[[str, tuple[V, ...], str], V]
+
+    def converted(self, value: V, source: str, dtype: str) -> V:
+        """CAST of a value of dtype `source` to `dtype`."""
+        if source == dtype:
+            return value
+        to = register_type(dtype)
+        if source == "fp64" and dtype == "fp16":
+            return self.rounded(self.call("odd_f32", (value,), "fp32"), dtype)
+        return self.rounded(value if value.dtype == to else self.call("cast", (value,), to), dtype)
+
+    def rounded(self, value: V, dtype: str) -> V:
+        """An fp32 register rounded to a 16-bit float; any other dtype is its register's own."""
+        if dtype not in ("fp16", "bf16"):
+            return value
+        return self.call(f"round_{dtype.replace('fp', 'f')}", (value,), "fp32")
+
+
+def constant(number: bool | int | float | str, dtype: str) -> Const:
+    """The number rounded to `dtype`, as a register."""
+    array = np.asarray(float(number) if isinstance(number, str) else number)
+    kind = DTYPES[dtype]
+    with np.errstate(all="ignore"):
+        exact = array.astype(np.float32).astype(kind.numpy) if dtype == "bf16" else array.astype(kind.numpy)
+    if dtype == "bool":
+        return Const(bool(exact), "bool")
+    if not kind.is_float:
+        return Const(int(exact), dtype)
+    value = float(exact)
+    return Const(value if np.isfinite(value) else str(value), register_type(dtype))

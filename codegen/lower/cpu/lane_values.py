@@ -1,0 +1,9 @@
+"""Lanes of one dtype as another's."""
+
+from __future__ import annotations
+
+from codegen.lower.conversions import Conversions
+from ir.cpu import Call, Value
+
+CONVERSIONS: Conversions[Value] = Conversions(Call)
+converted = CONVERSIONS.converted

@@ -1,0 +1,20 @@
+"""Where values of a region are wanted: coordinates over a kernel's variables, and conditions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir.axis_expr import AxisExpr
+from ir.kernel_nodes import Within
+
+Point = tuple[AxisExpr, ...]
+Where = tuple[Within, ...]
+"""Conditions under which a value is needed, and its loads are legal."""
+
+
+def axes_of(point: Sequence[AxisExpr], where: Where = ()) -> frozenset[int]:
+    """The variables that coordinates and conditions depend on."""
+    used: frozenset[int] = frozenset()
+    for expr in (*point, *(each.expr for each in where)):
+        used |= expr.axes
+    return used

@@ -1,0 +1,83 @@
+"""What kernels are tried on, and what their outputs are held against: playback of their regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from ir.cpu import Kernel as CpuKernel
+from ir.dtype import DTYPES
+from ir.gpu import Kernel as GpuKernel
+from ir.plan import Plan
+from ir.region import Region
+
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[str, Array]
+K = TypeVar("K", CpuKernel, GpuKernel)
+NORMS = {"fp16": 1e-3, "bf16": 1e-2}
+"""DESIGN's, of results of these dtypes; of all others 1e-5."""
+
+
+@dataclass(frozen=True)
+class Case(Generic[K]):
+    """One kernel to try: `region` as `plan` says."""
+
+    region: Region
+    plan: Plan
+    kernel: K
+
+    def __str__(self) -> str:
+        shapes = [each.memref.shape for each in self.region.inputs]
+        return f"{self.region.name}{shapes} {self.plan.algo_choice} {self.plan.tile} {self.plan.vectorize}"
+
+    def named(self, name: str) -> Case[K]:
+        """The same under another name."""
+        return replace(self, kernel=msgspec.structs.replace(self.kernel, name=name))
+
+
+def numbered(cases: Sequence[Case[K]], prefix: str = "eq_k") -> list[Case[K]]:
+    """The cases under names that tell them apart."""
+    return [each.named(f"{prefix}{number}") for number, each in enumerate(cases)]
+
+
+def unwritten(region: Region) -> dict[str, Array]:
+    """Its outputs before a kernel runs: a number that none leaves by chance."""
+    return {each.name: np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy) for each in region.outputs}
+
+
+def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[str, Array]:
+    """Numbers of every sign, for floats every seventh a NaN where `nan`; indices run beyond both ends."""
+    random = np.random.default_rng(seed)
+    found = {}
+    for each in region.inputs:
+        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+        if kind.is_float:
+            values = (random.standard_normal(shape) * 2).astype(np.float32)
+            if nan:
+                values.reshape(-1)[::7] = np.nan
+        else:
+            values = random.integers(-5 if kind.is_signed else 0, 2 if kind.is_bool else 100, shape)
+        found[each.name] = np.asarray(values).astype(kind.numpy)
+    return found
+
+
+def assert_played(region: Region, got: Arrays, wanted: Arrays, what: object, *, exact: bool = False) -> None:
+    """Outputs against playback's: equal bits where `exact` or not of floats, else within DESIGN's norms."""
+    for each in region.outputs:
+        kind, result, reference = DTYPES[each.memref.dtype], got[each.name], wanted[each.name]
+        assert result.shape == reference.shape
+        if exact or not kind.is_float:
+            compute = kind.accumulator.numpy
+            np.testing.assert_array_equal(result.astype(compute), reference.astype(compute), err_msg=str(what))
+            continue
+        a, b = result.astype(np.float64), reference.astype(np.float64)
+        finite = np.isfinite(b)
+        np.testing.assert_array_equal(np.isfinite(a), finite, err_msg=str(what))
+        np.testing.assert_array_equal(a[~finite], b[~finite], err_msg=str(what))
+        error, size = np.linalg.norm(a[finite] - b[finite]), np.linalg.norm(b[finite])
+        tolerance = NORMS.get(kind.name, 1e-5)
+        assert error <= tolerance * max(size, 1e-6), f"{what}: off by {error / max(size, 1e-30):.2e} of the norm"

@@ -1,0 +1,77 @@
+"""Accesses of a nest: what is left out beforehand costs nothing under any nest, and those alike are each counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.nest_accesses import NestAccesses
+from codegen.plan.cpu.planned_nest import NestKey, PlannedNest
+from codegen.plan.region_loops import RegionLoops
+from codegen.where.region_facts import region_facts
+from eqsat.cost.targets import nominal_cpu
+from ir.region import Region
+from tests.support import regions
+from tests.support.regions import buffer, ewise, read, region, same
+
+TARGET = nominal_cpu(
+    arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"
+)
+
+
+def nests(tried: Region) -> Iterator[tuple[NestAccesses, PlannedNest]]:
+    """The nests of a region's plans."""
+    core = region_facts(tried).core
+    accesses = NestAccesses(RegionLoops(tried, core), TARGET)
+    for plan, _ in candidates(tried, core, TARGET) if core.contraction is None and core.streams is None else ():
+        yield accesses, PlannedNest.of(accesses.loops.shape, NestKey.of(plan), TARGET.lanes)
+
+
+def wide() -> tuple[Region, ...]:
+    """Regions that the nearest cache does not hold, with rows a power of two apart and not."""
+    return (
+        regions.transpose(1024, 2048),
+        regions.transpose(1000, 1300),
+        regions.column_reduce(1024, 4096),
+        regions.outer_sum(64, 1 << 16),
+        regions.normalize(512, 4096),
+        regions.maxpool(),
+    )
+
+
+@pytest.mark.parametrize("tried", [*wide(), *regions.corpus()], ids=lambda each: str(each.name))
+def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
+    for accesses, nest in nests(tried):
+        for access, may in zip(accesses._distinct, accesses._may_be_lost, strict=True):
+            assert may or accesses._lost(access, nest) == 0
+        for access, may in zip(accesses._distinct, accesses._may_collide, strict=True):
+            if not access.indirect and 0 not in access.sizes:
+                assert may or accesses._collision(access, nest) is None
+
+
+def test_some_accesses_are_lost_and_some_collide() -> None:
+    found = [
+        (accesses.refetched(nest) > 0, bool(accesses.collisions(nest)))
+        for each in wide()
+        for accesses, nest in nests(each)
+    ]
+    assert {lost for lost, _ in found} == {meet for _, meet in found} == {False, True}
+
+
+def test_accesses_alike_are_counted_each() -> None:
+    """x + y takes the loads of x and y, which are one access twice, and a store."""
+    out = (256, 512)
+    two = region(
+        "two", [buffer("x", out), buffer("y", out)], [ewise("z", "add", out, same("x", out), same("y", out))], out
+    )
+    one = region("one", [buffer("x", out)], [ewise("z", "relu", out, same("x", out))], out)
+    moved = [next(accesses.moves(nest) for accesses, nest in nests(each)) for each in (two, one)]
+    assert moved[0][0] == 1.5 * moved[1][0]
+
+
+def test_lanes_that_lie_apart_are_lost_cycles() -> None:
+    out = (256, 512)
+    turned = region("turned", [buffer("x", (512, 256))], [ewise("z", "relu", out, read("x", out, "i1", "i0"))], out)
+    assert all(accesses.moves(nest)[1] > 0 for accesses, nest in nests(turned))

@@ -1,0 +1,78 @@
+"""What the elementwise functions of both preludes mean, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+Array = np.ndarray[Any, Any]
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.power(a, b)
+    bits = 8 * a.itemsize
+    modulus = 1 << bits
+
+    def one(x: int, y: int) -> int:
+        if y < 0:
+            return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
+        return pow(x, y, modulus)
+
+    exact = [one(int(x), int(y)) % modulus for x, y in zip(a, b, strict=True)]
+    return np.array(exact, np.uint64).astype(a.dtype)
+
+
+def _guarded(fn: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def meaning(a: Array, b: Array) -> Array:
+        if a.dtype.kind == "f":
+            return fn(a, b)
+        return np.where(b == 0, 0, fn(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+    return meaning
+
+
+MEANINGS: dict[str, Callable[..., Array]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "recip": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit,
+    "relu": lambda x: np.where(x <= 0, x.dtype.type(0), x),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "not": np.invert,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "fdiv": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "pow": _power,
+    "mod": _guarded(np.mod),
+    "idiv": _guarded(np.floor_divide),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "cmplt": np.less,
+    "cmple": np.less_equal,
+    "cmpgt": np.greater,
+    "cmpge": np.greater_equal,
+    "cmpeq": np.equal,
+    "cmpne": np.not_equal,
+    "where": np.where,
+}
+"""Of arrays of one dtype; integers divided by 0 are 0."""
