@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from bench.device.facts import device_facts, require_device
 from bench.facts import RESULTS
-from bench.gpu.cases import cases, chosen
+from bench.gpu.cases import chosen
 from bench.gpu.peers import COMPILING
 from bench.gpu.results import Results, show
 from bench.gpu.worker import Answer, LostError, Worker, working
@@ -50,6 +50,7 @@ def answers() -> Answer:
     from bench.device.ceilings import measured as measured_ceilings
     from bench.device.clock import EventClock
     from bench.device.launch import CudaDevice
+    from bench.gpu.cases import cases
     from bench.gpu.lab import cuda_lab
     from bench.gpu.measure import measured
     from eqsat.cost.targets import device_target
@@ -151,7 +152,8 @@ def main() -> None:
     options = parser.parse_args()
     names = chosen(options.only)
     if not names:
-        parser.error(f"--only: no case's name contains {options.only!r}: {', '.join(cases())}")
+        known = ", ".join(chosen(""))
+        parser.error(f"--only: no case's name contains {options.only!r}: {known}")
     if options.list:
         print(*names, sep="\n")
         return
