@@ -20,6 +20,7 @@ from ir.plan import LocalEdge, Plan, Vectorize
 from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
 from tests.codegen import nest_kernels
 from tests.codegen.played import random_inputs
+from tests.support.regions import softmaxes
 
 SIZES = [(5, 130), (3, 7), (1, 1), (70, 33)]
 
@@ -103,37 +104,15 @@ def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int,
     assert sizes != (2, 3, 5, 4) or any(each.plan.local_edges for each in cases)
 
 
-def softmax_of_softmax(rows: int, terms: int, dtype: str = "fp32") -> Region:
-    """e = exp(x), p = e / Σ e, q = exp(p − max p), y = q / Σ q: rows of rows."""
-    domain = (rows, terms)
-    here, row = identity(domain), parse_map(f"[{rows},{terms}] -> [i0]")
-    x, e, p, q = (Operand(name, here) for name in "xepq")
-
-    def reduced(fn: str, operand: Operand) -> Op:
-        return Op("reduce", fn, dtype, domain, (operand,), 1)
-
-    def of(fn: str, left: Operand, right: str) -> Op:
-        return Op("ewise", fn, dtype, domain, (left, Operand(right, row)))
-
-    body = (
-        Let("e", Op("unary", "exp", dtype, domain, (x,))),
-        Let("s", reduced("sum", e)),
-        Let("p", of("fdiv", e, "s")),
-        Let("m", reduced("max", p)),
-        Let("d", of("sub", p, "m")),
-        Let("q", Op("unary", "exp", dtype, domain, (Operand("d", here),))),
-        Let("t", reduced("sum", q)),
-        Let("y_", of("fdiv", q, "t")),
-    )
-    memref = MemRef(domain, dtype)
-    return Region("twice", (Buffer("x", memref),), (Buffer("y", memref),), body, (Yield("y_", "y", here),))
-
-
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
-    region = softmax_of_softmax(6, 40)
+    region = softmaxes(6, 40, times=3)
     found = kept_rows(RegionLoops(region, region_facts(region).core))
-    assert [(row.edge.src, row.filler, row.edge.dst) for row in found] == [("e", "s", "t"), ("q", "t", "y")]
-    assert [[site.scope for site in row.again] for row in found] == [["m", "t"], ["y"]]
+    assert [(row.edge.src, row.filler, row.edge.dst) for row in found] == [
+        ("E0", "S0", "S1"),
+        ("E1", "S1", "S2"),
+        ("E2", "S2", "Y"),
+    ]
+    assert [[site.scope for site in row.again] for row in found] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
 
 
 @pytest.mark.parametrize(("arch", "dtype"), [("avx512", "fp32"), ("avx512", "fp16"), ("sse2", "fp64")])
@@ -141,7 +120,7 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
     where = nest_kernels.required(arch)
     tried = []
     for sizes in SIZES[:2]:
-        region = softmax_of_softmax(*sizes, dtype)
+        region = softmaxes(*sizes, dtype=dtype)
         core = region_facts(region).core
         for each in nest_kernels.cases([region], arch):
             for count in range(len(each.plan.local_edges) + 1):

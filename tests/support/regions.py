@@ -432,3 +432,18 @@ def _axes(count: int) -> tuple[str, ...]:
 
 def _elementwise_kind(inputs: Sequence[Operand | Number]) -> OpKind:
     return "unary" if len(inputs) == 1 else "ewise"
+
+
+def softmaxes(m: int = 4, n: int = 7, times: int = 2, dtype: str = "fp32") -> Region:
+    """Y = softmax(softmax(… X)) over rows, so many times: M0, D0, E0, S0 and Q0 are of the first, and so on."""
+    over, body, value = (m, n), list[Let](), "X"
+    for k in range(times):
+        body += [
+            reduction(f"M{k}", "max", over, 1, same(value, over), dtype),
+            ewise(f"D{k}", "sub", over, same(value, over), read(f"M{k}", over, "i0"), dtype=dtype),
+            ewise(f"E{k}", "exp", over, same(f"D{k}", over), dtype=dtype),
+            reduction(f"S{k}", "sum", over, 1, same(f"E{k}", over), dtype),
+            ewise(f"Q{k}", "fdiv", over, same(f"E{k}", over), read(f"S{k}", over, "i0"), dtype=dtype),
+        ]
+        value = f"Q{k}"
+    return region("softmaxes", [buffer("X", over, dtype)], body, over, dtype=dtype)

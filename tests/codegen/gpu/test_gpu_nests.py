@@ -357,6 +357,15 @@ def test_a_reshape_that_no_stride_describes() -> None:
         check(kernels, case, random_inputs(region), orders=tuple(Order))
 
 
+def test_a_long_chain_of_reductions_is_one_kernel() -> None:
+    """Eight of them, in rows of a thread, of a warp and of a block."""
+    regions = [r.softmaxes(*sizes, times=4) for sizes in [(5, 3), (3, 40), (2, 700)]]
+    tried = gpu_cases(regions)
+    kernels = compiled(tried)
+    for case in tried:
+        check(kernels, case, random_inputs(case.region, nan=True))
+
+
 def test_weights_of_a_norm_stay_near() -> None:
     """Every row reads them: those that fill a little of an SM's cache are not paid for as if they came from afar."""
 
