@@ -83,7 +83,7 @@ def compile_model(
     else:
         found = make()
     with clock.stage("compile"):
-        code = backend.build(found.units, target.arch, _is_relaxed(options), folder)
+        code = backend.build(found.units, target.arch, folder)
     with clock.stage("load"):
         return load_compiled(found, bound, code, running, clock, notes)
 
@@ -141,17 +141,16 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
     `device` where the options ask for it, else by what the compiler reports of the kernels."""
     target, options = found.target, found.options
     pricer = pricer_for(target, options)
-    relaxed = _is_relaxed(options)
 
     def compiled(region: Region, plan: Plan) -> KernelResources:
         kernel = backend.lower(region, region_facts(region).checked, plan, _function(region))
-        return backend.build(backend.texts([kernel]), target.arch, relaxed, folder).resources[_function(region)]
+        return backend.build(backend.texts([kernel]), target.arch, folder).resources[_function(region)]
 
     def timed(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
         arrays = random_inputs(
             {each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in region.inputs}
         )
-        return times_of(region, plans, arrays, backend=backend, target=target, relaxed=relaxed, cache=folder)
+        return times_of(region, plans, arrays, backend=backend, target=target, flush=_flushes(options), cache=folder)
 
     if options.autotune:
         with clock.stage("tune"):
@@ -159,7 +158,7 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
             better = tuned(found.module, found.prices, pricer, timed, known, clock.tell)
     else:
         with clock.stage("compile"):
-            code = backend.build(found.units, target.arch, relaxed, folder)
+            code = backend.build(found.units, target.arch, folder)
             regions = {call.region.name: call.region for call in found.module.running}
             reports = {name: code.resources[_function(region)] for name, region in regions.items()}
             better = refined(found.module, found.prices, reports, pricer, target, compiled)
@@ -173,7 +172,7 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
 def pricer_for(target: Target, options: Options) -> PlanPricer:
     """What kernels cost on a target."""
     planner = partial(backend_of(target).candidates, exactness=options.exactness, tf32=options.tf32)
-    return PlanPricer(target, region_facts, planner, options.cost_model)
+    return PlanPricer(target, region_facts, planner, options.cost_model, ordered=_is_ordered(options))
 
 
 def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) -> dict[str, Lowered]:
@@ -198,7 +197,7 @@ def _written(
     """The launches of a module, the texts to compile, and those of its kernels."""
     lowered = lower_module(module, prices, backend)
     table = backend.launches(module, lowered)
-    return table, backend.units(lowered.values(), table, _is_relaxed(options)), backend.texts(lowered.values())
+    return table, backend.units(lowered.values(), table, _flushes(options)), backend.texts(lowered.values())
 
 
 def load_compiled(
@@ -223,8 +222,8 @@ def load_compiled(
     )
 
 
-def _is_relaxed(options: Options) -> bool:
-    """Whether a·b + c may round once, and denormals may count as 0."""
+def _flushes(options: Options) -> bool:
+    """Whether denormals may count as 0."""
     return options.exactness > Exactness.EXACT
 
 

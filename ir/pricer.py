@@ -96,7 +96,9 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Pricer(Protocol):
-    """Prices candidate kernels."""
+    """Prices candidate kernels. `ordered`: all its plans take the terms of floating-point sums in index order."""
+
+    ordered: bool
 
     def price(self, region: Region) -> Price | Rejected:
         """The price of the region by its own best plan; the answer depends on its canonical form alone."""

@@ -175,6 +175,13 @@ def behind(ops: Mapping[str, Op], *values: str) -> list[str]:
     return post_order(values, lambda name: ops[name].reads if name in ops else ())
 
 
+def is_order_bound(op: Op) -> bool:
+    """Whether another order of its terms changes the bits of an accumulator: sums and products of several floats."""
+    summing = op.kind in ("contraction", "stream") or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
+    several = op.kind == "scan" or math.prod(op.domain[len(op.shape) :]) > 1
+    return summing and several and DTYPES[op.dtype].is_float
+
+
 def verify(region: Region) -> None:
     """Check a region from nothing. Raises EqsatError (MalformedGraph) naming the value that is wrong."""
     shapes: dict[str, tuple[int, ...]] = {}

@@ -53,7 +53,7 @@ class Runs(Protocol):
 
 
 class Backend(Protocol):
-    """One family of targets. `relaxed` allows what "exact" forbids: a·b + c rounded once, denormals taken for 0."""
+    """One family of targets. `flush` lets kernels take denormals for 0."""
 
     def candidates(
         self, region: Region, core: PolyCore, target: Target, exactness: Exactness, *, tf32: bool = False
@@ -70,7 +70,7 @@ class Backend(Protocol):
         """Which kernel runs when, on what. `lowered`: by region name."""
         ...
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
         """The texts to compile, by name."""
         ...
 
@@ -78,7 +78,7 @@ class Backend(Protocol):
         """The texts that people read, by function."""
         ...
 
-    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+    def build(self, units: Texts, arch: str, cache: Path) -> Code:
         """The code of the units for a target's arch."""
         ...
 

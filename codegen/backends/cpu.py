@@ -42,17 +42,17 @@ class CpuBackend:
 
         return launch_table(module, lowered)
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
         from codegen.text.program_to_c import c_units
 
-        return c_units(lowered, table, relaxed)
+        return c_units(lowered, table, flush)
 
     def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
         from codegen.text.program_to_c import kernel_texts
 
         return kernel_texts(lowered)
 
-    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Library:
+    def build(self, units: Texts, arch: str, cache: Path) -> Library:
         return library.build(units, restricted(machine(), arch), cache=cache)
 
     def load(self, code: bytes, units: Texts, arch: str) -> Library:

@@ -37,7 +37,7 @@ class GpuBackend:
 
         return launch_table(module, lowered)
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, relaxed: bool) -> dict[str, str]:
+    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
         return self.texts(lowered)
 
     def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
@@ -45,10 +45,10 @@ class GpuBackend:
 
         return kernel_texts(lowered)
 
-    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+    def build(self, units: Texts, arch: str, cache: Path) -> Code:
         from codegen.compile.cubins import build_cubins
 
-        return build_cubins(units, arch, contract=relaxed)
+        return build_cubins(units, arch)
 
     def load(self, code: bytes, units: Texts, arch: str) -> Code:
         from codegen.compile.cubins import load_cubins
@@ -85,7 +85,7 @@ class GpuBackend:
 
 
 class EmulatedBackend(GpuBackend):
-    def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+    def build(self, units: Texts, arch: str, cache: Path) -> Code:
         from codegen.run.emulated import emulated_kernels
 
         return emulated_kernels(units, arch)

@@ -32,7 +32,7 @@ def times_of(
     *,
     backend: Backend,
     target: Target,
-    relaxed: bool,
+    flush: bool,
     cache: Path,
 ) -> list[float | EqsatError]:
     """ns of each plan's kernel on `arrays` (the region's inputs by name): the least of its runs, as all else a machine
@@ -43,7 +43,7 @@ def times_of(
     """
 
     def built(several: Sequence[Plan]) -> _Built:
-        return _built(region, several, backend, target.arch, relaxed, cache)
+        return _built(region, several, backend, target.arch, flush, cache)
 
     refused: dict[int, EqsatError] = {}
     try:
@@ -65,7 +65,7 @@ class _Built(NamedTuple):
     code: Code
 
 
-def _built(region: Region, plans: Sequence[Plan], backend: Backend, arch: str, relaxed: bool, cache: Path) -> _Built:
+def _built(region: Region, plans: Sequence[Plan], backend: Backend, arch: str, flush: bool, cache: Path) -> _Built:
     core = region_facts(region).checked
     module = _in_turn(region, len(plans))
     lowered = {
@@ -73,7 +73,7 @@ def _built(region: Region, plans: Sequence[Plan], backend: Backend, arch: str, r
         for call, plan in zip(module.calls, plans, strict=True)
     }
     table = backend.launches(module, lowered)
-    return _Built(module, table, backend.build(backend.units(lowered.values(), table, relaxed), arch, relaxed, cache))
+    return _Built(module, table, backend.build(backend.units(lowered.values(), table, flush), arch, cache))
 
 
 def _refused(plans: Sequence[Plan], built: Callable[[Sequence[Plan]], _Built]) -> dict[int, EqsatError]:

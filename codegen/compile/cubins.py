@@ -41,15 +41,15 @@ class Cubins(msgspec.Struct, frozen=True):
         return msgspec.msgpack.encode(Stored(self.arch, modules, self.resources))
 
 
-def build_cubins(texts: Mapping[str, str], arch: str, *, contract: bool) -> Cubins:
-    """The cubins of kernels' texts by name, from the cache or compiled; `contract` lets a·b + c fuse.
+def build_cubins(texts: Mapping[str, str], arch: str) -> Cubins:
+    """The cubins of kernels' texts by name, from the cache or compiled.
 
     Raises:
         EqsatError: what `codegen.compile.nvrtc.build` raises, of the first kernel that it raises for.
     """
 
     def built(text: str) -> nvrtc.Cubin:
-        return nvrtc.build(text, arch, contract=contract)
+        return nvrtc.build(text, arch)
 
     with ThreadPoolExecutor(max_workers=machine().cores) as pool:
         made = dict(zip(texts, pool.map(built, texts.values()), strict=True))

@@ -100,7 +100,6 @@ def build(
     machine: Machine,
     *,
     compiler: Compiler | None = None,
-    contract: bool = False,
     flags: Sequence[str] | None = None,
     cache: Path | None = None,
 ) -> Library:
@@ -112,7 +111,7 @@ def build(
         EqsatError: NoCompiler if there is none, CompileFailed if it rejects a unit or nothing can be stored.
     """
     compiler = compiler or find_compiler()
-    flags = compile_flags(compiler, machine, contract=contract) if flags is None else flags
+    flags = compile_flags(compiler, machine) if flags is None else flags
     folder, notes = (cache, ()) if cache else writable_cache()
     key = _key(sources, compiler, flags, machine)
     target = folder / key[:2] / f"{key}.so"

@@ -66,16 +66,16 @@ def nvrtc_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def build(text: str, arch: str, *, contract: bool = True) -> Cubin:
+def build(text: str, arch: str) -> Cubin:
     """The cubin of kernels' text for `arch` ("sm_80", "sm_90a"; "sm80" is "sm_80"), from the cache or compiled.
 
-    `contract` lets a·b + c fuse; without it every product rounds.
+    a·b + c never fuses by itself: the same value would have other bits wherever its product is read too.
 
     Raises:
         EqsatError: NoCompiler where NVRTC is not installed, CompileFailed if it rejects the text (the diagnostic names
             the kernel and shows its lines) or nothing can be stored.
     """
-    options = _options(arch, contract)
+    options = _options(arch)
     folder, notes = writable_cache()
     key = _key(text, options)
     target = folder / "cuda" / key[:2] / f"{key}.cubin"
@@ -84,7 +84,7 @@ def build(text: str, arch: str, *, contract: bool = True) -> Cubin:
         states = (stored_state(target), stored_state(report))
         if states == ("whole", "whole"):
             return Cubin(target, arch, from_json(report.read_bytes(), tuple[KernelResources, ...]), notes)
-        made = assemble(text, arch, contract=contract)
+        made = assemble(text, arch)
         found = resources(made.log)
         _, report_notes = store(report, to_json(found).encode())
         target, more = store(target, made.cubin)
@@ -94,14 +94,14 @@ def build(text: str, arch: str, *, contract: bool = True) -> Cubin:
     return Cubin(target, arch, found, notes)
 
 
-def assemble(text: str, arch: str, *, contract: bool = True) -> Assembly:
+def assemble(text: str, arch: str) -> Assembly:
     """As `build`, compiled anew and not stored."""
     nvrtc = _binding()
     source = f'{cuda_prelude()}\n#line 1 "{_FILE}"\n{text}'
     program = nvrtc.createProgram(source, _FILE, (), ())
     try:
         try:
-            nvrtc.compileProgram(program, _options(arch, contract))
+            nvrtc.compileProgram(program, _options(arch))
         except nvrtc.NVRTCError as error:
             _reject(text, arch, nvrtc.getProgramLog(program) or str(error))
         ptx = nvrtc.getPTX(program)
@@ -116,13 +116,12 @@ def _whole(cubin: bytes) -> bytes:
     return cubin + b"\0" if len(cubin) % 8 == 7 else cubin
 
 
-def _options(arch: str, contract: bool) -> tuple[str, ...]:
+def _options(arch: str) -> tuple[str, ...]:
     """177: functions of the prelude that a kernel does not call."""
-    fused = "true" if contract else "false"
     return (
         f"-arch=sm_{arch.removeprefix('sm').removeprefix('_')}",
         "-std=c++17",
-        f"-fmad={fused}",
+        "-fmad=false",
         "--ptxas-options=-v",
         "-diag-suppress=177",
     )

@@ -135,10 +135,11 @@ def plain_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C"}
 
 
-def compile_flags(compiler: Compiler, machine: Machine, *, contract: bool = False) -> tuple[str, ...]:
+def compile_flags(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
     """Flags that turn one file of C into an object for `machine`.
 
-    No fast-math: the e-graph decides what may be reassociated. `contract` lets a*b + c fuse.
+    No fast-math: the e-graph decides what may be reassociated. a·b + c never fuses by itself: the same value would have
+    other bits wherever its product is read too.
     """
     common = (
         *(
@@ -150,7 +151,7 @@ def compile_flags(compiler: Compiler, machine: Machine, *, contract: bool = Fals
             "-fno-math-errno",
             "-fno-trapping-math",
         ),
-        f"-ffp-contract={'fast' if contract else 'off'}",
+        "-ffp-contract=off",
         "-w",
     )
     # `zig cc` takes the native CPU otherwise, and a gcc may be configured with another default.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,9 +17,8 @@ from codegen.where.memory_access import strides_of
 from ir.axis_expr import AxisExpr
 from ir.axis_facts import offset
 from ir.axis_map import AxisMap, compose, fusable, lift, support
-from ir.dtype import DTYPES
 from ir.poly_core import PolyCore, Stride
-from ir.region import Op, Region, behind
+from ir.region import Op, Region, behind, is_order_bound
 from ir.region_work import region_bytes
 
 Shape = tuple[int, ...]
@@ -60,12 +60,6 @@ class View:
         return offset(self.map, self.shape)
 
 
-def is_order_bound(op: Op) -> bool:
-    """Whether another order of its terms changes the bits of an accumulator: sums and products of floats."""
-    summing = op.kind in ("contraction", "stream") or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
-    return summing and DTYPES[op.dtype].is_float
-
-
 @dataclass(frozen=True, eq=False)
 class RegionLoops:
     """The loops that a region offers, by what Poly Core reports on it. `ordered`: the terms of floating-point sums
@@ -101,6 +95,13 @@ class RegionLoops:
     def in_order(self, value: str) -> bool:
         """Whether the terms of the accumulator `value` must be taken in index order."""
         return self.ordered and is_order_bound(self.ops[value])
+
+    @cached_property
+    def scattered(self) -> bool:
+        """Whether the kernel computes a sum of floats at several of its places, as row sums r in r[i] - r[j]: lanes run
+        along the outputs at one and along the terms at another, and the sums of one row get two roundings."""
+        counted = Counter(site.value for site in self.core.sites)
+        return any(count > 1 and is_order_bound(self.ops[name]) for name, count in counted.items()) and not self.ordered
 
     @cached_property
     def parted(self) -> tuple[str, ...]:

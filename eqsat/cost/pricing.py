@@ -32,9 +32,13 @@ Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
 
 class PlanPricer:
-    """Prices regions with the analyses and the planner of a code generator, handed in by the pipeline."""
+    """Prices regions with the analyses and the planner of a code generator, handed in by the pipeline. `ordered`: all
+    plans of the planner take the terms of floating-point sums in index order."""
 
-    def __init__(self, target: Target, analyse: Analyse, planner: Planner, terms: Terms = ALL_TERMS) -> None:
+    def __init__(
+        self, target: Target, analyse: Analyse, planner: Planner, terms: Terms = ALL_TERMS, *, ordered: bool = False
+    ) -> None:
+        self.ordered = ordered
         self._target = target
         self._analyse = analyse
         self._planner = planner

@@ -10,14 +10,14 @@ from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import Kernel
-from eqsat.extraction.extractors.problem import Column, Mark
+from eqsat.extraction.extractors.problem import Column
 from eqsat.extraction.joining import Setting
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.limits import DEFAULT, Limits
-from eqsat.extraction.one_rounding import Roundings
+from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.selection import UNCONTESTED, Selection
-from ir.pricer import Pricer
+from ir.pricer import Pricer, Rejected
 from ir.region import Buffer, MemRef, Region
 
 
@@ -49,9 +49,8 @@ class Choices:
         self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self._inputs)
         self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
         self.names = buffer_names(view, inputs, buffers)
-        self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region)
-        self._roundings = Roundings(view, self.enumeration.forest.type_of)
-        self._is_rounding = False
+        self.roundings = Roundings(view, self.constant, pricer.ordered)
+        self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region, self._refused)
         self._joints: dict[tuple[object, ...], Priced] = {}
         self.by_buffer: dict[int, list[Choice]] = {}
 
@@ -68,10 +67,10 @@ class Choices:
                 self.by_buffer[each] = [self._choice(each, tree) for tree in self._trees(each)]
                 waiting.extend(read for choice in self.by_buffer[each] for read in choice.reads)
 
-    def fall_back(self) -> bool:
-        """Where no candidate is left, take the kernel as it was written; whether there was one to take."""
+    def fall_back(self, buffers: Iterable[int]) -> bool:
+        """Take the kernels that these buffers were written with; whether there was one that was no candidate yet."""
         added = False
-        for buffer in self.blocked:
+        for buffer in buffers:
             written = as_written(self.enumeration.forest, buffer)
             several = self.by_buffer[buffer]
             if written is not None and all(choice.tree is not written for choice in several):
@@ -88,7 +87,8 @@ class Choices:
 
     def column(self, choice: Choice) -> Column:
         """The candidate in a covering problem."""
-        return Column(choice.buffer, choice.reads, self.prices.cost(choice), self._marks(choice.tree))
+        marks = self.roundings.marks([choice.tree], folded=choice.compile_time)
+        return Column(choice.buffer, choice.reads, self.prices.cost(choice), marks)
 
     def kernel(self, choice: Choice, selection: Selection = UNCONTESTED) -> Kernel:
         """The candidate, once priced, in a cover."""
@@ -114,7 +114,7 @@ class Choices:
             fits=self.enumeration.fits,
             edge=self.buffer,
             leaf=self._leaf,
-            marks=self._marks,
+            roundings=self.roundings,
             given=self._inputs,
             roots=self.roots,
             priced=self._joints,
@@ -122,7 +122,9 @@ class Choices:
 
     def _trees(self, buffer: int) -> tuple[Tree, ...]:
         """Candidates; a buffer that can be constant is computed from constants."""
-        trees = tuple(dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary.of(buffer))))
+        found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary.of(buffer)))
+        trees = tuple(tree for tree in found if not self.roundings.disagree([tree]))
+
         written = as_written(self.enumeration.forest, buffer) if self._with_written else None
         if written is not None and written not in trees:
             trees += (written,)
@@ -132,7 +134,6 @@ class Choices:
         return buffer in self.constant and self.constant.issuperset(tree.reads)
 
     def _choice(self, buffer: int, tree: Tree) -> Choice:
-        self._is_rounding |= self._roundings.is_rounding(tree)
         reads = tuple(read for read in tree.reads if read not in self._inputs)
         ordinary = tree in self.enumeration.ordinary.of(buffer)
         if self._at_compile_time(buffer, tree):
@@ -147,12 +148,13 @@ class Choices:
         reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
         return reading + TIE_NS_PER_BYTE * size
 
-    def _marks(self, tree: Tree) -> tuple[Mark, ...]:
-        return self._roundings.marks(tree) if self._is_rounding else ()
-
     def _leaf(self, buffer: int) -> str:
         type_ = self.enumeration.forest.type_of(buffer)
         return f"{'const ' if buffer in self.constant else ''}{type_}"
+
+    def _refused(self, choice: Choice, region: Region) -> Rejected | None:
+        """Why no kernel may compute the candidate, whatever its price is."""
+        return SUM_TWICE if self.roundings.repeats_sums([choice.tree], region) else None
 
     def _region(self, choice: Choice) -> tuple[Region, tuple[int, ...]]:
         """The candidate as a region, and the buffers that are its inputs."""

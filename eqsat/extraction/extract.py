@@ -22,7 +22,7 @@ from eqsat.extraction.choice import Choice
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover, assert_acyclic
 from eqsat.extraction.extractors import EXTRACTORS, OPTIMAL, SIMPLE
-from eqsat.extraction.extractors.agreement import agreeing, computed_both_ways
+from eqsat.extraction.extractors.agreement import agreeing, disputed
 from eqsat.extraction.extractors.exact import exact, lower_bound
 from eqsat.extraction.extractors.greedy import greedy
 from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem
@@ -203,14 +203,15 @@ class Extraction:
             place = {choice: index for index, choice in enumerate(choices)}
             problem = Problem(columns, self.choices.roots)
             found = refined(problem, [place[choice] for choice in picked.choices])
-            if computed_both_ways(problem, found) is not None:
+            if disputed(problem.marks_of(found)) is not None:
                 return picked
             better = replace(picked, choices=tuple(choices[index] for index in found))
             if not self.choices.prices.learn(better.choices):
                 return self._better(picked, better)
 
     def _settled(self, extractor: Extractor) -> _Picked:
-        """A cover of priced kernels: cover, price what was chosen, cover again."""
+        """A cover of priced kernels: cover, price what was chosen, cover again. Where candidates cannot compute every
+        value in one way, the kernels that buffers were written with become candidates."""
         for buffer in self.choices.roots:
             self.choices.demand(buffer)
         rounds = 0
@@ -219,17 +220,25 @@ class Extraction:
             if picked is None:
                 picked = self._covered(extractor)
             if picked is None:
-                if not self.choices.fall_back():
+                if not self.choices.fall_back(self.choices.blocked):
                     self._without_cover()
-            elif not self.choices.prices.learn(picked.choices):
+            elif not self.choices.prices.learn(picked.choices) and not (
+                self._is_disputed(picked) and self.choices.fall_back(tuple(self.choices.by_buffer))
+            ):
                 return picked
             rounds += 1
+
+    def _is_disputed(self, picked: _Picked) -> bool:
+        """Whether the kernels compute some value in several ways."""
+        return disputed(self.choices.column(choice).marks for choice in picked.choices) is not None
 
     def _settled_among(self, extractor: Extractor, is_meant: Callable[[Choice], bool]) -> _Picked | None:
         """Such a cover of these candidates alone; None where they make none."""
         while True:
             picked = self._covered(extractor, is_meant)
-            if picked is None or not self.choices.prices.learn(picked.choices):
+            if picked is None or self._is_disputed(picked):
+                return None
+            if not self.choices.prices.learn(picked.choices):
                 return picked
 
     def _covered(self, extractor: Extractor, is_meant: Callable[[Choice], bool] | None = None) -> _Picked | None:

@@ -20,9 +20,10 @@ from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.egraph.view import ENode
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import Kernel
-from eqsat.extraction.extractors.problem import Mark
+from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.kernel_graph import KernelGraph
 from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
+from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.placing import Placing, shape_of
 from eqsat.extraction.selection import Apart, Part, Selection
 from ir.axis_map import AxisMap
@@ -48,7 +49,7 @@ class Setting:
     candidates  of a buffer; `cost` of one in ns, as far as it is known
     fits        whether one kernel may hold these accumulators
     edge, leaf  a buffer at the edge of a region, and what a price depends on of it
-    marks       the values of which a kernel fixes how they are computed, as `problem.Column` has them
+    roundings   how kernels round what they compute
     given       the buffers that are there before any kernel runs
     roots       those that must be written
     priced      joint kernels by structure, as far as they are known
@@ -61,7 +62,7 @@ class Setting:
     fits: Callable[[frozenset[Tree]], bool]
     edge: Callable[[int], Buffer]
     leaf: Callable[[int], str]
-    marks: Callable[[Tree], Sequence[Mark]]
+    roundings: Roundings
     given: frozenset[int]
     roots: Sequence[int]
     priced: dict[tuple[object, ...], Priced]
@@ -120,11 +121,10 @@ class _Joining:
         return KernelGraph(kernels, self._setting.roots, self._setting.given)
 
     def _agrees(self, joint: Kernel, kernels: Sequence[Kernel]) -> bool:
-        """Whether no value is computed in one way by the joint kernel and in the other by any."""
-        marks = self._setting.marks
-        own = {mark for tree in joint.trees for mark in marks(tree)}
-        ways = own.union(*(marks(tree) for kernel in kernels for tree in kernel.trees)) if own else own
-        return not any((value, not way) in ways for value, way in own)
+        """Whether the joint kernel computes no value in another way than any other kernel."""
+        found = self._setting.roundings
+        marks = (found.marks(each.trees, folded=each.price is None) for each in kernels)
+        return not found.disagree(joint.trees) and disputed(marks) is None
 
     def explained(self, kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         """The kernels with what became of their pairs."""
@@ -205,6 +205,8 @@ class _Joining:
         except LookupError as error:
             return str(error.args[0])
         priced, buffers = self._priced(trees, places)
+        if self._setting.roundings.repeats_sums([tree for _, tree in trees], priced.region):
+            return SUM_TWICE.reason
         if not isinstance(priced.price, Price):
             return priced.price.reason if priced.price else ""
         return Kernel(

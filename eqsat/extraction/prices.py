@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.kernel_tree import Tree
@@ -22,6 +23,7 @@ class Prices:
         shape_of: a tree up to its buffers.
         leaf: what a kernel's price depends on of a buffer: its type, and whether it is constant.
         region: a candidate as a region, and the buffers that are its inputs.
+        refused: why a candidate, as this region, may be no kernel; None where it may.
     """
 
     def __init__(
@@ -30,8 +32,10 @@ class Prices:
         shape_of: Callable[[Tree], Shape],
         leaf: Callable[[int], str],
         region: Callable[[Choice], tuple[Region, tuple[int, ...]]],
+        refused: Callable[[Choice, Region], Rejected | None] = lambda choice, region: None,
     ) -> None:
         self._pricer, self._shape_of, self._leaf, self._region = pricer, shape_of, leaf, region
+        self._refused = refused
         self._known: dict[tuple[object, ...], Priced] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
 
@@ -54,6 +58,9 @@ class Prices:
         fresh = [choice for choice in choices if choice.priced is None]
         for choice in fresh:
             choice.priced = self._priced(choice)
+            refusal = self._refused(choice, choice.priced.region)
+            if refusal:
+                choice.priced = replace(choice.priced, price=refusal)
         return any(not choice.compile_time for choice in fresh)
 
     def _priced(self, choice: Choice) -> Priced:

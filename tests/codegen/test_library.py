@@ -20,7 +20,7 @@ from codegen.compile.cache import cache_dir, process_folder
 from codegen.compile.compile_units import Units
 from codegen.compile.library import Library, build, load_library, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
-from codegen.compile.toolchain import find_compiler
+from codegen.compile.toolchain import compile_flags, find_compiler
 from ir.atomic_file import write_atomically
 from ir.diagnostics import EqsatError, Kind
 
@@ -45,7 +45,8 @@ def test_the_key_knows_text_names_flags_and_compiler(tmp_path: Path) -> None:
     other = find_compiler()
     assert build({"answer": ANSWER + " "}, machine(), cache=tmp_path).path != base
     assert build({"answer2": ANSWER}, machine(), cache=tmp_path).path != base
-    assert build({"answer": ANSWER}, machine(), contract=True, cache=tmp_path).path != base
+    flags = (*compile_flags(other, machine()), "-DOTHER")
+    assert build({"answer": ANSWER}, machine(), flags=flags, cache=tmp_path).path != base
     newer = msgspec.structs.replace(other, version=other.version + "+1")
     assert build({"answer": ANSWER}, machine(), compiler=newer, cache=tmp_path).path != base
 

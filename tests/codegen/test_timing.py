@@ -44,13 +44,13 @@ def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path:
             (refused.add if plan == broken else refused.discard)(name)
             return found
 
-        def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
+        def build(self, units: Texts, arch: str, cache: Path) -> Code:
             if any(name in text for name in refused for text in units.values()):
                 raise refusal("no code")
-            return super().build(units, arch, relaxed, cache)
+            return super().build(units, arch, cache)
 
     def times(*several: Plan) -> list[float | EqsatError]:
-        return times_of(one, several, arrays, backend=Broken(), target=target, relaxed=True, cache=tmp_path)
+        return times_of(one, several, arrays, backend=Broken(), target=target, flush=True, cache=tmp_path)
 
     refused = set[str]()
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})

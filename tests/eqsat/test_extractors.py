@@ -13,7 +13,7 @@ from eqsat.extraction.extractors.binary_program import SolverLimits, least_cover
 from eqsat.extraction.extractors.exact import exact, lower_bound
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import landmarks, parts
-from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
+from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, resolve
 from eqsat.extraction.extractors.shuffled import shuffled
 from eqsat.extraction.extractors.swaps import Swaps, refined
 from eqsat.extraction.extractors.tree import tree
@@ -29,8 +29,10 @@ def cost(problem: Problem, found: Covering | None) -> float:
 
 
 def agrees(problem: Problem, columns: tuple[int, ...]) -> bool:
-    marks = {mark for index in columns for mark in problem.columns[index].marks}
-    return not any((value, not way) in marks for value, way in marks)
+    marks = [mark for index in columns for mark in problem.columns[index].marks]
+    alone = [value for value, way in marks if way == ALONE]
+    ways = dict(marks)
+    return all(ways[value] == way for value, way in marks) and len({*alone}) == len(alone)
 
 
 def brute_force(problem: Problem) -> float:
@@ -49,7 +51,7 @@ def random_problem(rng: random.Random, buffers: int = LAST, marked: bool = False
     for buffer in range(buffers):
         for _ in range(rng.randint(1, 3)):
             others = rng.sample(range(buffers), rng.randint(0, min(2, buffers - 1)))
-            marks = ((rng.randrange(2), rng.random() < 0.5),) if marked and rng.random() < 0.4 else ()
+            marks = ((rng.randrange(2), rng.choice((ALONE, 0, 1))),) if marked and rng.random() < 0.4 else ()
             price = rng.choice((0.0, 1.0, rng.uniform(1, 9), rng.uniform(1, 9)))
             columns.append(Column(buffer, tuple(each for each in others if each != buffer), price, marks))
     return Problem(tuple(columns), (0, 1))
@@ -227,10 +229,10 @@ def test_a_chain_falls_apart_at_what_every_cover_writes() -> None:
 def test_the_dearer_way_is_given_up() -> None:
     """Two roots, each cheaper with another way of value 7: together they take the cheaper of the two."""
     columns = (
-        Column(0, (), 1.0, ((7, True),)),
-        Column(0, (), 2.0, ((7, False),)),
-        Column(1, (), 5.0, ((7, True),)),
-        Column(1, (), 3.0, ((7, False),)),
+        Column(0, (), 1.0, ((7, 1),)),
+        Column(0, (), 2.0, ((7, 0),)),
+        Column(1, (), 5.0, ((7, 1),)),
+        Column(1, (), 3.0, ((7, 0),)),
     )
     problem = Problem(columns, (0, 1))
     assert sorted(_columns(pareto, problem)) == [0, 3]
@@ -238,8 +240,23 @@ def test_the_dearer_way_is_given_up() -> None:
     assert sorted(_columns(lambda each: agreeing(each, pareto), problem)) == [1, 3]
 
 
+def test_who_computes_a_value_alone_does_so_for_all() -> None:
+    """Value 7 is computed in any of two kernels, or by that of buffer 2, which both can read."""
+    columns = (
+        Column(0, (), 1.0, ((7, ALONE),)),
+        Column(1, (), 1.0, ((7, ALONE),)),
+        Column(2, (), 3.0, ((7, ALONE),)),
+        Column(0, (2,), 1.0),
+        Column(1, (2,), 1.0),
+    )
+    problem = Problem(columns, (0, 1))
+    assert sorted(_columns(pareto, problem)) == [0, 1]
+    assert sorted(_columns(exact, problem)) == [2, 3, 4]
+    assert sorted(_columns(lambda each: agreeing(each, pareto), problem)) == [2, 3, 4]
+
+
 def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
-    columns = (Column(0, (), 1.0, ((7, True),)), Column(1, (), 3.0, ((7, False),)))
+    columns = (Column(0, (), 1.0, ((7, 1),)), Column(1, (), 3.0, ((7, 0),)))
     for extractor in (pareto, exact):
         assert sorted(_columns(lambda each, by=extractor: agreeing(each, by), Problem(columns, (0, 1)))) == [0, 1]
         assert agreeing(Problem(columns, (0, 2)), extractor) is None

@@ -241,21 +241,6 @@ def test_cubins_are_kept_by_kernel(gemm: Program, monkeypatch: pytest.MonkeyPatc
     assert again.kernels == gemm.kernels
 
 
-@needs_nvrtc
-def test_no_contraction_where_all_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    build = nvrtc.build
-
-    def watched(text: str, arch: str, *, contract: bool) -> nvrtc.Cubin:
-        asked.append((arch, contract))
-        return build(text, arch, contract=contract)
-
-    monkeypatch.setattr(nvrtc, "build", watched)
-    for exactness in ("exact", "rounding"):
-        optimize_and_compile(t.input("x", (3,)) + 1, target="sm_80", exactness=exactness)
-    assert list(dict.fromkeys(asked)) == [("sm80", False), ("sm80", True)]
-
-
 # --- the command line ---
 
 

@@ -1,4 +1,4 @@
-"""Covers that compute one sum several times round its products in all of them or in none."""
+"""All computations of a value in a cover have the same bits: one form, one order of a sum, one evaluator."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from eqsat import nn, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.assembly.assemble import assemble
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.extraction.kernel_tree import Forest
+from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.one_rounding import Roundings
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
+from ir.tiny import Graph
 from ir.tiny_playback import playback
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.module_playback import play_module
@@ -50,15 +54,81 @@ def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
     rng = np.random.default_rng(0)
     inputs = {name: (60 * rng.standard_normal((SIZE, SIZE))).astype(np.float16) for name in graph.inputs}
     references = [playback(graph, inputs, wide=wide)[0].astype(np.float64) for wide in (False, True)]
-    roundings, seen = Roundings(view, Forest(view).type_of), set()
-    for seed in range(30):
-        cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
-        marks = {mark for kernel in cover.kernels for tree in kernel.trees for mark in roundings.marks(tree)}
-        assert len(marks) <= 1
-        seen |= marks
+    for cover in covers(graph, view):
         (result,) = play_module(assemble(cover, view, graph).module, inputs)
         assert min(np.abs(result - reference).max() for reference in references) < 1e-2
-    assert len(seen) == 2, "both roundings occur, each in covers of its own"
-    for extractor in EXTRACTORS:
-        cover = extract(view, graph.outputs, ApproximatePricer(), extractor=extractor)
-        assert len({mark for kernel in cover.kernels for tree in kernel.trees for mark in roundings.marks(tree)}) == 1
+
+
+def greatest_is_there() -> Tensor:
+    """Which quotients are the greatest of their row: several kernels may compute them, as products by reciprocals."""
+    x = t.input("x", (SIZE, 24))
+    p = x.exp() / x.exp().sum(1, keepdims=True)
+    return p == p.max(1, keepdims=True)
+
+
+def scaled_is_itself() -> Tensor:
+    """A sum of scaled terms, which rules scale after the sum, beside itself."""
+    x, w = t.input("x", (SIZE, 24)), t.input("w", (24, SIZE))
+    y = (x * 0.3) @ w
+    return y.max(1, keepdims=True) == y
+
+
+def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
+    """Random covers and that of every extractor, none of which computes a value in two ways."""
+    found = [random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed)) for seed in range(count)]
+    found += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
+    roundings = Roundings(view)
+    for cover in found:
+        assert disputed(roundings.marks(each.trees, each.price is None) for each in cover.kernels) is None
+        assert not any(roundings.disagree(each.trees) for each in cover.kernels)
+        assert not any(roundings.repeats_sums(each.trees, each.region) for each in cover.kernels)
+    return found
+
+
+@pytest.mark.parametrize("build", [greatest_is_there, scaled_is_itself])
+def test_every_row_has_its_greatest_in_every_cover(build: Callable[[], Tensor]) -> None:
+    graph, view = saturated(tensor_to_tiny(build())[0])
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.standard_normal(graph.types[node.id].shape, np.float32) for name, node in graph.inputs.items()}
+    for cover in covers(graph, view):
+        (found,) = play_module(assemble(cover, view, graph).module, inputs)
+        assert found.any(1).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_expert_that_is_asked_is_the_one_that_is_weighed(seed: int) -> None:
+    """Top-1 routing: the position of the greatest weight and that weight come of one softmax."""
+    rng = np.random.default_rng(seed)
+    tokens, width, experts, inner = 8, 16, 4, 32
+
+    def weights(*shape: int) -> Tensor:
+        return t.constant(rng.standard_normal(shape).astype(np.float32))
+
+    x = t.input("x", (tokens, width))
+    p = nn.softmax(x @ weights(width, experts))
+    chosen = p.argmax(-1)
+    hidden = (x[:, None, :] @ weights(experts, width, inner).take(chosen)).relu()
+    y = (hidden @ weights(experts, inner, width).take(chosen))[:, 0] * p.max(-1)[:, None]
+    optimize_and_compile(y, target="cpu", threads=1, cache=False).verify()
+
+
+def test_a_constant_is_evaluated_in_one_place() -> None:
+    """exp(c) folds when the program is built, or a kernel computes it: a comparison of both sees other bits."""
+    c = t.constant(np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32))
+    x = t.input("x", (64, 64))
+    e = c.exp()
+    program = optimize_and_compile([e + x, e == e.max(1, keepdims=True), (e * x).sum(1)], target="cpu", cache=False)
+    zeros = np.zeros((64, 64), np.float32)
+    plain, greatest, _ = program(zeros)
+    assert greatest.any(1).all()
+    np.testing.assert_array_equal(greatest, plain == plain.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_80"])
+def test_no_kernel_sums_a_row_at_two_places(target: str) -> None:
+    """r[i] - r[j]: lanes along j would sum r[i] by parts and r[j] term by term."""
+    x = t.input("x", (12, 70))
+    r = (x * x).sum(1)
+    program = optimize_and_compile(r[:, None] - r[None, :], target=target, emulate=target != "cpu", cache=False)
+    found = program(np.random.default_rng(0).standard_normal((12, 70)).astype(np.float32))
+    np.testing.assert_array_equal(np.diagonal(found), 0)

@@ -220,8 +220,8 @@ def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -
     text = next(iter(before._compiled.artifact.kernels.values()))
     build = nvrtc.build
 
-    def spilling(source: str, arch: str, *, contract: bool) -> nvrtc.Cubin:
-        made = build(source, arch, contract=contract)
+    def spilling(source: str, arch: str) -> nvrtc.Cubin:
+        made = build(source, arch)
         worse = tuple(msgspec.structs.replace(each, spill_stores=32, registers=255) for each in made.kernels)
         return msgspec.structs.replace(made, kernels=worse) if source == text else made
 
@@ -244,9 +244,9 @@ def test_refinement_compiles_no_kernel_twice(folder: Path, monkeypatch: pytest.M
     compiled: list[str] = []
     assemble = nvrtc.assemble
 
-    def counted(text: str, arch: str, *, contract: bool) -> nvrtc.Assembly:
+    def counted(text: str, arch: str) -> nvrtc.Assembly:
         compiled.append(text)
-        return assemble(text, arch, contract=contract)
+        return assemble(text, arch)
 
     monkeypatch.setattr(nvrtc, "assemble", counted)
     x = t.input("x", (64, 40))
@@ -371,8 +371,8 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     launched: list[str] = []
 
     class OnFake(GpuBackend):
-        def build(self, units: Texts, arch: str, relaxed: bool, cache: Path) -> Code:
-            made = super().build(units, arch, relaxed, cache)
+        def build(self, units: Texts, arch: str, cache: Path) -> Code:
+            made = super().build(units, arch, cache)
             monkeypatch.setitem(sys.modules, "cupy", fake_cupy(units, launched))
             return made
 
@@ -381,7 +381,7 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
     plans = [each.plan for each in PlanPricer(A100, region_facts, candidates).ranked(one)[:2]]
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
-    found = timing.times_of(one, plans, arrays, backend=OnFake(), target=A100, relaxed=True, cache=tmp_path)
+    found = timing.times_of(one, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path)
     assert found == [1000.0, 1000.0]
     assert launched == [f"eq_{one.name}_0", f"eq_{one.name}_1"] * (2 + 1 + 3)
 

@@ -178,6 +178,8 @@ def test_other_maxima_are_no_streams(program: Program) -> None:
 class StreamingPricer:
     """This machine's prices of kernels that stream; others are refused."""
 
+    ordered = False
+
     def price(self, region: Region) -> Price | Rejected:
         reason = without_stream(region)
         return Rejected(reason) if reason else pricer().price(region)

@@ -37,6 +37,8 @@ class ApproximatePricer:
     """The roofline of a region with a trivial plan. Counts its calls; refuses regions in which `refuse` finds a
     reason."""
 
+    ordered = False
+
     def __init__(self, target: Target = CPU, refuse: Any = None) -> None:
         self.target, self.refuse, self.calls = target, refuse, 0
 

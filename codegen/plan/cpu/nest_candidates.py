@@ -42,11 +42,15 @@ _FEW_VECTORS = 64
 def nest_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False
 ) -> list[tuple[Plan, Work]]:
-    """The candidates, best first by their own estimate; none where the region is not legal as one kernel or holds
-    a contraction. `ordered`: they take the terms of floating-point sums and products in index order."""
+    """The candidates, best first by their own estimate; none where the region is not legal as one kernel, holds
+    a contraction, or would compute a sum in two orders. `ordered`: they take the terms of floating-point sums and
+    products in index order."""
     if not core.legal or core.contraction is not None:
         return []
-    space = _Space.of(RegionLoops(region, core, ordered), target)
+    loops = RegionLoops(region, core, ordered)
+    if loops.scattered:
+        return []
+    space = _Space.of(loops, target)
     several = list(_plans(space))
     once = [plan for plan in several if not space.repeats(plan)]
     work = NestWork(space.loops, target, space.rows)

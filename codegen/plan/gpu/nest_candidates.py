@@ -58,11 +58,14 @@ def gpu_nest_candidates(
     most: int = MOST,
 ) -> list[tuple[Plan, Work]]:
     """The candidates, best first by their own estimate, at `most` so many; none where the region is not legal as one
-    kernel, or holds what no nest computes. `ordered`: they take the terms of floating-point sums and products in index
-    order; `relative`: parts of sums of exponentials may be relative to maxima of their own."""
+    kernel, holds what no nest computes, or would compute a sum in two orders. `ordered`: they take the terms of
+    floating-point sums and products in index order; `relative`: parts of sums of exponentials may be relative to maxima
+    of their own."""
     if not core.legal or any(let.op.kind not in _TEMPLATES for let in region.body):
         return []
     loops = RegionLoops(region, core, ordered)
+    if loops.scattered:
+        return []
     work = GpuNestWork(loops, target)
     found = [(plan, work.of_points(points_of(loops, plan))) for plan in _points(loops, work, target.arch)]
     found += [(plan, work.of_tiles(tiles_of(loops, plan))) for plan in _tiles(loops, target.arch)]

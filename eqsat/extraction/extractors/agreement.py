@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from eqsat.extraction.extractors.problem import Covering, Extractor, Problem
+from eqsat.extraction.extractors.problem import ALONE, Covering, Extractor, Mark, Problem
 
 
 def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
-    """The extractor's cover, made again without the dearer of two ways as long as a value is computed in both."""
+    """The extractor's cover, made again with fewer columns as long as a value is computed in several ways: those that
+    are left compute the value in the way that makes the cheapest cover. A cover that still disagrees where no columns
+    make another."""
     kept = tuple(range(len(problem.columns)))
     chosen = extractor(problem)
-    while chosen is not None and (value := computed_both_ways(problem, chosen.columns)) is not None:
+    while chosen is not None and (value := disputed(problem.marks_of(chosen.columns))) is not None:
         found: list[tuple[float, tuple[int, ...], Covering]] = []
-        for way in (False, True):
-            fewer = tuple(index for index in kept if (value, way) not in problem.columns[index].marks)
+        for fewer in _settlements(problem, kept, chosen, value):
             cover = extractor(problem.restricted(fewer))
             if cover is not None:
                 picked = tuple(fewer[index] for index in cover.columns)
@@ -25,7 +26,30 @@ def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
     return chosen
 
 
-def computed_both_ways(problem: Problem, chosen: Iterable[int]) -> int | None:
-    """The first value that these columns compute in two ways."""
-    seen = dict.fromkeys(mark for index in chosen for mark in problem.columns[index].marks)
-    return next((value for value, way in seen if (value, not way) in seen), None)
+def disputed(columns: Iterable[Iterable[Mark]]) -> int | None:
+    """The first value that columns of these marks compute in several ways, or that one computes `ALONE` beside
+    another."""
+    ways: dict[int, int] = {}
+    for marks in columns:
+        for value, way in marks:
+            if (way == ALONE and value in ways) or ways.setdefault(value, way) != way:
+                return value
+    return None
+
+
+def _settlements(problem: Problem, kept: tuple[int, ...], chosen: Covering, value: int) -> Iterator[tuple[int, ...]]:
+    """The columns that are left where a value is computed in one of the chosen ways, or by the writers of one buffer
+    alone: a chosen one, or the first of all, which is nearest to the value itself."""
+    marked = {index: [way for about, way in problem.columns[index].marks if about == value] for index in kept}
+    in_cover = [index for index in chosen.columns if marked[index]]
+    for form in dict.fromkeys(way for index in in_cover for way in marked[index] if way != ALONE):
+        yield tuple(index for index in kept if {*marked[index]} <= {form})
+    alone = {problem.columns[index].writes for index in kept if ALONE in marked[index]}
+    nearest = next((buffer for buffer in problem.order if buffer in alone), None)
+    for buffer in dict.fromkeys([nearest, *(problem.columns[index].writes for index in in_cover)]):
+        if buffer in alone:
+            yield tuple(
+                index
+                for index in kept
+                if not marked[index] or ({*marked[index]} == {ALONE} and problem.columns[index].writes == buffer)
+            )

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from eqsat.extraction.extractors.problem import Covering, Problem, resolve
+from eqsat.extraction.extractors.problem import ALONE, Covering, Problem, resolve
 
 
 class SolverLimits(msgspec.Struct, frozen=True):
@@ -100,18 +100,31 @@ def _through(problem: Problem, buffer: int, read: int) -> tuple[int, ...]:
 
 
 def _agreements(problem: Problem) -> list[_Row]:
-    """A variable a value, after those of the columns: 1 lets it be computed one way, 0 the other."""
-    ways: dict[int, dict[tuple[int, bool], list[int]]] = {}
+    """A variable for every way in which a value may be computed, after those of the columns: at most one way of a value
+    is open. A column that computes a value alone is a way of its own, with the other columns of its buffer."""
+    ways: dict[int, dict[tuple[int, int], list[int]]] = {}
     for index, column in enumerate(problem.columns):
         for value, way in dict.fromkeys(column.marks):
-            ways.setdefault(value, {}).setdefault((column.writes, way), []).append(index)
-    rows = []
-    for number, by_buffer in enumerate(ways.values()):
-        switch = len(problem.columns) + number
-        for (_, way), columns in by_buffer.items():
-            sign, least = (1.0, 0.0) if way else (-1.0, -1.0)
-            rows.append(_Row((*_terms(columns, -1.0), (switch, sign)), least))
+            owner = column.writes if way == ALONE else -1
+            ways.setdefault(value, {}).setdefault((way, owner), []).append(index)
+    rows: list[_Row] = []
+    switch = len(problem.columns)
+    for by_way in ways.values():
+        if len(by_way) > 1:
+            switches = range(switch, switch + len(by_way))
+            rows.append(_Row(_terms(switches, -1.0), -1.0))
+            for number, columns in zip(switches, by_way.values(), strict=True):
+                rows += [_Row((*_terms(several, -1.0), (number, 1.0)), 0.0) for several in _by_buffer(problem, columns)]
+            switch += len(by_way)
     return rows
+
+
+def _by_buffer(problem: Problem, columns: Iterable[int]) -> Iterable[list[int]]:
+    """The columns by what they write: one of each buffer at most is chosen."""
+    found: dict[int, list[int]] = {}
+    for index in columns:
+        found.setdefault(problem.columns[index].writes, []).append(index)
+    return found.values()
 
 
 def _cuts(problem: Problem, chosen: Sequence[int]) -> list[_Row]:

@@ -25,8 +25,10 @@ _Set = tuple[float, int]
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they rest; the cover that this
-    gives is refined by swaps of single columns."""
-    return apart(problem, lambda part: _refined(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))))
+    gives is refined by swaps of single columns. The ways in which values are computed are left to the caller."""
+    return apart(
+        problem.unmarked(), lambda part: _refined(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2)))
+    )
 
 
 @lru_cache(maxsize=1 << 12)

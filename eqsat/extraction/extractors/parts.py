@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from eqsat.extraction.extractors.bits import members
-from eqsat.extraction.extractors.problem import Column, Covering, Extractor, Problem, resolve
+from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, resolve
 from eqsat.extraction.extractors.tree import cheapest_writers
 
 
@@ -54,8 +54,7 @@ def parts(problem: Problem) -> tuple[Part, ...] | None:
     if any(root not in left.writers for root in problem.roots):
         return None
     known, knots = landmarks(left), _knots(left)
-    marks = {mark for column in left.columns for mark in column.marks}
-    contested = frozenset(value for value, way in marks if (value, not way) in marks)
+    contested = _contested(left)
     slim = [_slim(each, known, knots, contested) for each in left.columns]
     groups = _Groups()
     for column in slim:
@@ -148,11 +147,20 @@ def _knots(problem: Problem) -> Mapping[int, int]:
 
 def _slim(column: Column, known: frozenset[int], knots: Mapping[int, int], contested: frozenset[int]) -> Column:
     """The column without its reads of landmarks, but for those that could close a cycle, and without its marks of
-    values that no column computes another way."""
+    values that are not contested."""
     home = knots[column.writes]
     reads = (each for each in column.reads if each not in known or knots[each] == home)
     marks = (mark for mark in column.marks if mark[0] in contested)
     return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
+
+
+def _contested(problem: Problem) -> frozenset[int]:
+    """The values that columns of a cover could compute in several ways."""
+    ways: dict[int, set[tuple[int, int]]] = {}
+    for column in problem.columns:
+        for value, way in column.marks:
+            ways.setdefault(value, set()).add((way, column.writes if way == ALONE else -1))
+    return frozenset(value for value, several in ways.items() if len(several) > 1)
 
 
 def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Part:

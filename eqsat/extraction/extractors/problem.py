@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-Mark = tuple[int, bool]
-"""A value, and which of two ways it is computed; the columns of one cover compute a value in one way."""
+Mark = tuple[int, int]
+"""A value, and the way in which it is computed; the columns of one cover compute a value in one way."""
+
+ALONE = -1
+"""The way of a column that no other column shares: where one computes a value so, no other computes the value."""
 
 
 class Column(NamedTuple):
@@ -24,6 +27,7 @@ class Column(NamedTuple):
     reads: tuple[int, ...]
     cost: float
     marks: tuple[Mark, ...] = ()
+    """No two alike."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,14 @@ class Problem:
         """The sum of their costs, in ns."""
         return sum(self.columns[index].cost for index in columns)
 
+    def marks_of(self, columns: Iterable[int]) -> list[tuple[Mark, ...]]:
+        """The marks of each of these columns."""
+        return [self.columns[index].marks for index in columns]
+
     def unmarked(self) -> Problem:
         """The problem where a value may be computed in any way, and in several."""
+        if not any(each.marks for each in self.columns):
+            return self
         return Problem(tuple(Column(each.writes, each.reads, each.cost) for each in self.columns), self.roots)
 
     def restricted(self, kept: Iterable[int]) -> Problem:
