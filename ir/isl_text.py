@@ -14,7 +14,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def tuple_name(value: str) -> str:
     """A value's name as isl can read it: `C.mul` is C_mul."""
-    return value if _NAME.fullmatch(value) else re.sub(r"\W", "_", f"v{value}" if value[:1].isdigit() else value)
+    plain = f"v{value}" if value[:1].isdigit() else value
+    return value if _NAME.fullmatch(value) else re.sub(r"\W", "_", plain, flags=re.ASCII)
 
 
 def points(value: str, rank: int) -> str:

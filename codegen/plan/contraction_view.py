@@ -130,6 +130,20 @@ class Contraction:
                 return suffix, (steps.pop() if len(steps) == 1 else 0 if not steps else None)
         return tuple(group[-1:]), None
 
+    def is_even(self, side: int, run: Sequence[int]) -> bool:
+        """Whether every read of input `side` moves by equal steps along the last digit of `run`."""
+        return all(self.offset(read).coeff(each) is not None for read in self.roles.reads[side] for each in run[-1:])
+
+    def image(self, side: int, run: Sequence[int]) -> OperandRead | None:
+        """The one read of input `side`, where that is a buffer padded with zeros, and what is no padding is one range
+        along the last digit of `run`. Zeros between elements leave no range; a computed value may be anything where
+        its own operands are padded."""
+        read = self.roles.reads[side][0]
+        bounds = [bound.expr.coeff(each) for guard in read.map.guards for bound in guard.bounds for each in run[-1:]]
+        zeros = all(guard.fill == 0 for guard in read.map.guards)
+        direct = self.operand(side).value == read.buffer
+        return read if direct and bounds and zeros and None not in bounds else None
+
     def _step(self, read: OperandRead, suffix: Sequence[int], *, guards: bool) -> int | None:
         """Elements per step of one counter over `suffix`; None if the read is not affine in it."""
         if not guards and any(bound.expr.axes & set(suffix) for g in read.map.guards for bound in g.bounds):

@@ -7,14 +7,14 @@ outputs exactly once, and what they load is what the contraction reads there.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ir.axis_expr import parse_expr
 from ir.axis_isl import isl_read
 from ir.axis_map import axis_map
 from ir.diagnostics import Kind, fail
-from ir.isl_text import box, tuple_name
+from ir.isl_text import box, expression, tuple_name
 from ir.poly_core import PolyCore, Roles
 from ir.poly_view import Block, PolyView
 from ir.poly_view_isl import domain, relation
@@ -56,7 +56,8 @@ def pattern_holds(block: Block, reads: Sequence[islpy.Map]) -> bool:
         return False
     within = domain(block)
     for each, done, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
-        coordinates = ", ".join(_isl(pattern.affine_offsets.get(index, index)) for index in indices)
+        texts = [pattern.affine_offsets.get(index, index) for index in indices]
+        coordinates = ", ".join(expression(parse_expr(text, block.axes), block.axes) for text in texts)
         said = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(each.tensor)}[{coordinates}] }}")
         if not done.is_subset(said.intersect_domain(within)):
             return False
@@ -89,21 +90,3 @@ def _box(sizes: tuple[int, ...]) -> islpy.Set:
 
     names = [f"x{axis}" for axis in range(len(sizes))]
     return islpy.Set(f"{{ [{', '.join(names)}] : {' and '.join(box(sizes, names)) or '1 = 1'} }}")
-
-
-def _isl(expression: str) -> str:
-    """IndexBook text as isl reads it: x//4 is floor((x)/4)."""
-    return _written(ast.parse(expression, mode="eval").body)
-
-
-def _written(node: ast.expr) -> str:
-    match node:
-        case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
-            return f"floor(({_written(left)})/{_written(right)})"
-        case ast.BinOp(left=left, op=op, right=right):
-            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}[type(op)]
-            return f"({_written(left)} {sign} {_written(right)})"
-        case ast.UnaryOp(operand=operand):
-            return f"(-{_written(operand)})"
-        case _:
-            return ast.unparse(node)

@@ -84,7 +84,16 @@ TYPES = [
     regions.gemm_bias_relu(20, 30, 40, "fp16"),
     regions.gemm_bias_relu(20, 30, 40, "bf16"),
 ]
-GROUPS = {"matmul": MATMULS, "skinny": SKINNY, "empty": EMPTY, "conv": CONVS, "fused": FUSED, "types": TYPES}
+MOVED = list(regions.moved_products().values())
+GROUPS = {
+    "matmul": MATMULS,
+    "skinny": SKINNY,
+    "empty": EMPTY,
+    "conv": CONVS,
+    "moved": MOVED,
+    "fused": FUSED,
+    "types": TYPES,
+}
 
 
 def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
@@ -142,7 +151,7 @@ def test_lesser_instruction_sets(isa: str) -> None:
         lesser = restricted(machine(), isa)
     except EqsatError:
         pytest.skip(f"this machine has no {isa}")
-    chosen = [MATMULS[1], MATMULS[4], SKINNY[1], CONVS[1], CONVS[6], FUSED[3], TYPES[0], TYPES[6]]
+    chosen = [MATMULS[1], MATMULS[4], SKINNY[1], CONVS[1], CONVS[6], *MOVED, FUSED[3], TYPES[0], TYPES[6]]
     cases = [(region, various(region, lanes=isa)[0]) for region in chosen]
     built = Built(cases, lesser)
     for i, (region, _) in enumerate(cases):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ir.axis_expr import parse_expr
+from msgspec import structs
+
+from ir.axis_expr import interval, parse_expr
 from ir.axis_guard import Bound, Guard, canonical_fill
-from ir.axis_map import AxisMap, axis_map
+from ir.axis_map import AxisMap, axis_map, compose, parse_map
 from ir.region import Buffer, Let, MemRef, Number, Op, Operand, OpKind, Region, Yield
 
 Sizes = tuple[int, ...]
@@ -207,6 +209,59 @@ def prologue_gemm(m: int = 4, n: int = 6, k: int = 5) -> Region:
     return region("prologue_gemm", [buffer("A", (m, k)), buffer("B", (k, n))], body, (m, n))
 
 
+def seen_through(view: str, given: Region, name: str = "X") -> Region:
+    """The region with its input `name`, whose shape is the domain of `view`, read through this map: the input has the
+    least shape that holds all elements read."""
+    way = parse_map(view)
+    shape = tuple(interval(expr, way.interior)[1] + 1 for expr in way.exprs)
+    inputs = tuple(
+        structs.replace(each, memref=MemRef(shape, each.memref.dtype)) if each.name == name else each
+        for each in given.inputs
+    )
+    body = tuple(
+        structs.replace(
+            let, op=structs.replace(let.op, inputs=tuple(_behind(each, name, way) for each in let.op.inputs))
+        )
+        for let in given.body
+    )
+    return structs.replace(given, inputs=inputs, body=body)
+
+
+def _behind(operand: Operand | Number, name: str, view: AxisMap) -> Operand | Number:
+    if isinstance(operand, Number) or operand.value != name:
+        return operand
+    return Operand(name, compose(view, operand.map))
+
+
+def moved_products() -> dict[str, Region]:
+    """Products and convolutions of operands that are read backwards, enlarged, repeated or with zeros between."""
+    product, image = matmul((), 21, 37, 18), conv(2, 5, 18, (10, 36), 3, 1, 1)
+    zeros = "0<=i2 - 2*(i2//2)<1 and 0<=i3 - 2*(i3//2)<1"
+    seen = {
+        "every second row backwards": seen_through("[21,18] -> [40 - 2*i0, i1]", product, "A"),
+        "every second term backwards": seen_through("[18,37] -> [34 - 2*i0, i1]", product, "B"),
+        "columns backwards": seen_through("[18,37] -> [i0, 36 - i1]", product, "B"),
+        "rows repeated": seen_through("[21,18] -> [i0//3, i1]", product, "A"),
+        "columns repeated": seen_through("[18,37] -> [i0, i1//2]", product, "B"),
+        "columns tiled": seen_through("[18,37] -> [i0, i1 - 6*(i1//6)]", product, "B"),
+        "image turned": seen_through("[2,5,10,36] -> [i0, i1, 9 - i2, 35 - i3]", image),
+        "image doubled": seen_through("[2,5,10,36] -> [i0, i1, i2//2, i3//2]", image),
+        "image tiled": seen_through("[2,5,10,36] -> [i0, i1, i2 - 5*(i2//5), i3 - 9*(i3//9)]", image),
+        "image at 3/4": seen_through("[2,5,10,36] -> [i0, i1, i2, (3*i3)//4]", image),
+        "image with zeros between": seen_through(f"[2,5,10,36] -> [i0, i1, i2//2, i3//2] if {zeros} else 0", image),
+        "every second pixel a zero": seen_through(
+            "[2,5,10,36] -> [i0, i1, i2, i3] if 0<=i3 - 2*(i3//2)<1 else 0", image
+        ),
+        "ones between, one input channel": seen_through(
+            f"[1,1,10,36] -> [i0, i1, i2//2, i3//2] if {zeros} else 1", conv(1, 1, 20, (10, 36), 3, 1, 1)
+        ),
+        "doubled, strided, in groups": seen_through(
+            "[1,6,20,34] -> [i0, i1, i2//2, i3//2]", conv(1, 6, 16, (20, 34), 3, 2, 1, groups=2)
+        ),
+    }
+    return {kind: structs.replace(each, name=kind) for kind, each in seen.items()}
+
+
 # --- pointwise and movement -----------------------------------------------------------------------
 
 
@@ -401,6 +456,8 @@ def corpus() -> tuple[Region, ...]:
         conv(kernel=1, stride=2, pad=0),
         conv(c_in=4, c_out=6, groups=2),
         conv_bn_relu(),
+        seen_through("[1,3,7,9] -> [i0, i1, 6 - i2, 8 - i3]", conv()),
+        seen_through("[1,3,7,9] -> [i0, i1, i2//2, i3//3]", conv(stride=1)),
         attention_scores(),
         pointwise(),
         pointwise((1, 5)),

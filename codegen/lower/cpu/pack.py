@@ -5,7 +5,8 @@
 
 Lanes lie along the rows or columns where the operand has runs there, else along k. A padded image is cut into
 the rows of pixels that a panel covers; their borders are zeroed and their interiors copied by vectors, so that
-no element is tested by itself.
+no element is tested by itself. Pixels that are not evenly spaced in memory, as those of an image that is read
+enlarged, are gathered lane by lane.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def pack(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
     along_k, _ = view.run(panel.side, view.k)
     if not panel.group or lanes_along_k(view, panel.side, panel.group, frame.lanes):
         _along_k(frame, block, panel, depth, along_k)
-    elif run == panel.group:
+    elif run == panel.group or not view.is_even(panel.side, run):
         _along_group(frame, block, panel, depth)
     else:
         _by_rows(frame, block, panel, depth, run)
@@ -99,7 +100,7 @@ def _by_rows(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     length = view.extent(run)
     rows = panel.size // length
     outer = tuple(position for position in panel.group if position not in run)
-    direct = _padded_read(frame, panel.side)
+    direct = view.image(panel.side, run)
     if direct is not None:
         _zero(frame, block, panel, depth)
     row = writer.variable("row", 0, rows - 1)
@@ -135,15 +136,6 @@ def _segment(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segmen
 
 
 # --- padding --------------------------------------------------------------------------------------
-
-
-def _padded_read(frame: Frame, side: int) -> OperandRead | None:
-    """The operand's one read, if it is a buffer padded with zeros; a computed value may be anything out there."""
-    view = frame.view
-    read = view.roles.reads[side][0]
-    direct = view.operand(side).value == read.buffer
-    guards = read.map.guards
-    return read if direct and guards and all(guard.fill == 0 for guard in guards) else None
 
 
 def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:

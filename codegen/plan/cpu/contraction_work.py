@@ -7,6 +7,7 @@ stores; traffic beyond the caches is the tensors' own size, and that of operands
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -26,6 +27,8 @@ _PORTS = 2  # multiply-adds and loads per cycle, each
 _LATENCY = 4
 _DOT_LATENCY = 2  # the sums of other rows overlap with the end of one
 _UNIT_PACK, _NARROW_PACK, _LANE_PACK, _STORE = 5.0, 3.0, 1.5, 3.0
+_UNEVEN_PACK = 5.0
+"""Cycles to find and load one element of those that are not evenly spaced, as in an image that is read enlarged."""
 _TESTED = 6.0
 """Cycles of finding out which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
@@ -250,18 +253,18 @@ class ContractionWork:
             along_k = lanes_along_k(view, side, group, lanes)
             run, step = view.run(side, view.k if along_k else group)
             cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
+            if not along_k and not view.is_even(side, run):
+                cycles, run = _UNEVEN_PACK * lanes, group
             if along_k and side == view.vector:
                 cycles *= 2  # turned in squares
-            found.append((cycles + _TESTED * self._tested_reads(side), view.extent(run), along_k))
+            found.append((cycles + _TESTED * self._tested_reads(side, run), view.extent(run), along_k))
         return tuple(found)
 
-    def _tested_reads(self, side: int) -> int:
-        """The reads of an operand whose lanes are tested one by one: a buffer padded with zeros is copied in rows."""
-        operand, reads = self.view.operand(side).value, self.view.roles.reads[side]
-        padded = [read for read in reads if read.map.guards]
-        if [read.buffer for read in reads] == [operand]:
-            return sum(any(guard.fill != 0 for guard in read.map.guards) for read in padded)
-        return len(padded)
+    def _tested_reads(self, side: int, run: Sequence[int]) -> int:
+        """The reads of an operand whose lanes are tested one by one: an image padded with zeros is copied in rows."""
+        if self.view.image(side, run) is not None:
+            return 0
+        return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
 
     def _stored(self, tile: _Tile, blocks: Blocks) -> float:
         """Cycles of storing the sums in whole registers, all tasks together: once per block of k and further output."""
