@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ir.axis_expr import AxisExpr, axis_names
+from ir.axis_expr import AxisExpr, Box, axis_names
+from ir.axis_guard import Bound
 from ir.axis_map import AxisMap
-from ir.isl_text import access, box, expression
+from ir.isl_text import access, conditions, expression
 
 
 def isl_read(view: AxisMap) -> Any:
@@ -22,11 +23,15 @@ def reads_once(view: AxisMap) -> bool:
     return bool(isl_read(view).is_injective())
 
 
-def exact_range(expr: AxisExpr, sizes: Sequence[int]) -> tuple[int, int]:
-    """The least and the greatest value over a domain that has points."""
+def exact_range(expr: AxisExpr, ranges: Box, where: Sequence[Bound] = ()) -> tuple[int, int]:
+    """The least and the greatest value over a box, or over those of its points `where` all bounds hold: (1, 0) where
+    there is none."""
     import islpy
 
-    names = axis_names(len(sizes))
-    conditions = " and ".join(box(sizes, names))
-    values = islpy.Map(f"{{ [{', '.join(names)}] -> [{expression(expr, names)}] : {conditions} }}").range()
-    return values.dim_min_val(0).to_python(), values.dim_max_val(0).to_python()
+    used = sorted(expr.axes.union(*(bound.expr.axes for bound in where)))
+    names = axis_names(len(ranges))
+    point = ", ".join(names[axis] for axis in used)
+    inside = [f"{ranges[axis][0]} <= {names[axis]} <= {ranges[axis][1]}" for axis in used]
+    text = " and ".join([*inside, *conditions(where, names)]) or "1 = 1"
+    values = islpy.Map(f"{{ [{point}] -> [{expression(expr, names)}] : {text} }}").range()
+    return (1, 0) if values.is_empty() else (values.dim_min_val(0).to_python(), values.dim_max_val(0).to_python())

@@ -255,7 +255,7 @@ def _exact_range(expr: AxisExpr, sizes: tuple[int, ...]) -> tuple[int, int]:
         return int(values.min()), int(values.max())
     from ir.axis_isl import exact_range
 
-    return exact_range(expr, sizes)
+    return exact_range(expr, box_of(sizes))
 
 
 def _one_each(key: str, values: Sequence[object], shape: Shape) -> None:

@@ -16,23 +16,29 @@ from ir.kernel_nodes import Within
 Facts = tuple[Within, ...]
 """Conditions that hold where an access happens."""
 _POINTS = 1 << 16
-"""So many values of a few variables may be tried one by one."""
+"""So many values of a few variables are tried one by one; beyond, isl decides."""
 
 
 def narrowed(facts: Facts, box: Box) -> Box | None:
     """The ranges of the variables where the facts hold; None where they never do."""
     if not facts:
         return box
-    found = tighten(tuple(Bound(each.expr, each.low, each.high) for each in facts), box)
+    found = tighten(_bounds(facts), box)
     return None if found is None else found[1]
+
+
+def _bounds(facts: Facts) -> tuple[Bound, ...]:
+    return tuple(Bound(each.expr, each.low, each.high) for each in facts)
 
 
 def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
     """Bounds (inclusive) of an expression where the facts hold; `box` is theirs already."""
     low, high = bounds(expr, box)
-    for fact in facts:  # an expression is what a fact bounds, and the rest
+    for fact in facts:  # an expression is what a fact bounds, or its negative, and the rest
         least, most = bounds(expr - fact.expr, box)
         low, high = max(low, fact.low + least), min(high, fact.high - 1 + most)
+        least, most = bounds(expr + fact.expr, box)
+        low, high = max(low, least - fact.high + 1), min(high, most - fact.low)
     if len(expr.terms) == 1:
         floor, c = expr.terms[0]
         if isinstance(floor, FloorDiv):
@@ -41,14 +47,16 @@ def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
     return low, high
 
 
-def exact_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int] | None:
-    """The least and the greatest value where those facts hold that share a variable with the expression, by trying all
-    points: (1, 0) where there is none; None where they are too many."""
-    related = [fact for fact in facts if fact.expr.axes & expr.axes]
+def exact_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
+    """The least and the greatest value where those facts hold that share a variable with the expression: (1, 0) where
+    there is none."""
+    related = tuple(fact for fact in facts if fact.expr.axes & expr.axes)
     axes = sorted(expr.axes.union(*(fact.expr.axes for fact in related)))
     sizes = [box[axis][1] - box[axis][0] + 1 for axis in axes]
     if math.prod(sizes) > _POINTS:
-        return None
+        from ir.axis_isl import exact_range as range_by_isl
+
+        return range_by_isl(expr, box, _bounds(related))
     point: list[Any] = [0] * len(box)
     for position, axis in enumerate(axes):
         values = np.arange(box[axis][0], box[axis][1] + 1)
@@ -83,7 +91,7 @@ def outside(
             high -= (high - expr.const) % step
         more = count if last else 1
         if low <= high and (low < 0 or high + more > size):  # what the ranges do not prove, the points may
-            low, high = exact_range(expr, facts, inside) or (low, high)
+            low, high = exact_range(expr, facts, inside)
         if low > high:
             continue
         if low < 0:

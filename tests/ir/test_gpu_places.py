@@ -68,6 +68,25 @@ def test_a_condition_on_the_whole_proves_its_parts() -> None:
     assert list(outside(at, (9, 10), 1, (), box_of(sizes)))
 
 
+def test_a_condition_bounds_the_negative_of_its_expression() -> None:
+    """Columns of a row that is read backwards behind padding; too many points to try each."""
+    sizes = (1 << 20, 3)
+    at = (parse_expr("34 - 2*(a % 17) - b", NAMES, sizes),)
+    inside = (Within(parse_expr("2*(a % 17) + b", NAMES, sizes), 2, 35),)
+    assert not list(outside(at, (33,), 1, inside, box_of(sizes)))
+    assert list(outside(at, (33,), 1, (), box_of(sizes)))
+
+
+def test_isl_decides_where_points_are_too_many() -> None:
+    """Columns of a row that is read enlarged behind padding: a place less half of itself."""
+    sizes = (1 << 20, 3)
+    at = (parse_expr("a % 64 + b - 1 - (a % 64 + b) // 2", NAMES, sizes),)
+    inside = (Within(parse_expr("a % 64 + b", NAMES, sizes), 1, 65),)
+    assert not list(outside(at, (32,), 1, inside, box_of(sizes)))
+    assert list(outside(at, (31,), 1, inside, box_of(sizes)))
+    assert list(outside(at, (32,), 1, (), box_of(sizes)))
+
+
 def test_pieces_end_where_their_steps_do() -> None:
     """8·a below 20 is 16 at most: a piece of 8 from there ends at 24."""
     at = (parse_expr("8 * a", NAMES, (16, 1)),)
