@@ -27,7 +27,7 @@ def without_streams(region: Region) -> Region:
 
 
 class _Maker:
-    """`known`: by what they compute, the maxima and the exponentials that there are."""
+    """`known`: by what they compute, the maxima, the exponentials and the numbers that there are as values."""
 
     def __init__(self, region: Region) -> None:
         self.region = region
@@ -59,14 +59,11 @@ class _Maker:
 
     def _power(self, name: str, op: Op, kind: str, found: list[Let]) -> tuple[str, tuple[int, ...]]:
         """fn(score - max), and the axes of the stream's domain that it has."""
-        score = op.inputs[0]
-        assert isinstance(score, Operand)
-        rank = len(op.shape)
-        used = support(score.map)
+        score, rank = op.inputs[0], len(op.shape)
+        used = support(score.map) if isinstance(score, Operand) else frozenset()
         own = tuple(axis for axis in range(len(op.domain)) if axis >= rank or axis in used)
-        view = project(score.map, own)
-        assert view is not None
-        sizes, read = tuple(op.domain[axis] for axis in own), Operand(score.value, view)
+        sizes = tuple(op.domain[axis] for axis in own)
+        read = self._over(own, f"{name}_number", score, sizes, found)
         key = (op.fn, kind, op.reduced, read)
         if key not in self.known:
             greatest = self._greatest(name, Op("reduce", "max", kind, sizes, (read,), reduced=op.reduced), found)
@@ -77,6 +74,20 @@ class _Maker:
             power = Op("unary", op.fn, kind, sizes, (_whole(apart, sizes),))
             self.known[key] = self._let(f"{name}_power", power, found)
         return self.known[key], own
+
+    def _over(
+        self, own: tuple[int, ...], name: str, value: Operand | Number, sizes: tuple[int, ...], found: list[Let]
+    ) -> Operand:
+        """An operand over the axes `own` alone, of `sizes`, with which it moves; a number is a value there."""
+        if isinstance(value, Number):
+            op = Op("copy", "copy", value.dtype, sizes, (value,))
+            if op not in self.known:
+                self.known[op] = self._let(name, op, found)
+            return _whole(self.known[op], sizes)
+        view = project(value.map, own)
+        if view is None:
+            raise ValueError(f"{value.map} moves along other axes than {own}")
+        return Operand(value.value, view)
 
     def _greatest(self, name: str, op: Op, found: list[Let]) -> str:
         """The maximum of the scores, in a dtype that holds it exactly: one that the region has may be narrower."""

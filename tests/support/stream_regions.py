@@ -53,6 +53,17 @@ def weighted_mean(m: int = 4, n: int = 7, *, transposed: bool = False, scale: fl
     return region("weighted_mean", [buffer("X", shape), buffer("V", shape)], body, (m,))
 
 
+def level_mean(m: int = 4, n: int = 7, score: float | str = 2.0) -> Region:
+    """Y[i] = Σₖ e^c·X[i, k] / Σₖ e^c: every score is the number c."""
+    over, number = (m, n), Number(score, "fp32")
+    body = [
+        Let("A", Op("stream", "exp", "fp32", over, (number, same("X", over)), reduced=1)),
+        Let("L", Op("stream", "exp", "fp32", over, (number, Number(1.0, "fp32")), reduced=1)),
+        ewise("Q", "fdiv", (m,), same("A", (m,)), same("L", (m,))),
+    ]
+    return region("level_mean", [buffer("X", over)], body, (m,))
+
+
 def weighted_mean_2d(b: int = 3, h: int = 4, w: int = 5) -> Region:
     """Y[i] = Σ over two axes, h and w, of e^X·V / Σ e^X, with V[w] alone."""
     over = (b, h, w)
@@ -180,5 +191,8 @@ SMALL = (
     weighted_mean(33, 19, transposed=True),
     weighted_mean_2d(3, 20, 5),
     log_softmax(5, 70),
+    level_mean(5, 70),
+    level_mean(3, 20, "inf"),
+    level_mean(3, 0),
 )
 """Sums of exponentials without contractions, at sizes of every kind."""
