@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from eqsat.egraph.view import ENode
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, inline_classes
+from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, buffer_of, inline_classes
 from ir.axis_map import identity, parse_map
 
 
 def as_written(forest: Forest, buffer: int) -> Tree | None:
-    """The least kernel of nodes that no rule built; None where the loaded ones hold a view.
+    """The least kernel of nodes that no rule built, over inputs and the results of earlier uops. None for a buffer that
+    no uop writes.
 
     Identity reads put a value and the Load of what stores it in one class, so loaded nodes can be followed from one
-    uop into the next: the first read met ends the kernel, unless it reads the buffer itself.
+    uop into the next: the first read met ends the kernel. A rule may put a copy of the buffer's own value there, which
+    a later uop makes of it; kernels that read what earlier uops wrote form no cycle.
     """
     search = _Search(forest, buffer)
     stores = [node for node in forest.view.classes[buffer] if node.ctor == "Store"]
@@ -20,7 +22,8 @@ def as_written(forest: Forest, buffer: int) -> Tree | None:
 
 class _Search:
     def __init__(self, forest: Forest, buffer: int) -> None:
-        self._forest, self._buffer = forest, buffer
+        self._forest = forest
+        self._later = _from(forest, buffer)
         self._known: dict[int, Tree | None] = {}
 
     def least(self, nodes: list[ENode]) -> Tree | None:
@@ -29,11 +32,7 @@ class _Search:
         return min(trees, key=_size, default=None)
 
     def _tree(self, node: ENode) -> Tree | None:
-        if (
-            node in self._forest.view.rules
-            or node.ctor in STEPS
-            or (node.ctor == "Load" and node.args[0] == self._buffer)
-        ):
+        if node in self._forest.view.rules or node.ctor in STEPS or buffer_of(node) in self._later:
             return None
         kids = [self._of_class(kid) for kid in inline_classes(self._forest.view, node)]
         found = tuple(kid for kid in kids if kid is not None)
@@ -54,6 +53,12 @@ class _Search:
             return False
         view = parse_map(str(node.args[1]))
         return view == identity(self._forest.type_of(int(node.args[0])).shape)
+
+
+def _from(forest: Forest, buffer: int) -> frozenset[int]:
+    """The buffers that are written first by the uop that first writes this one, or by a later uop."""
+    order = list(dict.fromkeys(forest.view.tiny.values()))
+    return frozenset(order[order.index(buffer) :]) if buffer in order else frozenset()
 
 
 def _size(tree: Tree) -> tuple[int, int, int]:

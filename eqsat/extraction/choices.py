@@ -10,7 +10,8 @@ from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import Kernel
-from eqsat.extraction.extractors.problem import Column
+from eqsat.extraction.extractors.problem import Column, Problem
+from eqsat.extraction.extractors.tree import cheapest_writers
 from eqsat.extraction.joining import Setting
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.limits import DEFAULT, Limits
@@ -68,7 +69,7 @@ class Choices:
                 waiting.extend(read for choice in self.by_buffer[each] for read in choice.reads)
 
     def fall_back(self, buffers: Iterable[int]) -> bool:
-        """Take the kernels that these buffers were written with; whether there was one that was no candidate yet."""
+        """Add the kernel that each of these buffers was written with; whether there was one to add."""
         added = False
         for buffer in buffers:
             written = as_written(self.enumeration.forest, buffer)
@@ -82,8 +83,12 @@ class Choices:
 
     @property
     def blocked(self) -> list[int]:
-        """The buffers that nothing can compute."""
-        return [buffer for buffer, several in self.by_buffer.items() if all(each.refusal for each in several)]
+        """The buffers that the candidates cannot compute from the inputs: each was refused, or needs another that is
+        blocked, as two copies do that are made of one another."""
+        accepted = (choice for several in self.by_buffer.values() for choice in several if not choice.refusal)
+        problem = Problem(tuple(map(self.column, accepted)), self.roots)
+        computable = cheapest_writers(problem)
+        return [buffer for buffer in problem.order if buffer not in computable]
 
     def column(self, choice: Choice) -> Column:
         """The candidate in a covering problem."""

@@ -300,6 +300,8 @@ class Extraction:
         return (stop,)
 
     def _without_cover(self) -> NoReturn:
+        blocked = self.choices.blocked
+        refused = [buffer for buffer in blocked if all(each.refusal for each in self.choices.by_buffer.get(buffer, ()))]
         raise EqsatError(
             Diagnostic(
                 kind=self._refusal(buffer).kind,
@@ -308,7 +310,7 @@ class Extraction:
                 at=self.choices.names[buffer],
                 details={"reason": self._refusal(buffer).reason},
             )
-            for buffer in self.choices.blocked or self.choices.roots[:1]
+            for buffer in refused or blocked or self.choices.roots[:1]
         )
 
     def _refusal(self, buffer: int) -> Rejected:
