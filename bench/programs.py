@@ -96,7 +96,7 @@ def bottleneck() -> Tensor:
 
 def _normed(x: Tensor, weights: _Weights) -> Tensor:
     scale, shift, mean, spread = weights.several(4, x.shape[1])
-    return nn.batch_norm(x, scale, shift, mean, spread * spread + 1.0)
+    return nn.batch_norm(x, mean=mean, var=spread * spread + 1.0, weight=scale, bias=shift)
 
 
 def softmax() -> Tensor:

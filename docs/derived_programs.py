@@ -86,7 +86,8 @@ def conv_block(pixels: int = 28) -> Tensor:
     x = input_("x", (1, 32, pixels, pixels))
     product = nn.conv2d(x, weight("F", 32, 32, 3, 3), padding=1)
     scale, shift, mean, spread = (weight(name, 32) for name in ("scale", "shift", "mean", "spread"))
-    return nn.relu(nn.batch_norm(product, scale, shift, mean, spread * spread + 1.0) + x)
+    normal = nn.batch_norm(product, mean=mean, var=spread * spread + 1.0, weight=scale, bias=shift)
+    return nn.relu(normal + x)
 
 
 def softmax(rows: int = 8192) -> Tensor:

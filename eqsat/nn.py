@@ -2,16 +2,21 @@
 
 Each is its definition in uops and no more; making one kernel of it is the optimizer's work. Where a definition divides
 or takes a root, integers and bools are fp64 from the start, as in NumPy.
+
+Arguments come in torch's order. Where other libraries have another order of arguments that look alike, they are
+given by name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
 from eqsat.lazy.promotion import floating
-from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, pair, refuse
-from eqsat.tensor import Tensor, as_tensor, constant, iota, where
+from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
+from eqsat.tensor import Tensor, as_tensor, broadcast_shape, constant, iota, where
 from ir.diagnostics import Kind, fail
 
 Pair = int | Sequence[int]
@@ -30,10 +35,11 @@ def silu(x: Tensor) -> Tensor:
     return floats * floats.sigmoid()
 
 
-def gelu(x: Tensor, approximate: bool = False) -> Tensor:
-    """x · Φ(x); `approximate` takes the tanh form (Hendrycks & Gimpel, 2016)."""
+def gelu(x: Tensor, approximate: bool | str = False) -> Tensor:
+    """x · Φ(x); `approximate` (or "tanh") takes the tanh form (Hendrycks & Gimpel, 2016); "none" is False."""
     x = _floats(x)
-    if flag(approximate, "approximate"):
+    known = {"none": False, "tanh": True}
+    if flag(known.get(approximate, approximate) if isinstance(approximate, str) else approximate, "approximate"):
         return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
     return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
 
@@ -54,31 +60,73 @@ def log_softmax(x: Tensor, axis: Axis = -1) -> Tensor:
     return (centred - centred.exp().sum(axis, keepdims=True).log()).cast(floats.dtype)
 
 
+def _with_torchs_shape(norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The norm, which also takes the sizes of the axes that it runs over in torch's place, `norm(x, shape, weight, …)`,
+    or by torch's name, `normalized_shape=`: a list of whole numbers is no weight."""
+
+    @wraps(norm)
+    def called(x: Tensor, *arguments: Any, **named: Any) -> Tensor:
+        if "normalized_shape" in named:
+            shape = named.pop("normalized_shape")
+        elif arguments and is_shape(arguments[0]):
+            shape, *arguments = arguments  # type: ignore[assignment]
+        else:
+            return norm(x, *arguments, **named)
+        wanted, found = sizes(shape, "normalized_shape"), as_tensor(x).shape
+        if not wanted or found[-len(wanted) :] != wanted:
+            message = "the normalized shape is no end of the shape of x"
+            hint = f"the last sizes of x; {norm.__name__}(x, weight, axes=…) takes their number alone"
+            refuse(Kind.AXIS_SIZE_MISMATCH, norm.__name__, message, found, wanted, hint=hint)
+        return norm(x, *arguments, **named, axes=len(wanted))
+
+    return called
+
+
+@_with_torchs_shape
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axes: int = 1
 ) -> Tensor:
-    """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes."""
+    """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes. torch's call means the same:
+    `layer_norm(x, normalized_shape, weight, bias, eps)`."""
     floats = _floats(x)
-    over = tuple(range(floats.ndim - integer(axes, "axes"), floats.ndim))
+    over = _last(axes, floats, "layer_norm")
     wide = floats.cast(floats.dtype.accumulator)
     centred = wide - wide.mean(over, keepdims=True)
-    normal = centred * ((centred * centred).mean(over, keepdims=True) + eps).rsqrt()
-    return _affine(normal.cast(floats.dtype), weight, bias)
+    normal = centred * ((centred * centred).mean(over, keepdims=True) + number(eps, "eps")).rsqrt()
+    return _affine("layer_norm", normal.cast(floats.dtype), weight, bias)
 
 
-def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """x / √(mean x² + eps) · weight over the last axis (Zhang & Sennrich, 2019)."""
+@_with_torchs_shape
+def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, axes: int = 1) -> Tensor:
+    """x / √(mean x² + eps) · weight over the last `axes` axes (Zhang & Sennrich, 2019). torch's call means the same:
+    `rms_norm(x, normalized_shape, weight, eps)`."""
     floats = _floats(x)
+    over = _last(axes, floats, "rms_norm")
     wide = floats.cast(floats.dtype.accumulator)
-    return _affine((wide * ((wide * wide).mean(-1, keepdims=True) + eps).rsqrt()).cast(floats.dtype), weight, None)
+    normal = wide * ((wide * wide).mean(over, keepdims=True) + number(eps, "eps")).rsqrt()
+    return _affine("rms_norm", normal.cast(floats.dtype), weight, None)
 
 
 def batch_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float = 1e-5, axis: int = 1
+    x: Tensor,
+    *ordered: Tensor,
+    mean: Tensor | None = None,
+    var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    axis: int = 1,
 ) -> Tensor:
-    """Inference: (x − mean) / √(var + eps) · weight + bias per channel, as one scale and one shift."""
-    scale = as_tensor(weight) * (as_tensor(var) + eps).rsqrt()
-    shift = bias - mean * scale
+    """Inference: (x − mean) / √(var + eps) · weight + bias per channel, as one scale and one shift.
+
+    The statistics and the weights have one shape and are given by name.
+    """
+    if ordered or mean is None or var is None:
+        hint = "mean=, var=, weight= and bias= by name: torch has them in this order, ONNX in another"
+        refuse(Kind.MALFORMED_GRAPH, "batch_norm", "what scales and shifts is named", as_tensor(x).shape, hint=hint)
+    scale = (as_tensor(var) + number(eps, "eps")).rsqrt()
+    scale = scale if weight is None else as_tensor(weight) * scale
+    shift = -as_tensor(mean) * scale if bias is None else bias - mean * scale
     x = as_tensor(x)
     channel = (-1, *(1,) * (x.ndim - axis_in(axis, x.shape) - 1))
     return x * scale.reshape(channel) + shift.reshape(channel)
@@ -138,9 +186,11 @@ def max_pool2d(
     stride: Pair | None = None,
     padding: Padding = 0,
     dilation: Pair = 1,
+    ceil_mode: bool = False,
 ) -> Tensor:
-    """The greatest of each window of x [N, C, H, W]; padding never wins."""
+    """The greatest of each window of x [N, C, H, W]; padding never wins. torch's `ceil_mode` is refused."""
     x = _image(x, "max_pool2d")
+    _refuse_ceil_mode(ceil_mode, x, "max_pool2d")
     around = x.pad([(0, 0), (0, 0), *_padding(padding)], x.dtype.lowest)
     return _windows(around, kernel, kernel if stride is None else stride, dilation).max((-2, -1))
 
@@ -150,10 +200,13 @@ def avg_pool2d(
     kernel: Pair,
     stride: Pair | None = None,
     padding: Padding = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count."""
+    """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count. torch's
+    `ceil_mode` is refused."""
     x = _floats(_image(x, "avg_pool2d"))
+    _refuse_ceil_mode(ceil_mode, x, "avg_pool2d")
     step = kernel if stride is None else stride
     widths = [(0, 0), (0, 0), *_padding(padding)]
     windows = _windows(x.pad(widths), kernel, step, 1)
@@ -165,7 +218,8 @@ def avg_pool2d(
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m."""
+    """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m. A mask of bools
+    hides where it is False."""
     q, k, v = (as_tensor(each) for each in (q, k, v))
     matrices = min(q.ndim, k.ndim, v.ndim) >= 2
     if not matrices or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
@@ -174,16 +228,49 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causa
         refuse(Kind.AXIS_SIZE_MISMATCH, "attention", message, q.shape, k.shape, v.shape, hint=hint)
     scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(max(q.shape[-1], 1)))
     if mask is not None:
-        scores = scores + mask
+        scores = _masked(scores, as_tensor(mask))
     if flag(causal, "causal"):
         grid = scores.shape[-2:]
         scores = where(iota(grid, 1, "i32") <= iota(grid, 0, "i32"), scores, -math.inf)
     return softmax(scores) @ v
 
 
-def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+    if mask.dtype.is_bool:
+        return where(mask, scores, -math.inf)
+    if not mask.dtype.is_float:
+        hint = "a mask of bools, True where a score counts, or of floats that are added"
+        message = f"a mask of {mask.dtype} could hide scores or be added to them"
+        refuse(Kind.DTYPE_MISMATCH, "attention", message, scores.shape, mask.shape, hint=hint)
+    return scores + mask
+
+
+def _last(axes: int, x: Tensor, op: str) -> tuple[int, ...]:
+    """The last `axes` axes."""
+    if not 0 <= integer(axes, "axes") <= x.ndim:
+        refuse(Kind.MALFORMED_GRAPH, op, f"there are no {axes} last axes", x.shape, hint=f"axes= from 0 to {x.ndim}")
+    return tuple(range(x.ndim - axes, x.ndim))
+
+
+def _affine(op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x · weight + bias, where these keep the shape of x."""
+    for name, given in (("weight", weight), ("bias", bias)):
+        if given is not None:
+            if is_shape(given):
+                hint = f"{op}(x, weight, …), or torch's {op}(x, normalized_shape, weight, …)"
+                refuse(Kind.MALFORMED_GRAPH, op, f"a shape stands in place of the {name}", x.shape, hint=hint)
+            shape = as_tensor(given).shape
+            if broadcast_shape(op, x.shape, shape) != x.shape:
+                hint = "the last sizes of x, as many as it runs over"
+                refuse(Kind.BROADCAST_MISMATCH, op, f"the {name} is larger than x", x.shape, shape, hint=hint)
     scaled = x if weight is None else x * weight
     return scaled if bias is None else scaled + bias
+
+
+def _refuse_ceil_mode(ceil_mode: bool, x: Tensor, op: str) -> None:
+    if flag(ceil_mode, "ceil_mode"):
+        hint = "a greater padding after the image: padding=((top, bottom), (left, right))"
+        refuse(Kind.UNSUPPORTED_OP, op, "ceil_mode is not supported", x.shape, hint=hint)
 
 
 def _floats(x: Tensor) -> Tensor:

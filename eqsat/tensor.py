@@ -297,7 +297,7 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
     if not any(isinstance(each, Tensor) for each in values):
         values[0] = as_tensor(values[0])
     try:
-        element = promotion.loop(like or promotion.UFUNCS[uop], [_spec(each) for each in values])
+        element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(each) for each in values])
     except EqsatError as error:
         raise error.located(at=_types(values), op=UOPS[uop].label()) from None
     exact = [_cast(each, element) for each in values]

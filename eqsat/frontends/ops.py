@@ -92,7 +92,7 @@ def _conv(
 @op("BatchNorm")
 def _batch_norm(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, eps: float = 1e-5) -> Tensor:
     """In the dtype of x, whatever that of the statistics."""
-    return nn.batch_norm(x, scale, bias, mean, var, eps).cast(x.dtype)
+    return nn.batch_norm(x, mean=mean, var=var, weight=scale, bias=bias, eps=eps).cast(x.dtype)
 
 
 @op("LayerNorm")
@@ -110,7 +110,7 @@ def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: flo
 
 @op("Attention")
 def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
-    """q, k, v [B, H, M, D] and an additive mask."""
+    """q, k, v [B, H, M, D] and a mask: floats are added, bools hide where they are False."""
     return nn.attention(q, k, v, mask, causal)
 
 

@@ -92,8 +92,8 @@ class Movements:
         wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
         return aligned._moved("EXPAND", wanted == aligned.shape, result_shape=wanted)
 
-    def pad(self, widths: Sequence[int | Sequence[int]], value: Number = 0) -> Tensor:
-        """`widths` is (before, after), or one number for both, per axis, in elements; they hold `value`."""
+    def pad(self, widths: Sequence[Sequence[int]], value: Number = 0) -> Tensor:
+        """`widths` is one (before, after) per axis, in elements; they hold `value`."""
         each = pairs(widths, "widths")
         if not isinstance(value, bool | int | float):
             fail(

@@ -8,13 +8,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqsat.lazy.promotion import UFUNCS
+from eqsat.lazy.promotion import UOP_OF
 from eqsat.lazy.written import STAGE, Axis, pair
 from eqsat.tensor import Tensor, as_tensor, concatenate, elementwise, full, where
 from ir.diagnostics import Kind, fail
-
-_OWN = ("RSQRT", "ERF", "SIGMOID", "RELU")
-"""Uops that borrow the dtypes of a NumPy function and are another."""
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Tensor:
@@ -26,9 +23,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Ma
         _unsupported(f"{name} with {', '.join(keywords)}=")
     if ufunc in _COMPOSED:
         return _COMPOSED[ufunc](*map(as_tensor, inputs))
-    if ufunc not in _UOPS:
+    if ufunc not in UOP_OF:
         _unsupported(name)
-    return elementwise(_UOPS[ufunc], *inputs, like=ufunc)
+    return elementwise(UOP_OF[ufunc], *inputs, like=ufunc)
 
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -94,7 +91,6 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None) -> Tensor:
     return x if a_max is None else x.minimum(a_max)
 
 
-_UOPS = {ufunc: uop for uop, ufunc in UFUNCS.items() if uop not in _OWN and uop != "ROUND"} | {np.rint: "ROUND"}
 _COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
     np.matmul: lambda a, b: a @ b,
     np.square: lambda x: x * x,

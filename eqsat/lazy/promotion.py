@@ -13,6 +13,7 @@ import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, bf16, bool_, dtype, fp16, fp32, fp64
+from ir.uop import UOPS
 
 Weak = type[int] | type[float]
 """A Python number, which takes the dtype beside it as long as that is of its kind."""
@@ -44,7 +45,6 @@ UFUNCS: Mapping[str, np.ufunc] = MappingProxyType(
         "ABS": np.absolute,
         "RECIP": np.reciprocal,
         "SQRT": np.sqrt,
-        "RSQRT": np.sqrt,
         "EXP": np.exp,
         "EXP2": np.exp2,
         "LOG": np.log,
@@ -52,15 +52,44 @@ UFUNCS: Mapping[str, np.ufunc] = MappingProxyType(
         "SIN": np.sin,
         "COS": np.cos,
         "TANH": np.tanh,
-        "ERF": np.exp,
-        "SIGMOID": np.exp,
-        "RELU": np.positive,
         "FLOOR": np.floor,
         "CEIL": np.ceil,
-        "ROUND": np.floor,
+        "ROUND": np.rint,
     }
 )
-"""The NumPy function whose dtypes a uop follows; `ndarray.round` keeps integers, as `np.floor` does."""
+"""The NumPy function that a uop is."""
+
+LIKE: Mapping[str, np.ufunc] = MappingProxyType(
+    {"RSQRT": np.sqrt, "ERF": np.exp, "SIGMOID": np.exp, "RELU": np.positive, "ROUND": np.floor}
+)
+"""The NumPy function whose dtypes a uop follows, where NumPy has not the uop itself, or has other dtypes for it:
+`ndarray.round` keeps integers, as `np.floor` does."""
+
+
+def uops_by_ufunc(ufuncs: Mapping[str, np.ufunc]) -> Mapping[np.ufunc, str]:
+    """The uop that a NumPy function is, from the NumPy function that each uop is.
+
+    Raises:
+        ValueError: two uops are said to be one function, or what is named is no elementwise uop.
+    """
+    found: dict[np.ufunc, str] = {}
+    for uop, ufunc in ufuncs.items():
+        if uop not in UOPS or not UOPS[uop].kind.is_elementwise:
+            raise ValueError(f"{uop}, which stands for np.{ufunc.__name__}, is no elementwise uop")
+        if ufunc in found:
+            both = f"{found[ufunc]} and {uop} cannot both be np.{ufunc.__name__}"
+            raise ValueError(f"{both}: a uop that only follows its dtypes is in LIKE")
+        found[ufunc] = uop
+    return MappingProxyType(found)
+
+
+UOP_OF = uops_by_ufunc(UFUNCS)
+"""The uop that a NumPy function is."""
+
+
+def dtypes_of(uop: str) -> np.ufunc:
+    """The NumPy function whose dtypes a uop follows."""
+    return LIKE.get(uop) or UFUNCS[uop]
 
 
 def loop(ufunc: np.ufunc, operands: Sequence[DType | Weak]) -> DType:

@@ -25,6 +25,19 @@ def integer(value: Any, what: str) -> int:
         return fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a whole number, not {_shown(value)}")
 
 
+def number(value: Any, what: str) -> float:
+    """A Python or NumPy number, no bool. Raises EqsatError, MalformedGraph, for anything else."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a number, not {_shown(value)}")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_shape(value: Any) -> bool:
+    """Whether it is a Python whole number, or a list or tuple of them, as a shape is written, and no tensor is."""
+    several = value if isinstance(value, list | tuple) else (value,)
+    return all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in several)
+
+
 def integers(value: Any, what: str) -> tuple[int, ...]:
     """A list or tuple of whole numbers; EqsatError, MalformedGraph, for anything else."""
     if not isinstance(value, list | tuple):
@@ -51,9 +64,12 @@ def flag(value: Any, what: str) -> bool:
 
 
 def pairs(value: Any, what: str) -> tuple[tuple[int, int], ...]:
-    """A list of (before, after)."""
-    if not isinstance(value, list | tuple):
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is one (before, after) per axis, not {_shown(value)}")
+    """A list of (before, after). Numbers without pairs are refused: to NumPy they are before and after each axis, to
+    torch before and after the last axes."""
+    if not isinstance(value, list | tuple) or any(not isinstance(each, list | tuple) for each in value):
+        shown = f"{value!r}" if isinstance(value, list | tuple) and is_shape(value) else _shown(value)
+        hint = "[(1, 1), (0, 2)] is one element before and after axis 0, two after axis 1"
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is one (before, after) per axis, not {shown}", hint=hint)
     return tuple(pair(each, f"an element of {what}") for each in value)
 
 

@@ -133,8 +133,8 @@ def test_the_gate_and_what_it_opens_are_one_product() -> None:
 
 def batch_normed(x: Tensor, out: int, size: int, name: str) -> Tensor:
     product = nn.conv2d(x, weights(name, out, x.shape[1], size, size), padding=size // 2)
-    moments = [weights(f"{name}{part}", out) for part in "swm"]
-    return nn.batch_norm(product, *moments, weights(f"{name}v", out) ** 2 + 1.0)
+    weight, bias, mean = (weights(f"{name}{part}", out) for part in "swm")
+    return nn.batch_norm(product, mean=mean, var=weights(f"{name}v", out) ** 2 + 1.0, weight=weight, bias=bias)
 
 
 def test_a_batch_norm_folds_into_the_filters_and_a_block_is_one_kernel() -> None:

@@ -165,7 +165,7 @@ def test_pools_are_torchs() -> None:
     torch_check(lambda x: nn.max_pool2d(x, 3, 2, 1), lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1), x)
     for include in (True, False):
         torch_check(
-            lambda x, include=include: nn.avg_pool2d(x, 3, 2, 1, include),
+            lambda x, include=include: nn.avg_pool2d(x, 3, 2, 1, False, include),
             lambda t, x, include=include: t.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=include),
             x,
         )
