@@ -18,6 +18,7 @@ from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.dtype import TensorType, dtype
 from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_frontend
 from ir.grammar import with_article
+from ir.host_memory import memory_for
 from ir.tiny import Graph
 from ir.tiny_bind import bind, load
 from ir.tiny_dims import match_shapes
@@ -87,7 +88,8 @@ class Model(ABC):
         """The model with copies of these arrays in place of arguments.
 
         Raises:
-            EqsatError: InputMismatch for a name that is no input, another dtype or shape.
+            EqsatError: InputMismatch for a name that is no input, another dtype or shape; ResourceExceeded where the
+                copies do not fit in memory.
         """
         if not isinstance(given, Mapping):
             hint = 'constants={"w": array}'
@@ -106,7 +108,10 @@ class Model(ABC):
                 expected=list(self.declared),
             )
         taken = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
-        copies = {name: np.array(array) for name, array in taken.items()}
+        with memory_for(
+            sum(each.nbytes for each in taken.values()), STAGE, "a copy of the constants", names=list(taken)
+        ):
+            copies = {name: np.array(array) for name, array in taken.items()}
         return replace(self, constants={**self.constants, **copies})
 
 

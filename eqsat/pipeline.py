@@ -36,6 +36,7 @@ from eqsat.planning.refinement import refined
 from eqsat.planning.tuning import tuned
 from eqsat.runtime import artifact, store
 from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.call_memory import memory_of_a_call
 from eqsat.runtime.compiled import Compiled, report_of
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.program import Program
@@ -205,6 +206,7 @@ def load_compiled(
 ) -> Compiled:
     """A program in memory: constants folded and packed, kernels bound to their code."""
     module, table, target = found.module, found.table, found.target
+    notes = (*notes, *(() if target.is_gpu and not running.emulate else memory_of_a_call(bound, module)))
     backend = backend_of(target, running.emulate)
     constants = folded(module, bound.constants, ordered=_is_ordered(found.options))
     resources = [code.resources.get(launch.function) for launch in table.launches]

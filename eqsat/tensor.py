@@ -27,6 +27,7 @@ from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, fp32, i64
 from ir.dtype import dtype as as_dtype
+from ir.host_memory import memory_for
 from ir.tiny import check_arg, exact_immediate
 from ir.uop import UOPS
 
@@ -393,7 +394,9 @@ def _together(op: str, operands: Sequence[Tensor | Number]) -> list[Tensor | Num
 
 def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
     """A copy of the value as an array of `wanted`, or of the dtype that it has."""
-    array = np.array(as_numpy(None, value, STAGE))
+    given = as_numpy(None, value, STAGE)
+    with memory_for(given.nbytes, STAGE, "the constant", shape=given.shape):
+        array = np.array(given)
     natural = array.dtype
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
         natural = fp32.numpy if natural == np.float64 else natural

@@ -13,6 +13,7 @@ import numpy as np
 from ir.axis_map import AxisMap, apply, support
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType, dtype, fp64, promote
+from ir.host_memory import memory_for
 from ir.region import MemRef, Number, Op, Operand, Region, Yield
 from ir.uop import UOPS
 from ir.uop_numpy import Array, convert, storage
@@ -28,14 +29,16 @@ def play_region(
     index order, not in NumPy's.
 
     Raises:
-        EqsatError: InputMismatch, when an input is missing or has another shape.
+        EqsatError: InputMismatch, when an input is missing or has another shape; ResourceExceeded, when a value does
+            not fit in memory.
     """
     values = {each.name: _checked(region.name, each.name, inputs, each.memref, wide) for each in region.inputs}
     dtypes = {each.name: dtype(each.memref.dtype) for each in region.inputs}
     last = {name: index for index, let in enumerate(region.body) for name in let.op.reads}
     yielded = {each.value for each in region.yields}
     for index, let in enumerate(region.body):
-        with np.errstate(all="ignore"):
+        made = memory_for(_held_bytes(let.op, wide), "region", "the value", at=let.name, shape=let.op.shape)
+        with np.errstate(all="ignore"), made:
             values[let.name] = _evaluate(let.op, values, dtypes, wide, ordered)
         dtypes[let.name] = dtype(let.op.dtype)
         for name in let.op.reads:
@@ -71,6 +74,14 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
             operands = [_operand(each, op, values, wide) for each in op.inputs]
             result = _apply(op, operands, wide, ordered)
     return np.broadcast_to(result, op.shape)
+
+
+def _held_bytes(op: Op, wide: bool) -> int:
+    """Bytes of an op's result: an index takes memory along the axes on which it depends alone."""
+    size = math.prod(op.shape)
+    if op.kind == "index" and op.index_map is not None and not op.index_map.is_empty:
+        size = math.prod(op.index_map.sizes[axis] for axis in support(op.index_map))
+    return size * storage(dtype(op.dtype), wide).itemsize
 
 
 def _apply(op: Op, operands: list[Array], wide: bool, ordered: bool) -> Array:

@@ -21,8 +21,8 @@ from ir.uop_args import Arg, ArgKind, canonical
 __all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types", "type_node", "verify"]
 
 STAGE = "tiny"
-MAX_ELEMENTS = 2**62
-"""Offsets into a value must fit a signed 64-bit integer."""
+MAX_ELEMENTS = 2**59
+"""Of a value, sizes of 0 taken as 1: what NumPy can address in any dtype."""
 MAX_RANK = 64
 """What NumPy's arrays can have: axes of an argument or a result."""
 
@@ -177,11 +177,16 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
         arg = arg.with_(**{key: exact_immediate(arg[key], result.dtype) for key in arg if _is_number(node.op, key)})
     except EqsatError as error:
         raise error.located(at=node.id, op=node.label) from None
-    if max(result.size, *(each.size for each in operands), 0) > MAX_ELEMENTS:
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁶² elements", at=node.id, shape=result.shape)
+    if max(map(_extent, (result, *operands))) > MAX_ELEMENTS:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁵⁹ elements", at=node.id, shape=result.shape)
     if result.rank > MAX_RANK:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a value of {result.rank} axes: at most {MAX_RANK} are possible", at=node.id)
     return msgspec.structs.replace(node, src=src, arg=arg), result
+
+
+def _extent(type_: TensorType) -> int:
+    """The elements of a value, were none of its sizes 0: what address arithmetic meets."""
+    return math.prod(size or 1 for size in type_.shape)
 
 
 def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
+from ir.host_memory import memory_for
 from ir.tiny import STAGE, Graph, Imm, Node, Ref
 from ir.tiny_tf32 import to_tf32
+from ir.uop import UOpKind
 from ir.uop_numpy import Array, convert, storage
 
 SLAB = 2**22
@@ -28,6 +30,9 @@ def playback(
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is never held whole.
+
+    Raises:
+        EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
     """
     machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32)
     last_use: dict[Ref, int] = {}
@@ -131,10 +136,14 @@ class _Machine:
             return
         if node.uop == "INPUT":
             self.values[node.id] = self.inputs[node.arg["tensor_id"]]
-        elif any(ref in self.deferred for ref in node.refs):
-            self.values[node.id] = self._reduce_by_slabs(node)
-        else:
-            self.values[node.id] = self._apply(node, self._operands(node))
+            return
+        type_ = self.graph.types[node.id]
+        nbytes = _held_elements(node, type_) * storage(type_.dtype, self.wide).itemsize
+        with memory_for(nbytes, STAGE, "the value in the playback", at=node.id, value=str(type_)):
+            if any(ref in self.deferred for ref in node.refs):
+                self.values[node.id] = self._reduce_by_slabs(node)
+            else:
+                self.values[node.id] = self._apply(node, self._operands(node))
 
     def _operands(self, node: Node) -> list[Array]:
         found = [self._operand(node, slot) for slot in range(len(node.src))]
@@ -173,6 +182,13 @@ class _Machine:
             place = (slice(None),) * kept.index(axis) + (cut,)
             out[place] = node.op.apply([part], node.arg, result, self.wide)
         return out
+
+
+def _held_elements(node: Node, type_: TensorType) -> int:
+    """The elements of its result that take memory: of a movement none where NumPy has a view, of an IOTA one line."""
+    if node.uop == "IOTA":
+        return type_.shape[node.arg["axis"]] if type_.rank else 1
+    return 0 if node.op.kind is UOpKind.MOVEMENT and node.uop != "PAD" else type_.size
 
 
 def _cuts(length: int, elements: int) -> Iterator[slice]:

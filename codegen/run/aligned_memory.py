@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir.host_memory import memory_for
+
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
 
 
 def aligned(nbytes: int) -> np.ndarray:
-    """`nbytes` of memory, not initialised, from a 64-byte boundary on."""
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    """`nbytes` of memory, not initialised, from a 64-byte boundary on.
+
+    Raises:
+        EqsatError: ResourceExceeded where the machine has not so much.
+    """
+    with memory_for(nbytes, "call", "what the program keeps between its kernels"):
+        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -address(memory) % ALIGNMENT
     return memory[start : start + nbytes]
 

@@ -11,6 +11,7 @@ from codegen.run.slot_memory import SlotMemory, Space, flat_bytes
 from codegen.simt import Kernel, compile_kernels
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.gpu_limits import LIMITS
+from ir.host_memory import memory_for
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry, Launch, LaunchTable
 from ir.module import Module
@@ -65,7 +66,9 @@ class EmulatedExecutable:
         Raises:
             EqsatError: KernelFault with all that is wrong with the first kernel in which the emulator finds anything.
         """
-        arena, shared = (np.full(size, _POISON, np.uint8) for size in (self._arena_bytes, self._workspace.shared))
+        sizes = (self._arena_bytes, self._workspace.shared)
+        with memory_for(sum(sizes), _STAGE, "what the program keeps between its kernels"):
+            arena, shared = (np.full(size, _POISON, np.uint8) for size in sizes)
         space = Space(arena, shared, np.zeros(self._workspace.counters, np.uint8))
         results = [flat_bytes(each) for each in outputs]
         placed = self._memory.place(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE, Node
+from ir.host_memory import memory_for
 
 Attributes = Mapping[str, Any]
 
@@ -224,7 +226,9 @@ def _constant(o: Operator) -> np.ndarray:
 
 def _constant_of_shape(o: Operator) -> np.ndarray:
     value = np.asarray(o.attrs.get("value", np.zeros(1, np.float32)))
-    return np.full(o.constant(0, "the shape").tolist(), value.reshape(-1)[0])
+    shape = o.constant(0, "the shape").tolist()
+    with memory_for(math.prod(shape) * value.itemsize, STAGE, "the constant", at=o.name, shape=shape):
+        return np.full(shape, value.reshape(-1)[0])
 
 
 EVALUATORS: Mapping[str, Callable[[Operator], np.ndarray]] = {

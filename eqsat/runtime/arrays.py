@@ -17,6 +17,7 @@ import numpy as np
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, DType, bf16, dtype
 from ir.grammar import with_article
+from ir.host_memory import memory_for
 
 STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host
@@ -59,13 +60,17 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
     must have it already.
 
     Raises:
-        EqsatError: InputMismatch for another dtype or shape, for a device array, or for what is no array.
+        EqsatError: InputMismatch for another dtype or shape, for a device array, or for what is no array;
+            ResourceExceeded for an array with gaps that is too large to be copied.
     """
     array = as_numpy(name, value)
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
         array = _converted(name, value, array, wanted)
     check_type(name, _dtype_name(array), array.shape, wanted, shape)
-    return np.require(array, requirements=("C", "A"))
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    with memory_for(array.nbytes, STAGE, "a contiguous copy of the array", at=name, shape=array.shape):
+        return np.require(array, requirements=("C", "A"))
 
 
 def check_type(
@@ -127,17 +132,18 @@ def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.n
 
 
 def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
-    """The value in the dtype that it has by itself, without a copy where its memory can be shared.
+    """The value in the dtype that it has by itself, without a copy where its memory can be shared, as an `ndarray` of
+    NumPy's own: what a subclass says of its shape, dtype or strides may differ from its memory.
 
     Raises:
         EqsatError: InputMismatch for what is no array, for an array on a device, and for one that says more than its
             elements: a mask, or a gradient that would be lost.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    if any(isinstance(each, np.ma.MaskedArray) for each in (value if isinstance(value, list | tuple) else [value])):
         fail(Kind.INPUT_MISMATCH, stage, "a masked array would lose its mask", at=name, hint="array.filled(value)")
-    if isinstance(value, np.ndarray):
-        return value
     try:
+        if isinstance(value, np.ndarray):
+            return np.asarray(value)
         if is_tensor(value):
             return _from_tensor(name, value, stage)
         _refuse_device(name, value)

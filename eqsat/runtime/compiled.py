@@ -17,8 +17,9 @@ from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.device_call import OnDevice
 from eqsat.runtime.dump import Stages
-from ir.diagnostics import Diagnostic, Kind, fail
+from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
+from ir.host_memory import memory_for
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry, Launch
 from ir.module import Call
@@ -176,8 +177,7 @@ class Compiled:
         )
 
     def _outputs(self) -> list[np.ndarray]:
-        try:
+        nbytes = sum(each.nbytes for _, each in self.outputs)
+        sizes = {name: str(type_) for name, type_ in self.outputs}
+        with memory_for(nbytes, "call", "an array for every output", outputs=sizes):
             return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
-        except (MemoryError, ValueError):
-            sizes = {name: str(type_) for name, type_ in self.outputs}
-            fail(Kind.RESOURCE_EXCEEDED, "call", "the outputs do not fit in memory", outputs=sizes)

@@ -9,6 +9,7 @@ import numpy as np
 from eqsat.runtime.compiled import Compiled
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
+from ir.host_memory import memory_for
 from ir.plan import TF32
 from ir.tiny_playback import playback
 from ir.tiny_tf32 import summed_products
@@ -23,19 +24,22 @@ def random_inputs(signature: Mapping[str, TensorType], seed: int = 0) -> dict[st
     """Seeded arrays for the inputs: unit normal floats, small integers, fair bools.
 
     Raises:
-        EqsatError: InvalidOption for a seed that is no number from 0 on.
+        EqsatError: InvalidOption for a seed that is no number from 0 on; ResourceExceeded where they do not fit in
+            memory.
     """
     if not isinstance(seed, int | np.integer) or seed < 0:
         fail(Kind.INVALID_OPTION, "random_inputs", f"seed= is a number from 0 on, not {seed!r}")
     rng = np.random.default_rng(seed)
-    arrays = {}
-    for name, each in signature.items():
-        if each.dtype.is_float:
-            arrays[name] = rng.standard_normal(each.shape).astype(each.dtype.numpy)
-        else:
-            high = 2 if each.dtype.is_bool else 8
-            arrays[name] = rng.integers(0, high, each.shape).astype(each.dtype.numpy)
-    return arrays
+    nbytes = sum(each.nbytes for each in signature.values())
+    sizes = {name: str(each) for name, each in signature.items()}
+    with memory_for(nbytes, "random_inputs", "an array for every input", inputs=sizes):
+        return {name: _random(rng, each) for name, each in signature.items()}
+
+
+def _random(rng: np.random.Generator, type_: TensorType) -> np.ndarray:
+    if type_.dtype.is_float:
+        return rng.standard_normal(type_.shape).astype(type_.dtype.numpy)
+    return rng.integers(0, 2 if type_.dtype.is_bool else 8, type_.shape).astype(type_.dtype.numpy)
 
 
 def relative_error(got: np.ndarray, expected: np.ndarray) -> float:

@@ -202,3 +202,42 @@ def test_out_must_be_the_right_memory(out: Any) -> None:
     with pytest.raises(EqsatError) as caught:
         writable("y", out, fp32, (2, 2))
     assert caught.value.kind is Kind.INPUT_MISMATCH
+
+
+class Liar(np.ndarray):
+    """An array that says what its memory does not hold."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (4,)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return np.dtype(np.float32)
+
+
+class Holder:
+    """What makes such an array when it is asked."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.zeros(2, np.float32).view(Liar)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros(2, np.float32).view(Liar), np.zeros(4, np.float64).view(Liar), Holder()],
+    ids=["shape", "dtype", "by __array__"],
+)
+def test_an_arrays_memory_counts_and_not_what_a_subclass_says(array: Any) -> None:
+    wanted = fp32
+    with pytest.raises(EqsatError, match="the program takes"):
+        adopt("x", array, wanted, (4,))
+    if isinstance(array, np.ndarray):
+        with pytest.raises(EqsatError, match="out= must be"):
+            writable("y", array, wanted, (4,))
+        assert shape_of("x", array) == np.asarray(array).shape
+
+
+def test_a_mask_inside_a_list_is_not_lost() -> None:
+    with pytest.raises(EqsatError, match="lose its mask"):
+        adopt("x", [np.ma.array(1.0, mask=True), 2.0], fp32, (2,))
