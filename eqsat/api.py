@@ -61,7 +61,8 @@ def optimize_and_compile(
         dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
         constants: arrays by input name; they leave the signature, fold, and are packed.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
-            is every family, and so is a list that names none. A rule of yours is checked first.
+            is every family, and so is a list of the last two alone. An empty list is no rule: the program as it was
+            written. A rule of yours is checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
         extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".

@@ -14,6 +14,7 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.host_memory import memory_for
 from ir.tiny import STAGE, Graph, Imm, Node, Ref
+from ir.tiny_flush import Flush, computes, flushed, flushed_operands
 from ir.tiny_tf32 import to_tf32
 from ir.uop import UOpKind
 from ir.uop_numpy import Array, convert, storage
@@ -23,10 +24,14 @@ SLAB = 2**22
 
 
 def playback(
-    graph: Graph, inputs: Mapping[str, Array], wide: bool = False, tf32: Set[Ref] = frozenset()
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    wide: bool = False,
+    tf32: Set[Ref] = frozenset(),
+    flush: Flush = Flush.NOTHING,
 ) -> tuple[Array, ...]:
     """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
-    operands are rounded to it.
+    operands are rounded to it. flush: what is taken for 0.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is never held whole.
@@ -34,7 +39,7 @@ def playback(
     Raises:
         EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
     """
-    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32)
+    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush)
     last_use: dict[Ref, int] = {}
     for index, node in enumerate(graph.nodes):
         last_use.update(dict.fromkeys(machine.reads(node), index))
@@ -115,9 +120,10 @@ class _Machine:
         wide: bool,
         deferred: Mapping[Ref, Node],
         tf32: Set[Ref] = frozenset(),
+        flush: Flush = Flush.NOTHING,
     ) -> None:
         self.graph = graph
-        self.tf32 = tf32
+        self.tf32, self.flush = tf32, flush
         self.inputs = check_inputs(graph, inputs, wide)
         self.wide = wide
         self.deferred = deferred
@@ -147,6 +153,7 @@ class _Machine:
 
     def _operands(self, node: Node) -> list[Array]:
         found = [self._operand(node, slot) for slot in range(len(node.src))]
+        found = flushed_operands(node, found, self.flush)
         return [to_tf32(each) for each in found] if node.id in self.tf32 else found
 
     def _operand(self, node: Node, slot: int) -> Array:
@@ -162,8 +169,12 @@ class _Machine:
 
     def _apply(self, node: Node, operands: list[Array]) -> Array:
         type_ = self.graph.types[node.id]
-        result = node.op.apply(operands, node.arg, type_, self.wide)
+        result = self._result(node, operands, type_)
         return np.broadcast_to(result, type_.shape) if result.shape != type_.shape else result
+
+    def _result(self, node: Node, operands: list[Array], type_: TensorType) -> Array:
+        result = node.op.apply(operands, node.arg, type_, self.wide)
+        return flushed(result) if self.flush is not Flush.NOTHING and computes(node) else result
 
     def _reduce_by_slabs(self, node: Node) -> Array:
         """A reduction of a deferred operand, cut along a kept axis into slabs of about SLAB elements."""
@@ -176,9 +187,7 @@ class _Machine:
         out = np.empty(result.shape, storage(result.dtype, self.wide))
         for cut in _cuts(source.shape[axis], source.size):
             at = (slice(None),) * axis + (cut,)
-            part = producer.op.apply(
-                [each[at] if each.ndim else each for each in operands], producer.arg, source, self.wide
-            )
+            part = self._result(producer, [each[at] if each.ndim else each for each in operands], source)
             place = (slice(None),) * kept.index(axis) + (cut,)
             out[place] = node.op.apply([part], node.arg, result, self.wide)
         return out

@@ -70,7 +70,8 @@ def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.
     """The rules that a list of names stands for, as far as they are no less exact than `exactness`.
 
     names: families to use (None: all); `-name` leaves out a family or a rule; `name@digest` is a caller's rule that
-    `rules.users.admit` has checked. A list of only the last two changes what None stands for.
+    `rules.users.admit` has checked. A list of only the last two changes what None stands for; an
+    empty list is no rule.
 
     Raises:
         EqsatError: InvalidOption, for a name that is none.

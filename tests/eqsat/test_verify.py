@@ -50,7 +50,7 @@ def test_a_wrong_output_is_named(program: Program, output: int, change: float) -
 
 
 def test_verify_at_compile_time_stops_a_wrong_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.runtime.verify.playback", lambda graph, arrays, wide=False: (np.zeros(3),))
+    monkeypatch.setattr("eqsat.runtime.verify.playback", lambda graph, arrays, **_: (np.zeros(3),))
     with pytest.raises(EqsatError) as caught:
         optimize_and_compile(t.input("x", (3,)) + 1, verify=True, threads=1)
     assert caught.value.kind is Kind.WRONG_RESULT
@@ -86,3 +86,68 @@ def test_random_inputs_are_seeded_and_typed() -> None:
         assert one[name].tobytes() == other[name].tobytes()
         assert len(np.unique(one[name].astype(np.float64))) > 1
     assert random_inputs(signature, 5)["fp32"].tobytes() != one["fp32"].tobytes()
+
+
+LEAST = np.array([1e-30, 1e-39, 1.0, 1e-41, 0.0, -1e-40], np.float32)
+FLUSHED = {
+    "a product with infinity": (lambda x: x * np.float32(np.inf), LEAST),
+    "a logarithm": (lambda x: x.log(), np.abs(LEAST)),
+    "a comparison": (lambda x: x > 0, LEAST),
+    "a sum that is scaled": (lambda x: x.sum() * 1e38 * 10.0, np.full(6, 1e-40, np.float32)),
+    "fp64": (lambda x: x.cast("fp64") * 1e-308 * 1e-8 * 1e308, np.ones(6, np.float32)),
+    "bf16": (lambda x: x.cast("bf16") * 1e38, LEAST),
+}
+
+
+@pytest.mark.parametrize("name", FLUSHED)
+@pytest.mark.parametrize("exactness", ["exact", "rounding"])
+def test_flushed_denormals_are_no_wrong_result(name: str, exactness: str) -> None:
+    build, values = FLUSHED[name]
+    program = optimize_and_compile(build(t.input("x", (6,))), target="cpu", threads=1, exactness=exactness)
+    program.verify(x=values)
+
+
+def test_a_reciprocal_that_is_flushed_is_no_wrong_result() -> None:
+    quotient = t.input("x", (8, 8)) / t.input("y", (8,))
+    program = optimize_and_compile(quotient, target="cpu", threads=1)
+    program.verify(x=np.full((8, 8), 2e38, np.float32), y=np.full(8, 3e38, np.float32))
+
+
+@pytest.mark.parametrize(("exactness", "blamed"), [("exact", True), ("reassociate", False)])
+def test_only_a_level_that_flushes_denormals_may(exactness: str, blamed: bool) -> None:
+    program = optimize_and_compile(t.input("x", (6,)) * np.float32(np.inf), threads=1, exactness=exactness)
+    wrong = dataclasses.replace(program._compiled, executable=Flushing())
+    if blamed:
+        with pytest.raises(EqsatError, match="differ"):
+            verify_compiled(wrong, 1, [LEAST])
+    else:
+        verify_compiled(wrong, 1, [LEAST])
+
+
+class Flushing:
+    """An executable that takes denormals for 0 before it multiplies by infinity."""
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
+        with np.errstate(invalid="ignore"):
+            outputs[0][:] = np.where(np.abs(inputs[0]) < 1e-37, 0, inputs[0]) * np.float32(np.inf)
+
+    def profile(self, *_: object) -> np.ndarray:
+        raise NotImplementedError
+
+
+def test_beside_flushed_denormals_a_wrong_element_is_blamed() -> None:
+    program = optimize_and_compile(t.input("x", (6,)).log(), target="cpu", threads=1)
+    compiled = program._compiled
+    wrong = dataclasses.replace(compiled, executable=OffBy(compiled.executable, 0, 0.5))  # type: ignore[arg-type]
+    with pytest.raises(EqsatError, match="differ"):
+        verify_compiled(wrong, 1, [np.abs(LEAST[[0, 1, 3, 2, 4, 5]])])
+
+
+def test_an_overflow_of_the_rounding_playback_excuses_nothing_else() -> None:
+    program = optimize_and_compile(t.input("x", (4,)).exp() * 2.0, target="cpu", threads=1)
+    values = np.array([100.0, 1.0, 2.0, 3.0], np.float32)  # exp(100) overflows fp32, and not fp64
+    assert program.verify(x=values)
+    compiled = program._compiled
+    wrong = dataclasses.replace(compiled, executable=OffBy(compiled.executable, 0, 0.5))  # type: ignore[arg-type]
+    with pytest.raises(EqsatError, match="differ"):
+        verify_compiled(wrong, 1, [values])
