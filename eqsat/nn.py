@@ -128,8 +128,8 @@ def batch_norm(
     scale = scale if weight is None else as_tensor(weight) * scale
     shift = -as_tensor(mean) * scale if bias is None else bias - mean * scale
     x = as_tensor(x)
-    channel = (-1, *(1,) * (x.ndim - axis_in(axis, x.shape) - 1))
-    return x * scale.reshape(channel) + shift.reshape(channel)
+    place = axis_in(axis, x.shape)
+    return x * _per_channel("batch_norm", scale, x, place) + _per_channel("batch_norm", shift, x, place)
 
 
 def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
@@ -177,7 +177,7 @@ def conv2d(
     filters = weight.reshape(1, groups, r_out, 1, 1, c_in, kh, kw).expand(*full)
     products = patches.permute(0, 1, 3, 4, 5, 2, 6, 7) * filters
     summed = products.sum((5, 6, 7), dtype=products.dtype).reshape(n, c_out, oy, ox)
-    return summed if bias is None else summed + as_tensor(bias).reshape(-1, 1, 1)
+    return summed if bias is None else summed + _per_channel("conv2d", bias, summed, 1)
 
 
 def max_pool2d(
@@ -265,6 +265,15 @@ def _affine(op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> T
                 refuse(Kind.BROADCAST_MISMATCH, op, f"the {name} is larger than x", x.shape, shape, hint=hint)
     scaled = x if weight is None else x * weight
     return scaled if bias is None else scaled + bias
+
+
+def _per_channel(op: str, value: Tensor, x: Tensor, axis: int) -> Tensor:
+    """One number per channel of x, or one for all, to be combined with x."""
+    value = as_tensor(value)
+    if value.size not in (1, x.shape[axis]):
+        hint = f"{x.shape[axis]} numbers, or one for all"
+        refuse(Kind.BROADCAST_MISMATCH, op, "there is not one number per channel", x.shape, value.shape, hint=hint)
+    return value.reshape(-1 if value.size else 0, *(1,) * (x.ndim - axis - 1))
 
 
 def _refuse_ceil_mode(ceil_mode: bool, x: Tensor, op: str) -> None:

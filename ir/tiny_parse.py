@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.tiny import STAGE, Imm, Node, Ref, check_arg, check_operands
@@ -61,9 +62,10 @@ def checked_dims(dims: object) -> dict[str, int]:
     if not isinstance(dims, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`dims` gives sizes by symbol", hint='{"M": 128}')
     for symbol, size in dims.items():
-        if not is_symbol(symbol) or isinstance(size, bool) or not hasattr(size, "__index__") or not 0 <= size < 2**62:
+        is_whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if not is_symbol(symbol) or not is_whole or not 0 <= size < 2**62:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"`dims`: {symbol!r} cannot be {size!r}", hint="an integer ≥ 0")
-    return {symbol: int(size.__index__()) for symbol, size in dims.items()}
+    return {symbol: int(size) for symbol, size in dims.items()}
 
 
 def size_symbols(node: Node) -> Iterator[str]:

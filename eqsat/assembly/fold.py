@@ -13,12 +13,13 @@ from ir.region_playback import play_region
 
 
 def folded(module: Module, constants: Mapping[str, np.ndarray], *, ordered: bool = False) -> dict[str, np.ndarray]:
-    """The constants, and what the compile-time calls make of them. `ordered`: their sums are in index order.
+    """The constants, and what the compile-time calls make of them, all in row-major order, as kernels read them.
+    `ordered`: their sums are in index order.
 
     Raises:
         EqsatError: ResourceExceeded, when a constant does not fit in memory.
     """
-    values = dict(constants)
+    values = {name: np.asarray(array, order="C") for name, array in constants.items()}
     for call in module.calls:
         if call.when == "compile":
             made = [TensorType.of(each.memref.dtype, each.memref.shape) for each in call.region.outputs]

@@ -47,9 +47,13 @@ def is_on_device(value: Any) -> bool:
         return bool(value.device.type != "cpu")
     if isinstance(value, np.ndarray):
         return False
-    if hasattr(value, "__dlpack_device__"):
+    if isinstance(value, type) or not hasattr(value, "__dlpack_device__"):
+        return hasattr(value, "__cuda_array_interface__")
+    try:
         return int(value.__dlpack_device__()[0]) not in _DLPACK_HOST
-    return hasattr(value, "__cuda_array_interface__")
+    except Exception as error:  # a foreign library's protocol may fail in any way
+        what = f"{with_article(type(value).__name__)} that does not say where it lies"
+        fail(Kind.INPUT_MISMATCH, STAGE, f"{what}: {error}")
 
 
 def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:

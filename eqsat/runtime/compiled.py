@@ -170,7 +170,10 @@ class Compiled:
 
     def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
         """The kernel reports with the median of `repeats` measured runs."""
-        measured = np.median(self.executable.profile(inputs, self._outputs(), threads, repeats), axis=0)
+        with memory_for(
+            8 * repeats * len(self.kernels), "profile", "a time of each kernel and repetition", repeats=repeats
+        ):
+            measured = np.median(self.executable.profile(inputs, self._outputs(), threads, repeats), axis=0)
         return tuple(
             msgspec.structs.replace(report, measured_ns=float(ns))
             for report, ns in zip(self.kernels, measured, strict=True)

@@ -105,6 +105,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "ceil_mode of an average": (lambda: nn.avg_pool2d(image, 3, 2, 1, True), "padding"),
     "torch's flat pad": (lambda: x.pad((1, 2)), "before and after axis 0"),
     "numpy's dtype for keepdims": (lambda: x.sum(0, np.float64), "True or False"),
+    "a bias of other channels": (
+        lambda: nn.conv2d(image, tensor.input("f", (1, 2, 3, 3)), tensor.input("c", (6,))),
+        "one for all",
+    ),
+    "statistics of other channels": (lambda: nn.batch_norm(x[:, :1], mean=w, var=w), "one for all"),
     "another approximation": (lambda: nn.gelu(x, "erf"), "True or False"),
 }
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eqsat import optimize_and_compile, tensor
 from eqsat.assembly.arena import ALIGNMENT, Interval, pack
 from eqsat.assembly.assemble import Assembly, assemble
 from eqsat.egraph.saturate import saturate
@@ -183,3 +184,20 @@ def test_the_arena_holds_everything_apart(each: list[Interval]) -> None:
         (sum(s for one, s in zip(each, aligned, strict=True) if one.first <= t <= one.last) for t in range(27)),
         default=0,
     )
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("step", [1, -1])
+def test_constants_are_read_as_they_are_in_any_order_in_memory(order: tuple[int, ...], step: int) -> None:
+    """A transposed array is a view in another order, and a copy of it keeps that order."""
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(order)[::step]
+    x = tensor.input("x", array.shape)
+    zeros = np.zeros(array.shape, np.float32)
+    added = optimize_and_compile(x + tensor.constant(array), target="cpu", threads=1)
+    np.testing.assert_array_equal(added(zeros), array)
+    bound = optimize_and_compile(x + tensor.input("w", array.shape), constants={"w": array}, threads=1, target="cpu")
+    np.testing.assert_array_equal(bound(zeros), array)
+    np.testing.assert_array_equal(optimize_and_compile(tensor.constant(array), target="cpu", threads=1)(), array)
+    product = optimize_and_compile(tensor.constant(array[0]) @ tensor.input("y", (array.shape[2], 5)), target="cpu")
+    y = np.arange(5 * array.shape[2], dtype=np.float32).reshape(-1, 5)
+    np.testing.assert_allclose(product(y), array[0] @ y, rtol=1e-5)

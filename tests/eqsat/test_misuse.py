@@ -196,3 +196,42 @@ def test_a_message_names_the_op_the_shapes_and_the_way_out(call: Any, op: str, w
     assert op in told
     assert way_out in told
     assert "shape" in told
+
+
+class Broken:
+    """An array whose protocol fails."""
+
+    shape = (2, 3)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise RuntimeError("lost")
+
+    def __index__(self) -> int:
+        raise RuntimeError("lost")
+
+
+def test_protocols_that_fail_are_diagnostics() -> None:
+    free = {
+        "uops": [
+            {"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", 3]}},
+            {"id": "b", "uop": "NEG", "src": ["a"]},
+        ]
+    }
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: program()(Broken()),
+        lambda: program()(np.zeros((2, 3), np.float32), out=(Broken(), Broken())),
+        lambda: optimize_and_compile(free, threads=1)(Broken()),
+        lambda: optimize_and_compile(free, threads=1, dims={"M": Broken()}),
+    )
+    for call in calls:
+        assert isinstance(tame(call), EqsatError)
+
+
+def test_a_program_is_saved_as_a_file_and_as_nothing_else(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(EqsatError, match="not a regular file"):
+            program().save(path)
+    assert (tmp_path / "pipe").is_fifo()
