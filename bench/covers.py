@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from codegen.backends.cpu import CpuBackend
-from codegen.compile.cache import writable_cache
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
 from codegen.plan.cpu.candidates import candidates
@@ -36,6 +35,7 @@ from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
+from ir.cache_folder import writable_cache
 from ir.diagnostics import Kind, fail
 from ir.module import Call
 from ir.pricer import Price

@@ -14,7 +14,6 @@ import msgspec
 from codegen.backends.backend import Backend, Code, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.backends.timing import times_of
-from codegen.compile.cache import writable_cache
 from codegen.compile.calibration import calibrated
 from codegen.compile.machine import machine, restricted
 from codegen.run.device import find_device
@@ -42,6 +41,7 @@ from eqsat.runtime.dump import Stages
 from eqsat.runtime.program import Program
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.verify import random_inputs
+from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
 from ir.kernel_resources import KernelResources

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from codegen.compile.cache import writable_cache
 from codegen.compile.machine import Machine, machine
 from codegen.compile.memory_speeds import MemorySpeeds, best_of, measure_memory
 from codegen.compile.op_speeds import measure_weights
 from codegen.compile.peaks import Peaks, measure_peaks
 from codegen.compile.toolchain import find_compiler
 from ir.atomic_file import write_atomically
+from ir.cache_folder import writable_cache
 
 
 class Calibration(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from codegen.compile import nvrtc
-from codegen.compile.cache import Notes, store_loaded
+from codegen.compile.cache import store_loaded
 from codegen.compile.machine import machine
+from ir.cache_folder import Notes
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.kernel_resources import KernelResources
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from codegen.compile.cache import damaged, locked, store, store_loaded, stored_state, writable_cache
+from codegen.compile.cache import damaged, locked, store, store_loaded, stored_state
 from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
+from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.kernel_resources import KernelResources
 

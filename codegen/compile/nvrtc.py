@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from codegen.compile.cache import damaged, locked, store, stored_state, writable_cache
+from codegen.compile.cache import damaged, locked, store, stored_state
 from codegen.compile.nvrtc_log import errors, resources
+from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.kernel_resources import KernelResources
 from ir.serde import from_json, to_json

@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from codegen.compile import cache as cache_module
-from codegen.compile.cache import cache_dir, process_folder
 from codegen.compile.compile_units import Units
 from codegen.compile.library import Library, build, load_library, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
 from ir.atomic_file import write_atomically
+from ir.cache_folder import cache_dir, process_folder
 from ir.diagnostics import EqsatError, Kind
 
 ROOT = Path(__file__).parents[2]
