@@ -11,6 +11,7 @@ from typing import Any
 from codegen.compile import doctor
 from eqsat import __version__, pipeline
 from eqsat.clock import Progress
+from eqsat.internal_error import reported
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
@@ -22,6 +23,7 @@ from eqsat.options import (
     checked_running,
     checked_threads,
 )
+from eqsat.retelling import of_load, of_making
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -30,6 +32,7 @@ from ir.rule import Exactness
 from ir.target import Target
 
 
+@reported(of_making)
 def optimize_and_compile(
     source: Any,
     *,
@@ -83,7 +86,8 @@ def optimize_and_compile(
         progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
 
     Raises:
-        EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics.
+        EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics. A failure of eqsat
+            itself is an InternalError, which names the file that makes it happen again.
     """
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
     check_switches(progress, **switches, autotune=autotune, tf32=tf32)
@@ -118,6 +122,7 @@ def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
         return tuple(error.diagnostics[0].details.get("missing", ()))
 
 
+@reported(of_load)
 def load(path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False) -> Program:
     """A program that `Program.save` wrote; needs no compiler on a machine like the one that saved it, unless it is to
     be emulated.
@@ -129,6 +134,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None, *, emulate: b
     return pipeline.load_stored(checked_path(path), threads, emulate)
 
 
+@reported()
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
     """What `eqsat doctor` prints: versions, facts and peaks of this machine by name, and what needs attention."""
     packages = ("numpy", "egglog", "islpy", "onnx", "torch")

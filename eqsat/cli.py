@@ -7,7 +7,8 @@ command line that is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -16,18 +17,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from eqsat.internal_error import reported
+from eqsat.reproducer import Call
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
     from eqsat.runtime.program import Program
 
 
+_USAGE = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+_PASSING = (typer.Exit, typer.Abort, _USAGE, BrokenPipeError)
+"""What the command line makes an exit status of by itself."""
+
+
+def _same_line(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Call]:
+    """The command line again, in a script."""
+    return [Call("", "eqsat.cli:app", (sys.argv[1:],))]
+
+
 class _Verbs(typer.core.TyperGroup):
-    """An EqsatError ends a verb with its message and exit status 1."""
+    """An EqsatError ends a verb with its message and exit status 1; any other failure is one, too."""
+
+    @reported(_same_line, _PASSING)
+    def _verb(self, ctx: Any) -> Any:
+        return super().invoke(ctx)
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return self._verb(ctx)
         except EqsatError as error:
             from eqsat.command_words import in_words_of, options_of
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from eqsat.internal_error import at_stage, callers_code
+
 Progress = Callable[[str], None]
 
 
@@ -19,13 +21,15 @@ class Clock:
     def tell(self, what: str) -> None:
         """Word of what begins inside a stage."""
         if self._progress is not None:
-            self._progress(what)
+            with callers_code():
+                self._progress(what)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         self.tell(name)
         start = time.perf_counter()
         try:
-            yield
+            with at_stage(name):
+                yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

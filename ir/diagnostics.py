@@ -39,6 +39,7 @@ class Kind(enum.StrEnum):
     KERNEL_FAULT = "KernelFault"
     UNSOUND_RULE = "UnsoundRule"
     WRONG_RESULT = "WrongResult"
+    INTERNAL_ERROR = "InternalError"
 
 
 class Severity(enum.StrEnum):

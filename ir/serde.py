@@ -42,3 +42,12 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
         msgspec.ValidationError: where the text does not have the type's fields.
     """
     return msgspec.json.decode(text, type=kind, dec_hook=_decode)
+
+
+def from_builtins(value: Any, kind: type[T]) -> T:
+    """The noun of type `kind` that `to_builtins` gave.
+
+    Raises:
+        msgspec.ValidationError: where the value does not have the type's fields.
+    """
+    return msgspec.convert(value, type=kind, dec_hook=_decode)

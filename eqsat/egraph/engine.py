@@ -13,7 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from eqsat.egraph.query_text import SEPARATOR
-from ir.diagnostics import EqsatError, Kind, fail
+from eqsat.internal_error import is_panic
+from ir.diagnostics import Kind, fail
 from ir.term import Primitive
 
 if TYPE_CHECKING:
@@ -95,12 +96,15 @@ class EGraph:
         return outputs
 
     def _guarded(self, what: str, action: Callable[[], Any]) -> Any:
-        """PanicException derives from BaseException: nothing of egglog's may pass as it is."""
+        """What egglog raises itself becomes an EqsatError, its panics too, which are no Exceptions; what is raised by
+        the functions that egglog calls passes as it is."""
+        from egglog import bindings
+
         try:
             return action()
-        except (EqsatError, KeyboardInterrupt, SystemExit, MemoryError):
-            raise
         except BaseException as error:
+            if not (isinstance(error, bindings.EggSmolError) or is_panic(error)):
+                raise
             fail(
                 Kind.UNSOUND_RULE,
                 "egraph",

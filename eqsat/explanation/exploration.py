@@ -13,6 +13,8 @@ from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, output_of
 from eqsat.extraction.kernel_term import KernelTerm
+from eqsat.internal_error import reports_all
+from eqsat.retelling import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from ir.diagnostics import jsonable
 from ir.module import Call
@@ -57,6 +59,7 @@ class Phase(msgspec.Struct, frozen=True):
     seconds: float
 
 
+@reports_all(of_exploration)
 @dataclass(frozen=True)
 class Exploration:
     """A whole run.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,8 +18,10 @@ from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
+from eqsat.internal_error import reported
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
+from eqsat.retelling import of_making
 from eqsat.runtime.compiled import report_of
 from ir.rule import Exactness
 from ir.target import Target
@@ -26,6 +29,7 @@ from ir.term import CTORS
 from rules import select
 
 
+@reported(partial(of_making, function="eqsat.explanation.explore:explore"))
 def explore(source: Any, **keywords: Any) -> Exploration:
     """Optimize a model, with all that happened on the way; nothing is compiled.
 

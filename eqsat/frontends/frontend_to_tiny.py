@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsat import tensor
 from eqsat.frontends.ops import OPS, supported
+from eqsat.internal_error import reported
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
@@ -22,6 +23,7 @@ from ir.frontend import STAGE, FrontendGraph, Node, TensorInfo
 from ir.grammar import with_count
 
 
+@reported()
 def frontend_to_tiny(
     graph: FrontendGraph, dims: Mapping[str, int], constants: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqsat.frontends.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported
+from eqsat.internal_error import reported
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.frontend import (
@@ -26,6 +27,7 @@ from ir.frontend import (
 T = TypeVar("T")
 
 
+@reported()
 def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     """The model of a path, of bytes or of a ModelProto, and its constants by tensor name.
 

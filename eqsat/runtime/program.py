@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from eqsat.egraph.view import EGraphView
+from eqsat.internal_error import reported, reports_all
 from eqsat.model import Model
 from eqsat.options import checked_path, is_count
+from eqsat.retelling import of_load, of_program
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
 from eqsat.runtime.compiled import Compiled, KernelReport
 from eqsat.runtime.device_call import call_on_device
@@ -31,6 +33,7 @@ RESERVED = ("out", "repeats", "seed")
 """Keywords of a program's own, which hide inputs of the same name."""
 
 
+@reports_all(of_program)
 class Program:
     """Call it with arrays, by name or by position.
 
@@ -330,6 +333,7 @@ def _meets_device(given: Mapping[str, Any], out: Any) -> bool:
     return any(map(is_on_device, [*given.values(), *(out if isinstance(out, tuple | list) else [out])]))
 
 
+@reported(of_load)
 def _unpickled(data: bytes, threads: int) -> Program:
     from eqsat.pipeline import load_stored
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat import optimize_and_compile, tensor
 from eqsat.egraph import dump as egraph_dump
 from eqsat.egraph.engine import EGraph
 from eqsat.egraph.query_text import Body, quoted, tables
@@ -130,3 +131,17 @@ def test_svg_is_what_dot_prints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     with pytest.raises(EqsatError, match="broken"):
         egraph_dump.to_svg(view)
+
+
+def test_what_our_functions_raise_is_not_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of ours below egglog reaches the public call, which reports it as ours."""
+
+    def fails(call: str) -> str:
+        raise KeyError("lost")
+
+    monkeypatch.setattr("eqsat.egraph.engine.call_primitives", fails)
+    with pytest.raises(EqsatError) as caught:
+        optimize_and_compile(tensor.input("x", (2, 3)).permute(1, 0).sum(0), threads=1, cache=False)
+    assert caught.value.kind is Kind.INTERNAL_ERROR
+    assert caught.value.diagnostics[0].stage == "saturate"
+    assert isinstance(caught.value.__cause__, KeyError)

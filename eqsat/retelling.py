@@ -1,0 +1,133 @@
+"""A public call → the calls of a script that does the same, which a reproducer is written from."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
+from eqsat.options import ON_TARGET, Options, Running
+from eqsat.reproducer import Call, carried
+from ir.rule import Rule
+from ir.target import Target
+
+if TYPE_CHECKING:
+    from eqsat.explanation.setting import Setting
+
+MAKE = "eqsat:optimize_and_compile"
+Calls = Sequence[Call]
+Args = Sequence[Any]
+Keywords = Mapping[str, Any]
+
+
+def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE) -> Calls:
+    """A call of `optimize_and_compile`, or of another function that takes a model and the same keywords."""
+    source, *_ = args or (keywords.get("source"),)
+    rest = {key: value for key, value in keywords.items() if key not in ("source", "progress")}
+    notes: tuple[str, ...] = ()
+    if "rules" in rest:
+        rest["rules"], notes = _without_own(rest["rules"])
+    if "exactness" in rest:
+        rest["exactness"] = str(rest["exactness"])
+    with suppress(Exception):  # the model itself may be what cannot be read
+        model = read_model(source, rest.get("constants"))
+        rest |= {"constants": model.constants} if model.constants else {}
+        source = document_of(model)
+    return [Call("program", function, (carried(source), *args[1:]), rest, notes)]
+
+
+def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
+    """A call of `eqsat.pipeline.compile_model`."""
+    from eqsat.pipeline import compile_model
+
+    given = inspect.signature(compile_model).bind(*args, **keywords).arguments
+    running = given.get("running", ON_TARGET)
+    return [making(given["bound"], given["target"], given["options"], running, cache=given["cache"])]
+
+
+def of_load(name: str, args: Args, keywords: Keywords) -> Calls:
+    """A call of `eqsat.load`."""
+    path, *rest = args or (keywords.get("path"),)
+    others = {key: value for key, value in keywords.items() if key != "path"}
+    return [Call("program", "eqsat:load", (carried(path), *rest), others)]
+
+
+def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
+    """A method or property of a `Program`."""
+    program, *rest = args
+    latest = program._variants.latest
+    if latest is None:
+        note = "The options of the program are not known here: the script has the default ones."
+        made = Call("program", MAKE, (document_of(program._model),), {"constants": program._model.constants}, (note,))
+    else:
+        artifact = latest.artifact
+        made = making(latest.bound, artifact.target, artifact.options, latest.running, threads=program._threads)
+    return [made, _method("program", type(program), name, rest, keywords)]
+
+
+def of_exploration(name: str, args: Args, keywords: Keywords) -> Calls:
+    """A method or property of an `Exploration`."""
+    run, *rest = args
+    return [_exploring(run.setting), _method("run", type(run), name, rest, keywords)]
+
+
+def _exploring(setting: Setting) -> Call:
+    made = making(setting.bound, setting.target, setting.options)
+    known = {key: made.keywords[key] for key in made.keywords if key not in ("cache", "emulate", "graph", "autotune")}
+    return made._replace(result="run", function="eqsat.explanation.explore:explore", keywords=known)
+
+
+def making(
+    bound: BoundModel,
+    target: Target,
+    options: Options,
+    running: Running = ON_TARGET,
+    *,
+    cache: bool = True,
+    threads: int | None = None,
+) -> Call:
+    """The call that makes a program of a bound model."""
+    rules, notes = _without_own(options.rules)
+    usual = {"constants": {}, "threads": None, "cache": True, **_keywords(Options()), **_keywords(ON_TARGET)}
+    chosen = {**_keywords(options), **_keywords(running), "rules": rules, "exactness": str(options.exactness)}
+    chosen |= {"constants": dict(bound.constants), "threads": threads, "cache": cache}
+    keywords = {name: value for name, value in chosen.items() if name == "exactness" or value != usual[name]}
+    return Call("program", MAKE, (bound.graph,), {"target": target, **keywords}, notes)
+
+
+def _keywords(several: Options | Running) -> dict[str, Any]:
+    return {name: getattr(several, name) for name in several.__struct_fields__}
+
+
+def document_of(model: Model) -> Any:
+    """The program of a model, as JSON-ready data; its constants aside. None where it has no program of its own."""
+    if isinstance(model, FrontendModel):
+        return json.loads(model.frontend.to_json())
+    if not isinstance(model, TinyModel):
+        return None
+    source = model.source
+    document: dict[str, Any] = {"uops": [node.to_json() for node in source.uops]}
+    if source.outputs is not None:
+        document["outputs"] = list(source.outputs)
+    return document | ({"dims": dict(model.dims)} if model.dims else {})
+
+
+def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:
+    """The rules that names stand for, and a note of those of a caller's own."""
+    if rules is None or isinstance(rules, str):
+        return rules, ()
+    rules = [rules] if isinstance(rules, Rule) else rules
+    own = [each.name if isinstance(each, Rule) else each for each in rules if isinstance(each, Rule) or "@" in each]
+    kept = [each for each in rules if isinstance(each, str) and "@" not in each]
+    notes = tuple(f"Left out: the rule {name}, which is the caller's own." for name in own)
+    return kept or (None if own else kept), notes
+
+
+def _method(on: str, owner: type, name: str, args: Args, keywords: Keywords) -> Call:
+    if name == "__call__":
+        return Call("", on, args, keywords)
+    is_property = isinstance(inspect.getattr_static(owner, name, None), property)
+    return Call("", f"{on}.{name}", None if is_property else args, keywords)
