@@ -123,15 +123,27 @@ def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
 
 
 @reported(of_load)
-def load(path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False) -> Program:
+def load(
+    path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False, recompile: bool = False
+) -> Program:
     """A program that `Program.save` wrote; needs no compiler on a machine like the one that saved it, unless it is to
-    be emulated.
+    be emulated or recompiled.
+
+    A saved program is to be trusted as a program is: it holds machine code, which runs. Checksums, and checks of all
+    tables against each other and against the code, find damage; they do not find what was forged with care.
+
+    Args:
+        emulate: run a GPU's kernels in the emulator.
+        recompile: take graph, regions, constants and the choice of plans from the file, and write and compile the
+            kernels here: no machine code and no text of the file is used, or needs to be whole. Regions are verified,
+            and a plan must be one that the planner makes for its region; `Program.verify` tells whether regions compute
+            what the graph says.
 
     Raises:
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
-    check_switches(None, emulate=emulate)
-    return pipeline.load_stored(checked_path(path), threads, emulate)
+    check_switches(None, emulate=emulate, recompile=recompile)
+    return pipeline.load_stored(checked_path(path), threads, emulate, recompile)
 
 
 @reported()

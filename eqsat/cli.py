@@ -72,6 +72,10 @@ Threads = Annotated[int | None, typer.Option(help="threads of each call; every c
 Exactness = Annotated[str, typer.Option(help="the highest level allowed: exact, reassociate, rounding, range")]
 Tf32 = Annotated[bool, typer.Option("--tf32", help="let a GPU's products of fp32 round their operands to tf32")]
 Emulate = Annotated[bool, typer.Option("--emulate", help="run a GPU's kernels in the emulator")]
+Recompile = Annotated[
+    bool,
+    typer.Option("--recompile", help="of a saved program: write and compile its kernels anew"),
+]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
@@ -89,13 +93,14 @@ def compile(
         bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
     ] = False,
     tf32: Tf32 = False,
+    recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
     from eqsat.explanation.explain import kernel_table, rendered
 
     stages = _stages(dump)
-    program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32)
+    program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
     _dump(program, stages, dump_dir)
     if egraph is not None:
         _write(egraph, _drawn(program, egraph.suffix).encode())
@@ -118,9 +123,10 @@ def run(
     threads: Threads = None,
     emulate: Emulate = False,
     tf32: Tf32 = False,
+    recompile: Recompile = False,
 ) -> None:
     """Run a model once, on given or random inputs."""
-    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32)
+    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
     results = program(program.random_inputs(seed) if inputs is None else _arrays(inputs))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
@@ -143,6 +149,7 @@ def explain(
     exactness: Exactness = "rounding",
     threads: Threads = None,
     tf32: Tf32 = False,
+    recompile: Recompile = False,
 ) -> None:
     """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much.
 
@@ -150,7 +157,7 @@ def explain(
     """
     from eqsat.explanation import verbs
 
-    program = _program(model, dim, target, exactness, threads, tf32=tf32)
+    program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
     verbs.explain(program, verbs.named(kernel), None if pair is None else tuple(map(verbs.named, pair)), as_json)
 
 
@@ -191,12 +198,13 @@ def bench(
     exactness: Exactness = "rounding",
     threads: Threads = None,
     tf32: Tf32 = False,
+    recompile: Recompile = False,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
     from eqsat.explanation.explain import kernel_table, rendered
     from eqsat.explanation.price_text import micros
 
-    program = _program(model, dim, target, exactness, threads, tf32=tf32)
+    program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
     measured = micros(sum(report.measured_ns or 0 for report in reports))
     typer.echo(rendered(kernel_table(reports)), nl=False)
@@ -213,9 +221,10 @@ def check(
     threads: Threads = None,
     emulate: Emulate = False,
     tf32: Tf32 = False,
+    recompile: Recompile = False,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
-    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32)
+    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
     for name, error in program.verify(seed=seed).items():
         typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
@@ -262,6 +271,7 @@ def _program(
     emulate: bool = False,
     autotune: bool = False,
     tf32: bool = False,
+    recompile: bool = False,
 ) -> Program:
     """The program of a model or of a saved file; what is to be noted goes to standard error."""
     from eqsat.api import load, optimize_and_compile
@@ -274,7 +284,9 @@ def _program(
         asked = [option for option, given in choices.items() if given]
         if asked:
             raise typer.BadParameter("a saved program is as it was compiled", param_hint=asked)
-        program = load(model, threads, emulate=emulate)
+        program = load(model, threads, emulate=emulate, recompile=recompile)
+    elif recompile:
+        raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")
     else:
         with _progress() as progress:
             program = optimize_and_compile(

@@ -36,7 +36,7 @@ from eqsat.planning.refinement import refined
 from eqsat.planning.tuning import tuned
 from eqsat.retelling import of_compile
 from eqsat.runtime import artifact, store
-from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.artifact import Artifact, Recipe, sealed
 from eqsat.runtime.call_memory import memory_of_a_call
 from eqsat.runtime.compiled import Compiled, report_of
 from eqsat.runtime.dump import Stages
@@ -47,7 +47,7 @@ from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
 from ir.kernel_resources import KernelResources
-from ir.launch import LaunchTable
+from ir.launch import UNBOUND, LaunchTable
 from ir.module import Module
 from ir.plan import Plan
 from ir.pricer import Price
@@ -82,7 +82,7 @@ def compile_model(
 
     if cache:
         path = folder / "programs" / f"{artifact.key_of(bound, target, options, measured)}.json"
-        found, unusable = artifact.recall(path, make)
+        found, unusable = artifact.recall(path, bound, make)
         notes += unusable
     else:
         found = make()
@@ -125,7 +125,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         extraction=cover.diagnostics,
     )
     running = [kernel for kernel in cover.kernels if kernel.price]
-    return Artifact(
+    made = Artifact(
         target=target,
         options=options,
         tiny=graph.to_json(),
@@ -138,6 +138,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
         kernels=texts,
         stats=stats,
     )
+    return sealed(made)
 
 
 def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, device: str) -> Artifact:
@@ -169,7 +170,8 @@ def replanned(found: Artifact, backend: Backend, clock: Clock, folder: Path, dev
     stats = msgspec.structs.replace(found.stats, planning=better.diagnostics)
     if better.prices != found.prices:
         table, units, texts = _written(found.module, better.prices, backend, options)
-        found = msgspec.structs.replace(found, prices=better.prices, table=table, units=units, kernels=texts)
+        texts_anew = {"table": table, "units": units, "kernels": texts, "contract": UNBOUND}
+        found = sealed(msgspec.structs.replace(found, prices=better.prices, **texts_anew))
     return msgspec.structs.replace(found, stats=stats)
 
 
@@ -207,10 +209,16 @@ def _written(
 def load_compiled(
     found: Artifact, bound: BoundModel, code: Code, running: Running, clock: Clock, notes: Notes = ()
 ) -> Compiled:
-    """A program in memory: constants folded and packed, kernels bound to their code."""
+    """A program in memory: constants folded and packed, kernels bound to their code.
+
+    Raises:
+        EqsatError: MalformedGraph for the code of another program.
+    """
     module, table, target = found.module, found.table, found.target
     notes = (*notes, *(() if target.is_gpu and not running.emulate else memory_of_a_call(bound, module)))
     backend = backend_of(target, running.emulate)
+    if backend.contract(code) not in (None, found.contract):
+        fail(Kind.MALFORMED_GRAPH, "load", "the machine code was written for other launches or buffers")
     constants = folded(module, bound.constants, ordered=_is_ordered(found.options))
     resources = [code.resources.get(launch.function) for launch in table.launches]
     return Compiled(
@@ -237,13 +245,13 @@ def _is_ordered(options: Options) -> bool:
     return options.exactness < Exactness.REASSOCIATE
 
 
-def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False) -> Program:
+def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False, recompile: bool = False) -> Program:
     """A saved program, on a machine that has the instruction sets it was compiled for; one that was emulated when it
-    was saved, or is to be, from its text."""
+    was saved, or is to be, from its text. `recompile`: no text and no machine code is taken from the file."""
     clock = Clock()
     with clock.stage("load"):
-        stored = store.read(source)
-        missing = [each for each in stored.features if each not in machine().features]
+        stored = store.read(source, only_recipes=recompile)
+        missing = [each for each in stored.features if each not in machine().features and not recompile]
         if missing:
             fail(
                 Kind.UNKNOWN_TARGET,
@@ -252,15 +260,9 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
                 at=str(source) if isinstance(source, Path) else None,
                 hint="compile the model here",
             )
-        target = next(iter(stored.variants.values())).artifact.target
+        target = next(iter(stored.variants.values())).recipe.target
         running = checked_running(stored.running.emulate or emulate, stored.running.graph, target)
-        load = backend_of(target, running.emulate).load
-        variants = {
-            key: load_compiled(
-                each.artifact, each.bound, load(each.code, each.artifact.units, target.arch), running, clock
-            )
-            for key, each in stored.variants.items()
-        }
+        variants = {key: _loaded(each, running, clock) for key, each in stored.variants.items()}
     return Program(
         stored.model,
         lambda sizes: stored.model.bind(sizes, strict=True),
@@ -268,6 +270,48 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
         variants,
         stored.free,
     )
+
+
+def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
+    """One variant of a file, by its own code, or by code that is made here."""
+    backend = backend_of(found.recipe.target, running.emulate)
+    notes: Notes = ()
+    if isinstance(found.recipe, Artifact):
+        made = found.recipe
+        code = backend.load(found.code, made.units, made.target.arch)
+    else:
+        folder, notes = writable_cache()
+        made = written_again(found.recipe, backend)
+        code = backend.build(made.units, made.target.arch, _is_relaxed(made.options), folder)
+    return load_compiled(made, found.bound, code, running, clock, notes)
+
+
+def written_again(recipe: Recipe, backend: Backend) -> Artifact:
+    """The program of a recipe that is not trusted, its texts written anew.
+
+    A plan counts only as the choice of one that the planner itself makes for the region, which is the plan that is
+    lowered; so no plan from a file reaches a template, and no price either.
+
+    Raises:
+        EqsatError: MalformedGraph for a plan that its region does not have; what the analyses find wrong with a region.
+    """
+    pricer = pricer_for(recipe.target, recipe.options)
+    prices = tuple(
+        _same_plan(call.region, price.plan, pricer)
+        for call, price in zip(recipe.module.running, recipe.prices, strict=True)
+    )
+    table, units, texts = _written(recipe.module, prices, backend, recipe.options)
+    known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
+    return sealed(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
+
+
+def _same_plan(region: Region, wanted: Plan, pricer: PlanPricer) -> Price:
+    """The region's own plan that is the wanted one, notes aside."""
+    for price in pricer.ranked(region):
+        if msgspec.structs.replace(price.plan, notes=wanted.notes) == wanted:
+            return price
+    message = "the plan in the file is none that the planner makes for the region"
+    fail(Kind.MALFORMED_GRAPH, "load", message, at=region.name)
 
 
 def find_target(wanted: str | Target) -> Target:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+UNBOUND = "unbound".ljust(64, "-")
+"""Where a text names its contract, the launches and buffers that it was written for, until that is known."""
+
 
 class Packing(msgspec.Struct, frozen=True):
     """A constant kept in the order in which kernels read it: `function` fills `slot` (`elements` of `dtype`) from the

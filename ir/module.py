@@ -7,11 +7,14 @@ from typing import Literal
 import msgspec
 
 from ir.diagnostics import Kind, fail
+from ir.dtype import DTYPES
 from ir.region import MemRef, Region
 from ir.region import verify as verify_region
 from ir.region_order import Order, order_text
 
 STAGE = "module"
+MOST_BYTES = 1 << 44
+"""Of a tensor or an arena: more than any machine has, less than what wraps around."""
 
 Role = Literal["input", "output", "constant", "arena"]
 
@@ -109,6 +112,9 @@ class Module(msgspec.Struct, frozen=True):
 def verify(module: Module) -> None:
     """Check a module and its regions from nothing. Raises EqsatError (MalformedGraph)."""
     slots = {each.name: each for each in module.slots}
+    for each in module.slots:
+        _verify_slot(each)
+    _require(0 <= module.arena_bytes < MOST_BYTES, module.name, f"an arena of {module.arena_bytes} bytes")
     _require(len(slots) == len(module.slots), module.name, "two slots have one name")
     for region in {id(call.region): call.region for call in module.calls}.values():
         verify_region(region)
@@ -123,6 +129,20 @@ def verify(module: Module) -> None:
     _require(all(slots[name].role == "input" for name in module.inputs), module.name, "an input is no input slot")
     _verify_flow(module, slots)
     _verify_arena(module)
+
+
+def _verify_slot(slot: Slot) -> None:
+    """A slot by itself: sizes and places that memory can have."""
+    memref = slot.memref
+    _require(memref.dtype in DTYPES, slot.name, f"no dtype {memref.dtype!r}")
+    _require(all(size >= 0 for size in memref.shape), slot.name, f"sizes {memref.shape}")
+    _require(memref.nbytes < MOST_BYTES, slot.name, f"a tensor of {memref.nbytes} bytes")
+    _require(memref.alignment >= 1, slot.name, f"an alignment of {memref.alignment} bytes")
+    _require(0 <= slot.first <= slot.last, slot.name, f"lives from call {slot.first} to call {slot.last}")
+    _require(slot.offset >= 0, slot.name, f"lies {-slot.offset} bytes before the arena")
+    if slot.order is not None:
+        fits = sorted(slot.order) == list(range(len(memref.shape)))
+        _require(fits, slot.name, f"an order of its axes that is none: {slot.order}")
 
 
 def _verify_flow(module: Module, slots: dict[str, Slot]) -> None:

@@ -98,6 +98,11 @@ class Backend(Protocol):
         """What runs the module on `units` cores or multiprocessors, or as a CUDA graph."""
         ...
 
+    def contract(self, code: Any) -> str | None:
+        """The contract that the code names: which launches and buffers it was written for; None where the family's code
+        names none."""
+        ...
+
     def features(self, arch: str) -> tuple[str, ...]:
         """The CPU's instruction sets that code for an arch may use."""
         ...

@@ -69,6 +69,9 @@ class CpuBackend:
     ) -> Executable:
         return Executable(module, table, code, constants, units)
 
+    def contract(self, code: Any) -> str | None:
+        return str(code.contract)
+
     def features(self, arch: str) -> tuple[str, ...]:
         return restricted(machine(), arch).features
 

@@ -68,6 +68,9 @@ class GpuBackend:
 
         return CudaExecutable(module, table, code, constants, graph)
 
+    def contract(self, code: Any) -> str | None:
+        return None
+
     def features(self, arch: str) -> tuple[str, ...]:
         return ()
 

@@ -20,6 +20,7 @@ from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, li
 from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.kernel_resources import KernelResources
+from ir.launch import UNBOUND
 
 _STAGE = "library"
 
@@ -72,6 +73,15 @@ class Library:
     def code(self) -> bytes:
         """What `load_library` takes."""
         return self.path.read_bytes()
+
+    @property
+    def contract(self) -> str:
+        """What the library says that it was written for, `ir.launch.UNBOUND`; "" where it says nothing."""
+        try:
+            found = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
+        except ValueError:
+            return ""
+        return found.value.decode("ascii", "replace")
 
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""

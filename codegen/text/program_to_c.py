@@ -3,9 +3,10 @@
     void eq_program(void *const *table, int32_t threads)
     void eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)
     void eq_pack(void *const *table, int32_t threads)
+    const char eq_contract[]
 
 `table` holds the buffer addresses of every launch, each with that of the workspace, one launch after the other; `ns`
-takes one time per launch.
+takes one time per launch; `eq_contract` says which launches and buffers the library was written for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from codegen.compile.library import pool_declarations, pool_source, vector_prelu
 from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.cpu import Kernel
-from ir.launch import Launch, LaunchTable, Packing, Workspace
+from ir.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
 from ir.module import Call, Module
 
 UNITS = 2
@@ -100,6 +101,7 @@ def _entries(kernels: Sequence[Kernel], table: LaunchTable, flush: bool) -> str:
     lines += _entry("eq_program(void *const *table, int32_t threads)", runs, flush, timed=False)
     lines += _entry("eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)", runs, flush, timed=True)
     lines += _entry("eq_pack(void *const *table, int32_t threads)", packs, False, timed=False)
+    lines.append(f'EQ_EXPORT const char eq_contract[{len(UNBOUND) + 1}] = "{UNBOUND}";')
     return "\n".join(lines) + "\n"
 
 

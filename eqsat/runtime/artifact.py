@@ -20,21 +20,20 @@ from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.runtime.stats import Stats
 from ir.checked_file import read_checked, write_checked
-from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, note
-from ir.launch import LaunchTable
+from ir.diagnostics import Diagnostic, Kind, Severity, note
+from ir.launch import UNBOUND, LaunchTable
 from ir.module import Module
 from ir.pricer import Price
-from ir.serde import from_json, to_json
+from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
 
 PACKAGES = ("ir", "rules", "eqsat", "codegen")
 
 
-class Artifact(msgspec.Struct, frozen=True):
-    """Everything but the model's own names, the constants and the machine code.
+class Recipe(msgspec.Struct, frozen=True):
+    """What an optimized program is, before any text of it is written; the model's own names and the constants aside.
 
-    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call. units: the texts to compile by name;
-    kernels: the text of each kernel by function name.
+    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call.
     """
 
     target: Target
@@ -44,10 +43,37 @@ class Artifact(msgspec.Struct, frozen=True):
     prices: tuple[Price, ...]
     selections: tuple[Selection, ...]
     terms: tuple[KernelTerm, ...]
+    stats: Stats
+
+
+class Artifact(Recipe, frozen=True):
+    """Everything but the model's own names, the constants and the machine code.
+
+    units: the texts to compile by name; kernels: the text of each kernel by function name. contract: `contract_of` all
+    this, which the texts of a CPU's program name, and so does the machine code that is made of them.
+    """
+
     table: LaunchTable
     units: dict[str, str]
     kernels: dict[str, str]
-    stats: Stats
+    contract: str = UNBOUND
+
+
+def sealed(found: Artifact) -> Artifact:
+    """The artifact with its contract, in its texts too."""
+    contract = contract_of(found)
+    units = {name: text.replace(found.contract, contract) for name, text in found.units.items()}
+    return msgspec.structs.replace(found, units=units, contract=contract)
+
+
+def contract_of(found: Artifact) -> str:
+    """SHA-256 of all that machine code takes for granted, the graph and the texts included.
+
+    It tells whether the parts of an artifact are of one program. Prices and times are for people, and no part of it."""
+    units = {name: text.replace(found.contract, UNBOUND) for name, text in found.units.items()}
+    arch, exactness = found.target.arch, str(found.options.exactness)
+    parts = (arch, exactness, found.tiny, found.module, found.table, units, found.kernels)
+    return hashlib.sha256(json.dumps(to_builtins(parts), sort_keys=True).encode()).hexdigest()
 
 
 def key_of(bound: BoundModel, target: Target, options: Options, measured: str = "") -> str:
@@ -76,15 +102,19 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def recall(path: Path, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Diagnostic, ...]]:
-    """The artifact stored at `path`, else what `make` returns, stored there for the next run; and what was amiss: a
-    file that was damaged, or one that cannot be written."""
+def recall(path: Path, bound: BoundModel, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Diagnostic, ...]]:
+    """The artifact of a model that is stored at `path`, else what `make` returns, stored there for the next run; and
+    what was amiss: a file that was damaged, or one that cannot be written."""
+    from eqsat.runtime.artifact_verify import verify
+
     notes = []
     try:
-        return from_json(read_checked(path), Artifact), ()
+        found = from_json(read_checked(path), Artifact)
+        verify(found, bound)
+        return found, ()
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, EqsatError) as error:
+    except Exception as error:  # what is no artifact fails in many ways
         notes.append(_warning(f"a stored program was unusable and has been made again: {error}", path))
     made = make()
     try:

@@ -1,7 +1,8 @@
 """Programs on disk: one zip file with the model's inputs, and of each variant its artifact, its names, its constants
 and its machine code.
 
-`read` checks every part against the SHA-256 in the manifest before it uses any.
+`read` checks each part against the SHA-256 in the manifest before it uses it, and all parts against each other. None of
+this is a signature: a file is to be trusted as a program is, for the machine code in it runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ import numpy as np
 
 from eqsat.model import BoundModel, Model
 from eqsat.options import ON_TARGET, Running
-from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.artifact import Artifact, Recipe
+from eqsat.runtime.artifact_verify import verify, verify_recipe
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.variants import Key, key_of
 from ir.atomic_file import write_atomically
@@ -29,11 +32,13 @@ from ir.dtype import dtype
 from ir.frontend import FrontendGraph, TensorInfo
 from ir.serde import from_json, to_json
 from ir.tiny_bind import load
+from ir.tiny_dims import match_shapes
 
-FORMAT = 3
+FORMAT = 4
 SIGNATURE = b"PK\x03\x04"
 """How a zip file with something in it begins."""
 
+_AGAIN = "save the program again"
 MANIFEST, MODEL = "manifest.json", "model.json"
 
 
@@ -70,10 +75,18 @@ class StoredModel(msgspec.Struct, frozen=True):
     running: Running = ON_TARGET
 
 
-class LoadedVariant(NamedTuple):
-    """What a file holds of one variant: `code` is its machine code."""
+class Manifest(msgspec.Struct, frozen=True):
+    """The first part of a file: its format, the instruction sets that its code uses, the checksums of the others."""
 
-    artifact: Artifact
+    format: int
+    features: tuple[str, ...]
+    sha256: dict[str, str]
+
+
+class LoadedVariant(NamedTuple):
+    """What a file holds of one variant: `code` is its machine code, empty where only the recipe was asked for."""
+
+    recipe: Recipe
     bound: BoundModel
     code: bytes
 
@@ -153,8 +166,9 @@ def is_saved(path: Path) -> bool:
         return False
 
 
-def read(source: Path | bytes) -> Stored:
-    """The program in a file, or in the bytes of one.
+def read(source: Path | bytes, only_recipes: bool = False) -> Stored:
+    """The program in a file, or in the bytes of one. `only_recipes`: without texts and machine code, which may then be
+    missing or damaged.
 
     Raises:
         EqsatError: MalformedGraph for a file that is missing, damaged, or of another version.
@@ -162,25 +176,50 @@ def read(source: Path | bytes) -> Stored:
     path = source if isinstance(source, Path) else Path("a pickled program")
     try:
         with zipfile.ZipFile(source if isinstance(source, Path) else io.BytesIO(source)) as archive:
-            parts = {name: archive.read(name) for name in archive.namelist()}
-        manifest = json.loads(parts[MANIFEST])
-        if manifest["format"] != FORMAT:
-            _refuse(path, f"has format {manifest['format']!r}, this version of eqsat reads format {FORMAT}")
-        for name, digest in manifest["sha256"].items():
-            if hashlib.sha256(parts[name]).hexdigest() != digest:
-                _refuse(path, f"is damaged: {name} does not match its checksum")
-        known = from_json(parts[MODEL], StoredModel)
-        if not known.variants:
-            _refuse(path, "holds no variant")
-        model = SavedModel(inputs=known.inputs, dims=known.dims, sizes=tuple(each.dims for each in known.variants))
-        variants = {key_of(each.dims): _loaded(each, known.frontend, parts) for each in known.variants}
-        return Stored(model, known.free, variants, tuple(manifest["features"]), known.running)
-    except EqsatError:
-        raise
+            return _read(Parts(archive), only_recipes)
+    except EqsatError as error:
+        found = error.diagnostics[0]
+        _refuse(path, f"is damaged or of another version: {found.message}", found)
     except OSError as error:
         _refuse(path, f"cannot be read: {error}")
+    except MemoryError:
+        raise
     except Exception as error:  # a damaged zip file, JSON text or noun fails in many ways
         _refuse(path, f"is no saved program: {type(error).__name__} {error}")
+
+
+class Parts:
+    """The parts of an open file, each as its checksum in the manifest says."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.manifest = msgspec.json.decode(self._bytes(MANIFEST), type=Manifest)
+
+    def __getitem__(self, name: str) -> bytes:
+        data = self._bytes(name)
+        if hashlib.sha256(data).hexdigest() != self.manifest.sha256.get(name):
+            _require(False, name, "does not match its checksum")
+        return data
+
+    def _bytes(self, name: str) -> bytes:
+        _require(self._archive.namelist().count(name) == 1, name, "is not there, or more than once")
+        stored_as_it_is = self._archive.getinfo(name).compress_type == zipfile.ZIP_STORED
+        _require(stored_as_it_is, name, "is compressed, which no part is")
+        return self._archive.read(name)
+
+
+def _read(parts: Parts, only_recipes: bool) -> Stored:
+    manifest = parts.manifest
+    _require(manifest.format == FORMAT, "format", f"{manifest.format}, where this eqsat reads format {FORMAT}")
+    known = from_json(parts[MODEL], StoredModel)
+    _require(bool(known.variants), MODEL, "holds no variant")
+    sizes = tuple(each.dims for each in known.variants)
+    variants = {key_of(each.dims): _loaded(each, known, parts, only_recipes) for each in known.variants}
+    _require(len(variants) == len(sizes), MODEL, "holds two variants of the same sizes")
+    targets = {(each.recipe.target.arch, each.recipe.target.is_gpu) for each in variants.values()}
+    _require(len(targets) == 1, MODEL, "holds variants for several machines")
+    model = SavedModel(inputs=known.inputs, dims=known.dims, sizes=sizes)
+    return Stored(model, known.free, variants, tuple(manifest.features), known.running)
 
 
 def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
@@ -202,20 +241,53 @@ def _part(data: bytes, parts: dict[str, bytes]) -> str:
     return name
 
 
-def _loaded(stored: StoredVariant, frontend: FrontendGraph | None, parts: Mapping[str, bytes]) -> LoadedVariant:
-    artifact = from_json(parts[stored.artifact], Artifact)
-    graph, _ = load(artifact.tiny)
-    constants = {
-        each.tensor: np.frombuffer(parts[each.part], dtype(each.dtype).numpy).reshape(each.shape)
-        for each in stored.constants
-    }
-    bound = BoundModel(graph, constants, stored.results, stored.notes, frontend)
-    return LoadedVariant(artifact, bound, parts[stored.code])
+def _loaded(stored: StoredVariant, model: StoredModel, parts: Parts, only_recipe: bool) -> LoadedVariant:
+    """A variant whose parts agree with each other."""
+    recipe = from_json(parts[stored.artifact], Recipe if only_recipe else Artifact)
+    graph, _ = load(recipe.tiny)
+    bound = BoundModel(
+        graph,
+        {each.tensor: _array(each, parts) for each in stored.constants},
+        stored.results,
+        stored.notes,
+        model.frontend,
+    )
+    _require(len(bound.constants) == len(stored.constants), MODEL, "holds two constants of one name")
+    verify_signature(model, stored.dims, bound)
+    if isinstance(recipe, Artifact):
+        verify(recipe, bound)
+        return LoadedVariant(recipe, bound, parts[stored.code])
+    verify_recipe(recipe, bound)
+    return LoadedVariant(recipe, bound, b"")
+
+
+def _array(stored: StoredConstant, parts: Parts) -> np.ndarray:
+    data, kind = parts[stored.part], dtype(stored.dtype)
+    fits = all(size >= 0 for size in stored.shape) and math.prod(stored.shape) * kind.bytes == len(data)
+    _require(fits, stored.tensor, f"{len(data)} bytes for a constant {kind}{list(stored.shape)}")
+    return np.frombuffer(data, kind.numpy).reshape(stored.shape)
+
+
+def verify_signature(model: StoredModel, dims: Mapping[str, int], bound: BoundModel) -> None:
+    """Raises EqsatError, MalformedGraph, unless the arguments of the model are, at these sizes, those of the graph."""
+    _require(model.inputs.keys() == bound.signature.keys(), MODEL, "has other arguments than the graph")
+    _require(set(model.free) <= dims.keys(), MODEL, "says no value of a size that is free")
+    for name, info in model.inputs.items():
+        found = bound.signature[name]
+        _require(dtype(info.dtype) == found.dtype, name, f"is {info.dtype} in the model, {found} in the graph")
+    wanted = {name: info.shape for name, info in model.inputs.items()}
+    match_shapes(wanted, {name: type_.shape for name, type_ in bound.signature.items()}, dims)
 
 
 def _sizes(dims: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in dims.items())
 
 
-def _refuse(path: Path, message: str) -> NoReturn:
-    fail(Kind.MALFORMED_GRAPH, "load", f"the file {message}", at=str(path), hint="save the program again")
+def _require(holds: bool, at: str, message: str) -> None:
+    if not holds:
+        fail(Kind.MALFORMED_GRAPH, "load", f"{at} {message}", at=at)
+
+
+def _refuse(path: Path, message: str, found: Diagnostic | None = None) -> NoReturn:
+    details = {"part": found.at} if found is not None and found.at else {}
+    fail(Kind.MALFORMED_GRAPH, "load", f"the file {message}", at=str(path), hint=_AGAIN, **details)

@@ -256,3 +256,8 @@ def test_explore_prints_compares_and_writes_a_page(folder: Path, tmp_path: Path)
     assert "<title>bound.json</title>" in (tmp_path / "p.html").read_text()
     assert "InvalidOption" in bad("explore", folder / "bound.json", "-w", "moves")
     assert "UnboundDim" in bad("explore", folder / "free.json")
+
+
+def test_a_saved_program_is_recompiled(folder: Path) -> None:
+    assert "largest error" in good("check", folder / "bound.saved", "--recompile")
+    assert "is no saved program" in bad("check", folder / "bound.json", "--recompile", status=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import pickle
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -338,3 +340,111 @@ def test_a_disk_that_is_full_is_noted(cache: Path, monkeypatch: pytest.MonkeyPat
     program = fresh()
     works(program)
     assert "No space" in str(program.diagnostics[0])
+
+
+# a file whose code is not used
+
+
+def recompiled(saved: Path, **keywords: Any) -> Program:
+    return eqsat.load(saved, threads=1, recompile=True, **keywords)
+
+
+def rewritten(saved: Path, path: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    """The file with another artifact, its checksums those of what it now holds."""
+    with zipfile.ZipFile(saved) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    model = json.loads(parts["model.json"])
+    for variant in model["variants"]:
+        artifact = json.loads(parts[variant["artifact"]])
+        edit(artifact)
+        data = json.dumps(artifact).encode()
+        variant["artifact"] = f"parts/{hashlib.sha256(data).hexdigest()}"
+        parts[variant["artifact"]] = data
+    parts["model.json"] = json.dumps(model).encode()
+    manifest = json.loads(parts.pop("manifest.json"))
+    manifest["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_recompiled_program_is_the_saved_one(program: Program, saved: Path) -> None:
+    made = recompiled(saved)
+    for one, other in zip(made(X), program(X), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert made.source() == program.source()
+    assert made.explain() == program.explain()
+    made.verify()
+
+
+def test_recompiling_needs_no_code_and_no_text_of_the_file(
+    program: Program, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine code is cut out of the file, and its texts are nonsense: neither is looked at."""
+
+    def forge(artifact: dict[str, Any]) -> None:
+        artifact["units"], artifact["kernels"], artifact["table"] = {"kernels0": "#error"}, {"eq_x": "system()"}, None
+
+    path = rewritten(saved, tmp_path / "f", forge)
+    code = program._compiled.code.code
+    data = path.read_bytes()
+    path.write_bytes(data.replace(code, bytes(len(code))))
+    refused(path)
+    monkeypatch.setattr(
+        "codegen.backends.cpu.library.load_library", lambda _: pytest.fail("code of the file is loaded")
+    )
+    made = recompiled(path)
+    assert made(X)[0].tobytes() == program(X)[0].tobytes()
+    assert made.source() == program.source()
+
+
+@pytest.mark.parametrize("field", ["tile", "warp_tile", "vectorize", "arch"])
+def test_a_plan_that_the_planner_does_not_make_is_refused(field: str, saved: Path, tmp_path: Path) -> None:
+    odd = {"tile": [7, 7, 7], "warp_tile": "900x900", "vectorize": {"axis": "n", "width": 1000}, "arch": "avx1024"}
+
+    def forge(artifact: dict[str, Any]) -> None:
+        artifact["prices"][0]["plan"][field] = odd[field]
+
+    path = rewritten(saved, tmp_path / "f", forge)
+    with pytest.raises(EqsatError, match="none that the planner makes") as caught:
+        recompiled(path)
+    assert caught.value.kind is Kind.MALFORMED_GRAPH
+
+
+def test_a_region_that_reads_out_of_bounds_is_refused(saved: Path, tmp_path: Path) -> None:
+    def forge(artifact: dict[str, Any]) -> None:
+        text = json.dumps(artifact["module"]).replace("[i0, i2]", "[i0 + 9000, i2]")
+        assert text != json.dumps(artifact["module"])
+        artifact["module"] = json.loads(text)
+
+    with pytest.raises(EqsatError):
+        recompiled(rewritten(saved, tmp_path / "f", forge))
+
+
+def test_a_gpus_program_is_recompiled_too(tmp_path: Path) -> None:
+    x = t.input("x", (6, 8))
+    made = optimize_and_compile((x @ t.constant(W)).relu(), target="sm_80", emulate=True)
+    made.save(tmp_path / "g")
+    again = eqsat.load(tmp_path / "g", recompile=True, emulate=True)
+    assert again.source() == made.source()
+    assert again(X).tobytes() == made(X).tobytes()
+
+
+def test_code_of_another_program_is_refused(saved: Path, tmp_path: Path) -> None:
+    """All checksums are right, and the code was written for another table."""
+    other = tmp_path / "other"
+    optimize_and_compile(t.input("x", (6, 8)).exp(), threads=1).save(other)
+    with zipfile.ZipFile(other) as archive:
+        code = archive.read(json.loads(archive.read("model.json"))["variants"][0]["code"])
+    with zipfile.ZipFile(saved) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    model, manifest = json.loads(parts["model.json"]), json.loads(parts.pop("manifest.json"))
+    parts[model["variants"][0]["code"]] = code
+    manifest["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
+    with zipfile.ZipFile(tmp_path / "f", "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    assert "written for other launches or buffers" in refused(tmp_path / "f")

@@ -1,0 +1,109 @@
+"""Checks an artifact that comes from a file: its parts agree with each other, and with the model.
+
+Whatever a program runs on is checked before it runs: slots lie where there is memory, launches take what their calls
+say, and the contract tells that graph, module, launches and texts are of one program.
+"""
+
+from __future__ import annotations
+
+import math
+
+from eqsat.model import BoundModel
+from eqsat.runtime.artifact import Artifact, Recipe, contract_of
+from ir.diagnostics import Kind, fail
+from ir.launch_verify import verify as verify_table
+from ir.module import Module, Slot
+from ir.module import verify as verify_module
+from ir.target import LANES, Target
+from ir.tiny import Graph
+
+STAGE = "artifact"
+
+
+def verify(found: Artifact, bound: BoundModel) -> None:
+    """Check an artifact, its texts included.
+
+    Raises:
+        EqsatError: MalformedGraph naming what is wrong, or does not belong together.
+    """
+    verify_recipe(found, bound)
+    verify_table(found.table, found.module, found.target.is_gpu)
+    for launch in found.table.launches:
+        _require(launch.function in found.kernels, launch.function, "a launch of a kernel that is not there")
+    named = found.target.is_gpu or any(found.contract in text for text in found.units.values())
+    _require(named, "units", "the texts name no contract, or another one")
+    _require(
+        found.contract == contract_of(found), "contract", "graph, module, launches and texts are not of one program"
+    )
+
+
+def verify_recipe(found: Recipe, bound: BoundModel) -> None:
+    """Check what an artifact says beside its texts.
+
+    Raises:
+        EqsatError: as `verify`.
+    """
+    _verify_target(found.target)
+    _require(found.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
+    verify_module(found.module)
+    _verify_interface(found.module, bound)
+    _verify_uops(found.module, bound.graph)
+    calls = len(found.module.running)
+    for name in ("prices", "selections", "terms"):
+        count = len(getattr(found, name))
+        _require(count == calls, name, f"{count} for {calls} calls")
+
+
+def _verify_target(target: Target) -> None:
+    """A machine that kernels are written for."""
+    _require(target.is_gpu or target.arch in LANES, "target", f"no instruction set {target.arch!r}")
+    rates = {"bandwidth": target.bandwidth, "cache_bandwidth": target.cache_bandwidth, **target.peak_flops}
+    for name, rate in rates.items():
+        _require(math.isfinite(rate) and rate > 0, "target", f"{name} = {rate}")
+    _require("fp32" in target.peak_flops, "target", "no peak of fp32")
+    for name, least in (("units", 1), ("lanes", 1), ("l1_bytes", 0), ("l2_bytes", 0), ("l3_bytes", 0)):
+        size = getattr(target, name)
+        _require(least <= size < 2**40, "target", f"{name} = {size}")
+
+
+def _verify_interface(module: Module, bound: BoundModel) -> None:
+    """What the caller passes and gets, and the constants, are those of the graph."""
+    graph = bound.graph
+    types = {name: graph.types[node.id] for name, node in graph.inputs.items()}
+    _require(bound.constants.keys() <= types.keys(), "constants", "a constant that is no input of the graph")
+    for name, array in bound.constants.items():
+        fits = (array.shape, array.dtype) == (types[name].shape, types[name].dtype.numpy)
+        _require(fits, name, f"a constant of {array.dtype}{list(array.shape)}, the graph takes {types[name]}")
+    _require(module.inputs == tuple(bound.signature), "inputs", f"{module.inputs} are not those of the graph")
+    slots = {each.name: each for each in module.slots}
+    for name in (*module.inputs, *module.constants):
+        _require(name in types, name, "is no input of the graph")
+        _require(name in bound.signature or name in bound.constants, name, "there is no constant of this name")
+        _verify_type(slots[name], types[name].shape, types[name].dtype.name)
+    _require(not bound.results or len(bound.results) == len(graph.outputs), "results", "other results than outputs")
+    _require(tuple(name for name, _ in module.outputs) == graph.outputs, "outputs", "are not those of the graph")
+    for name, slot in module.outputs:
+        _verify_type(slots[slot], graph.types[name].shape, graph.types[name].dtype.name)
+        _require(slots[slot].order is None, slot, "an output that is not row-major")
+
+
+def _verify_uops(module: Module, graph: Graph) -> None:
+    """Calls compute uops of the graph; a buffer that has the name of a uop has its type."""
+    for call in module.calls:
+        unknown = [each for each in call.uops if each not in graph.types]
+        _require(not unknown, call.name, f"computes {', '.join(unknown)}, which the graph does not have")
+    written = {name for call in module.calls for name in call.writes}
+    for slot in module.slots:
+        if slot.name in written and slot.name in graph.types:
+            _verify_type(slot, graph.types[slot.name].shape, graph.types[slot.name].dtype.name)
+
+
+def _verify_type(slot: Slot, shape: tuple[int, ...], dtype: str) -> None:
+    lies = shape if slot.order is None else tuple(shape[axis] for axis in slot.order)
+    fits = len(slot.memref.shape) == len(shape) and slot.memref.shape == lies and slot.memref.dtype == dtype
+    _require(fits, slot.name, f"{slot.memref} in the module, {dtype}{list(shape)} in the graph")
+
+
+def _require(holds: bool, at: str, message: str) -> None:
+    if not holds:
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, at=at)
