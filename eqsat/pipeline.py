@@ -282,7 +282,7 @@ def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compi
     else:
         folder, notes = writable_cache()
         made = written_again(found.recipe, backend)
-        code = backend.build(made.units, made.target.arch, _is_relaxed(made.options), folder)
+        code = backend.build(made.units, made.target.arch, folder)
     return load_compiled(made, found.bound, code, running, clock, notes)
 
 

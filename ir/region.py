@@ -286,6 +286,8 @@ def _verify_op(region: Region, let: Let, readable: dict[str, tuple[int, ...]]) -
     for each in op.inputs:
         if isinstance(each, Operand):
             _verify_read(region, let.name, each, op.domain, readable)
+        else:
+            _require(each.dtype in DTYPES, region, let.name, f"a number of no dtype {each.dtype!r}")
 
 
 def _verify_read(

@@ -13,8 +13,8 @@ from codegen.compile.memory_speeds import MemorySpeeds, best_of, measure_memory
 from codegen.compile.op_speeds import measure_weights
 from codegen.compile.peaks import Peaks, measure_peaks
 from codegen.compile.toolchain import find_compiler
-from ir.atomic_file import write_atomically
 from ir.cache_folder import writable_cache
+from ir.checked_file import read_checked, write_checked
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -74,12 +74,12 @@ def calibrated(*, again: bool = False) -> Calibration:
     path = _path(machine())
     if not again:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Calibration)
-        except (OSError, msgspec.DecodeError):
-            pass  # absent, or of another version
+            return msgspec.json.decode(read_checked(path), type=Calibration)
+        except (OSError, ValueError, msgspec.DecodeError):
+            pass  # absent, damaged, or of another version
     found = calibrate()
     with contextlib.suppress(OSError):  # measured anew next time
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(found)))
+        write_checked(path, msgspec.json.format(msgspec.json.encode(found)))
     return found
 
 

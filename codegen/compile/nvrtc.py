@@ -83,16 +83,26 @@ def build(text: str, arch: str) -> Cubin:
     report = target.with_name(f"{key}-resources.json")
     with locked(target):
         states = (stored_state(target), stored_state(report))
-        if states == ("whole", "whole"):
-            return Cubin(target, arch, from_json(report.read_bytes(), tuple[KernelResources, ...]), notes)
+        known = _report(report, text) if states == ("whole", "whole") else None
+        if known is not None:
+            return Cubin(target, arch, known, notes)
         made = assemble(text, arch)
         found = resources(made.log)
         _, report_notes = store(report, to_json(found).encode())
         target, more = store(target, made.cubin)
         notes = (*notes, *(more or report_notes))
-        if "damaged" in states:
+        if "damaged" in states or states == ("whole", "whole"):
             notes = (*notes, damaged(target))
     return Cubin(target, arch, found, notes)
+
+
+def _report(path: Path, text: str) -> tuple[KernelResources, ...] | None:
+    """What is stored of the text's kernels; None where it is no such report."""
+    try:
+        found = from_json(path.read_bytes(), tuple[KernelResources, ...])
+    except (OSError, ValueError, msgspec.DecodeError):
+        return None
+    return found if all(each.name in text and each.registers >= 0 for each in found) else None
 
 
 def assemble(text: str, arch: str) -> Assembly:

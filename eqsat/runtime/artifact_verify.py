@@ -30,8 +30,11 @@ def verify(found: Artifact, bound: BoundModel) -> None:
     verify_table(found.table, found.module, found.target.is_gpu)
     for launch in found.table.launches:
         _require(launch.function in found.kernels, launch.function, "a launch of a kernel that is not there")
-    named = found.target.is_gpu or any(found.contract in text for text in found.units.values())
-    _require(named, "units", "the texts name no contract, or another one")
+    if found.target.is_gpu:
+        _require(found.units == found.kernels, "units", "the texts to compile are not those of the kernels")
+    else:
+        named = any(found.contract in text for text in found.units.values())
+        _require(named, "units", "the texts name no contract, or another one")
     _require(
         found.contract == contract_of(found), "contract", "graph, module, launches and texts are not of one program"
     )
