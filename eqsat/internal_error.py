@@ -118,7 +118,13 @@ def _passes(error: BaseException) -> bool:
     """Whether the exception is meant for the caller as it is."""
     if not isinstance(error, Exception) and not is_panic(error):
         return True
-    return _CALLERS in error.__dict__ or _is_interrupt(error)
+    return _CALLERS in error.__dict__ or _is_no_call(error) or _is_interrupt(error)
+
+
+def _is_no_call(error: BaseException) -> bool:
+    """Whether the caller gave arguments that the function does not have, so that it never began."""
+    traceback = error.__traceback__
+    return isinstance(error, TypeError) and traceback is not None and traceback.tb_next is None
 
 
 def _is_interrupt(error: BaseException) -> bool:

@@ -345,3 +345,13 @@ def test_a_public_call_adds_one_frame() -> None:
 
     reported()(look)()
     assert frames == ["call", "test_a_public_call_adds_one_frame"]
+
+
+def test_a_keyword_that_there_is_not_is_pythons_own_error(program: Program, own_cache: Path) -> None:
+    wrong: Any = {"taget": "cpu"}
+    for call in (optimize_and_compile, eqsat.load):
+        with pytest.raises(TypeError, match="taget"):
+            call(model(), **wrong)
+    with pytest.raises(TypeError, match="stage"):
+        program.dump()  # type: ignore[call-arg]
+    assert not (own_cache / "reproducers").exists()
