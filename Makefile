@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := ir rules eqsat codegen tests bench docs
 
-.PHONY: demo test exhaustive check format bench clean
+.PHONY: demo test exhaustive sanitize check format bench clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml
@@ -30,6 +30,10 @@ test: $(VENV)/ready          ## the whole suite, what CI runs
 
 exhaustive: $(VENV)/ready    ## every mutant of every rule, many more random instances, registers of every GPU plan
 	$(PYTEST) -m exhaustive
+
+sanitize: $(VENV)/ready      ## generated C and the thread pool under the sanitizers of gcc or clang
+	$(BIN)/python -m tests.stress sanitize
+	$(BIN)/python -m tests.stress pool
 
 format: $(VENV)/ready
 	$(BIN)/ruff format $(SOURCES)

@@ -93,8 +93,6 @@ EQ_FN eq_i64 eq_move_strided_64(const void *p, ptrdiff_t stride, int n) {
 EQ_GATHER_LANES(8)
 EQ_GATHER_LANES(16)
 
-/* Masked moves are volatile asm on a bare pointer: as memory operands of a full register they would claim
-   to read lanes that may lie outside of the object. */
 #if EQ_X86 == 512
 EQ_FN uint32_t eq_bits_first(int n) { return (1u << n) - 1; }
 EQ_FN uint32_t eq_bits_mask(eq_mask m) {
@@ -102,6 +100,18 @@ EQ_FN uint32_t eq_bits_mask(eq_mask m) {
   __asm__("vpmovd2m %1, %%k1\n\tkmovw %%k1, %0" : "=r"(k) : "v"(m) : "k1");
   return k;
 }
+#endif
+
+/* Sanitizers see no access of an instruction that is named here. EQ_PLAIN_MEMORY asks for moves in C alone. */
+#if defined(EQ_PLAIN_MEMORY)
+#define EQ_X86_MOVES 0
+#else
+#define EQ_X86_MOVES EQ_X86
+#endif
+
+/* Masked moves are volatile asm on a bare pointer: as memory operands of a full register they would claim
+   to read lanes that may lie outside of the object. */
+#if EQ_X86_MOVES == 512
 #define EQ_TAIL_MASKED(W, V, insn)                                                                            \
   EQ_FN V eq_masked_load_##W(const void *p, uint32_t bits) {                                                  \
     V r;                                                                                                      \
@@ -150,7 +160,7 @@ EQ_FN eq_i64 eq_move_gather_64(const void *p, eq_i64 index, eq_mask m) {
   return (eq_i64){eq_masked_gather_64(p, index.lo, bits & 255), eq_masked_gather_64(p, index.hi, bits >> 8)};
 }
 
-#elif EQ_X86 == 256
+#elif EQ_X86_MOVES == 256
 #define EQ_TAIL_MASKED(W, V, insn)                                                                            \
   EQ_FN V eq_masked_load_##W(const void *p, V m) {                                                            \
     V r;                                                                                                      \
@@ -195,9 +205,12 @@ EQ_MASK_LANES(64)
 #endif
 
 /* Streaming stores: for outputs that will not be read soon. p is aligned to the register part it stores. */
-#if EQ_X86
+#if EQ_X86_MOVES
 #define EQ_STREAM(p, v) __asm__("vmovntdq %1, %0" : "=m"(*(p)) : "v"(v))
 #define EQ_STREAM_FENCE() __asm__ volatile("sfence" : : : "memory")
+#elif EQ_X86
+#define EQ_STREAM(p, v) ((uintptr_t)(p) % sizeof(*(p)) ? __builtin_trap() : (void)(*(p) = (v)))
+#define EQ_STREAM_FENCE() ((void)0)
 #else
 #define EQ_STREAM(p, v) (*(p) = (v))
 #define EQ_STREAM_FENCE() ((void)0)

@@ -48,7 +48,8 @@ static struct {
   _Alignas(64) _Atomic int32_t done;
   _Alignas(64) atomic_int busy;
   atomic_int runs, asleep, closing;
-  int n_workers, at_fork;
+  atomic_int n_workers; /* those of `worker` that may be joined: a process may end while another thread adds to them */
+  int at_fork;
   pthread_mutex_t lock;
   pthread_cond_t wake;
   pthread_t worker[EQ_MAX_THREADS];
@@ -157,7 +158,7 @@ static void eq_after_fork(void) {
   atomic_store(&eq_pool.busy, 0);
   atomic_store(&eq_pool.runs, 0);
   atomic_store(&eq_pool.asleep, 0);
-  eq_pool.n_workers = 0;
+  atomic_store(&eq_pool.n_workers, 0);
 }
 
 /* Called by the owner of `busy`. Workers take no signals: those are the host's. */
@@ -166,10 +167,9 @@ static void eq_grow(int32_t n_threads) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (eq_pool.n_workers < n_threads - 1) {
-    intptr_t number = eq_pool.n_workers + 1;
-    if (pthread_create(&eq_pool.worker[eq_pool.n_workers], NULL, eq_work, (void *)number)) break;
-    eq_pool.n_workers++;
+  for (int n = atomic_load(&eq_pool.n_workers); n < n_threads - 1 && !atomic_load(&eq_pool.closing); n++) {
+    if (pthread_create(&eq_pool.worker[n], NULL, eq_work, (void *)(intptr_t)(n + 1))) break;
+    atomic_store(&eq_pool.n_workers, n + 1);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -189,7 +189,7 @@ void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads) 
     for (int32_t task = 0; task < n_tasks; task++) fn(ctx, task, 0);
     return;
   }
-  if (eq_pool.n_workers < n_threads - 1) eq_grow(n_threads);
+  if (atomic_load_explicit(&eq_pool.n_workers, memory_order_relaxed) < n_threads - 1) eq_grow(n_threads);
   uint32_t number = (uint32_t)eq_shut_ticket() + 1;
   uint64_t first = (uint64_t)(number ? number : 1) << 32;
   atomic_store_explicit(&eq_pool.done, 0, memory_order_relaxed);
@@ -220,6 +220,7 @@ void eq_run_end(const eq_run *run) {
 __attribute__((destructor)) static void eq_close_pool(void) {
   atomic_store(&eq_pool.closing, 1);
   eq_wake_workers();
-  for (int i = 0; i < eq_pool.n_workers; i++) pthread_join(eq_pool.worker[i], NULL);
+  int n = atomic_load(&eq_pool.n_workers);
+  for (int i = 0; i < n; i++) pthread_join(eq_pool.worker[i], NULL);
 }
 #endif

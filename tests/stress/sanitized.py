@@ -1,0 +1,233 @@
+"""Generated C under sanitizers: memory and undefined behaviour, or races between the tasks of a loop.
+
+For memory the kernels run twice, and the results must be the same bits. The first run has one thread, memory filled
+with ones, and callers' arrays at the start of their allocations; the second has three threads, memory filled with
+zeros, and arrays that start one element later. Whatever depends on memory that nobody wrote, on an address, or on who
+runs a task differs between the two.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from codegen.backends.cpu import CpuBackend
+from codegen.compile.library import pool_declarations, pool_source, vector_prelude
+from codegen.compile.machine import machine, restricted
+from codegen.compile.toolchain import compile_flags, find_compiler
+from codegen.lower.cpu.lower import Lowered
+from codegen.text.cpu_to_c import SUPPORT, c_text
+from codegen.text.program_to_c import launch_table
+from codegen.where.region_facts import region_facts
+from eqsat.assembly.assemble import assemble
+from eqsat.assembly.fold import folded
+from eqsat.extraction.extract import extract
+from eqsat.options import Options
+from eqsat.pipeline import find_target, lower_module, pricer_for
+from ir.dtype import dtype
+from ir.launch import LaunchTable
+from ir.module import Module
+from ir.plan import Plan
+from ir.pricer import Price
+from ir.region import Region
+from ir.rule import Exactness
+from ir.target import Target
+from ir.tiny import Graph
+from rules import select
+from tests.stress.driver import DEALING_POOL, Memory, Step, driver_text, with_gaps
+from tests.stress.programs import Batch
+from tests.support.canary import saturate
+from tests.support.random_covers import random_cover
+
+_COMMON = ("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1", "-DEQ_PLAIN_MEMORY")
+_MEMORY = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-wrapv", *_COMMON)
+_RACES = ("-fsanitize=thread", *_COMMON)
+_MEMORY_RUNS = (("1", "255", "0"), ("3", "0", "1"))
+"""Threads, the byte that memory is filled with, and the shift of callers' arrays in elements."""
+_RACES_RUNS = (("3", "255", "0"),)
+SECONDS = 300
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:die_after_fork=0",
+}
+_UNITS = 2
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`complaint` is what the sanitizers said, or where two runs differ; empty where there is nothing to say."""
+
+    kernels: int
+    complaint: str
+    results: tuple[np.ndarray, ...] = ()
+
+
+def check(batch: Batch, races: bool = False) -> Checked:
+    """The kernels of a batch, run on its inputs under the sanitizers of memory, or under that of races: the kernels
+    that extraction chooses, or those of a random cover with random plans. Results are those that kernels write, in the
+    order of the module's slots."""
+    made = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
+    lowered = lower_module(made.module, made.prices, CpuBackend())
+    table = launch_table(made.module, lowered)
+    given = {**folded(made.module, batch.constants, ordered=made.level < Exactness.REASSOCIATE), **batch.inputs}
+    with tempfile.TemporaryDirectory(prefix="eqsat-sanitized-") as name:
+        return _run(made, lowered, table, given, Path(name), races)
+
+
+class _Made(NamedTuple):
+    module: Module
+    prices: tuple[Price, ...]
+    target: Target
+    level: Exactness
+
+
+def _made(graph: Graph, constants: Sequence[str], level: Exactness, seed: int | None) -> _Made:
+    target = find_target("cpu")
+    view, _ = saturate(graph, select(None, level), level, constants=constants)
+    pricer = pricer_for(target, Options(exactness=level))
+    if seed is None:
+        module, prices = assemble(extract(view, graph.outputs, pricer, constants=constants), view, graph, constants)
+        return _Made(module, prices, target, level)
+    rng = random.Random(seed)
+    cover = random_cover(view, graph.outputs, pricer, rng, constants=constants)
+    module, prices = assemble(cover, view, graph, constants)
+    plans = {call.region.name: _any_plan(call.region, target, level, rng) for call in module.running}
+    shuffled = (
+        msgspec.structs.replace(price, plan=plans[call.region.name])
+        for call, price in zip(module.running, prices, strict=True)
+    )
+    return _Made(module, tuple(shuffled), target, level)
+
+
+def _any_plan(region: Region, target: Target, level: Exactness, rng: random.Random) -> Plan:
+    plan, _ = rng.choice(CpuBackend().candidates(region, region_facts(region).checked, target, level))
+    return plan
+
+
+def _run(
+    made: _Made, lowered: Mapping[str, Lowered], table: LaunchTable, given: Arrays, folder: Path, races: bool
+) -> Checked:
+    memories, steps = _plan(made, lowered, table, given)
+    kernels = len({step.kernel.name for step in steps})
+    program = folder / "program"
+    complaint = _built(steps, driver_text(list(memories.values()), steps), program, made.target.arch, races)
+    if complaint:
+        return Checked(kernels, complaint)
+    data = folder / "given"
+    data.write_bytes(b"".join(np.ascontiguousarray(given[name]).tobytes() for name, m in memories.items() if m.given))
+    outcomes = []
+    for number, arguments in enumerate(_RACES_RUNS if races else _MEMORY_RUNS):
+        results = folder / f"results{number}"
+        command = [str(program), str(data), str(results), *arguments]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            env={**os.environ, **ENVIRONMENT},
+            check=False,
+        )
+        if done.returncode:
+            return Checked(kernels, f"exit status {done.returncode} with {' '.join(arguments)}\n{done.stderr[:6000]}")
+        outcomes.append(results.read_bytes())
+    results_of = {slot.name: slot.memref for slot in made.module.slots}
+    arrays, at = [], 0
+    for name, memory in memories.items():
+        if memory.result:
+            kind, shape = dtype(results_of[name].dtype).numpy, results_of[name].shape
+            found = [np.frombuffer(each[at : at + memory.nbytes], kind).reshape(shape) for each in outcomes]
+            at += memory.nbytes
+            if not _same(found[0], found[-1]):
+                return Checked(kernels, f"{name} differs between two runs")
+            arrays.append(found[0])
+    return Checked(kernels, "", tuple(arrays))
+
+
+def _plan(
+    made: _Made, lowered: Mapping[str, Lowered], table: LaunchTable, given: Arrays
+) -> tuple[dict[str, Memory], list[Step]]:
+    """The memories by slot, and the calls: constants are packed first."""
+    module = made.module
+    used = {name for launch in table.launches for name in launch.args}
+    used |= {name for packing in table.packings for name in packing.sources}
+    outputs = {slot for _, slot in module.outputs}
+    memories = {}
+    for slot in module.slots:
+        if slot.name in used:
+            itemsize = dtype(slot.memref.dtype).bytes
+            is_given = slot.name in given
+            is_result = slot.name in outputs and not is_given
+            own = slot.role == "arena"
+            memories[slot.name] = Memory(slot.memref.nbytes, itemsize, is_given, is_result, own)
+    for packing in table.packings:
+        itemsize = dtype(packing.dtype).bytes
+        memories[packing.slot] = Memory(packing.elements * itemsize, itemsize, False, False, True)
+    place = {name: number for number, name in enumerate(memories)}
+    kernels = {each.kernel.name: with_gaps(each.kernel) for each in lowered.values()}
+    kernels |= {packed.kernel.name: with_gaps(packed.kernel) for each in lowered.values() for packed in each.packed}
+    flush = made.level > Exactness.EXACT
+    steps = [
+        Step(kernels[each.function], tuple(place[name] for name in (*each.sources, each.slot)), False)
+        for each in table.packings
+    ]
+    steps += [Step(kernels[each.function], tuple(place[name] for name in each.args), flush) for each in table.launches]
+    return memories, steps
+
+
+def _built(steps: Sequence[Step], driver: str, program: Path, arch: str, races: bool) -> str:
+    """Compile the kernels and the driver to one program; what the compiler said if it failed."""
+    compiler = find_compiler()
+    sanitizers = _RACES if races else _MEMORY
+    flags = [*compile_flags(compiler, restricted(machine(), arch)), *sanitizers]
+    texts = [c_text(kernel) for kernel in {step.kernel.name: step.kernel for step in steps}.values()]
+    head = _wrapping(vector_prelude()) + pool_declarations() + SUPPORT + "\n"
+    units = [head + "\n".join(texts[number::_UNITS]) for number in range(_UNITS)]
+    units.append((pool_declarations() + DEALING_POOL if races else pool_source()) + driver)
+
+    def compiled(item: tuple[int, str]) -> tuple[str, str]:
+        number, text = item
+        source = program.with_name(f"unit{number}.c")
+        source.write_text(text)
+        made = str(source.with_suffix(".o"))
+        return made, _said([*compiler.command, *flags, "-c", str(source), "-o", made])
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compiled, enumerate(units)))
+    complaints = "".join(said for _, said in objects)
+    linked = [*compiler.command, *sanitizers, *(made for made, _ in objects), "-pthread", "-lm", "-o", str(program)]
+    return complaints or _said(linked)
+
+
+def _wrapping(prelude: str) -> str:
+    """The vector functions without the check of overflow: the integers of a program wrap, those of an index do not."""
+    for head in ("#define EQ_FN static inline ", "#define EQ_CALL static "):
+        assert head in prelude
+        prelude = prelude.replace(head, f'{head}__attribute__((no_sanitize("signed-integer-overflow"))) ')
+    return prelude
+
+
+def _said(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return done.stderr[:6000] or "the compiler failed" if done.returncode else ""
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether they hold the same bits; any NaN is like another."""
+    if dtype(one.dtype).is_float:
+        nan = np.isnan(one) & np.isnan(other)
+        return bool(((one.view(f"u{one.itemsize}") == other.view(f"u{one.itemsize}")) | nan).all())
+    return bool((one == other).all())
