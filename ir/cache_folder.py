@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
 import tempfile
 from pathlib import Path
 
 from ir.diagnostics import Diagnostic, Kind, Severity, note
+from ir.process_folder import process_folder
 
 STAGE = "cache"
 HINT = "set EQSAT_CACHE_DIR to a folder you may write"
@@ -46,11 +46,6 @@ def writable_cache() -> tuple[Path, Notes]:
         return process_folder(), (not_kept(error, wanted),)
 
 
-def process_folder() -> Path:
-    """A folder that is removed when this process ends."""
-    return Path(_temporary_folder().name)
-
-
 def is_open_to_others(folder: Path) -> bool:
     """Whether another user owns the folder and everybody may write it: whoever did so could have put code there.
 
@@ -86,8 +81,3 @@ def _distrusted(folder: Path) -> Diagnostic:
         owner=folder.stat().st_uid,
         user=os.geteuid(),
     )
-
-
-@functools.cache
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="eqsat-")

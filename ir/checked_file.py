@@ -1,11 +1,12 @@
-"""Data on disk that is used only where it is what was written: a line with the SHA-256 of the rest, then the rest."""
+"""Data on disk that is used only where it is what was written, under the name that it was written to: a line with the
+SHA-256 of the name and the rest, then the rest."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-from ir.atomic_file import write_atomically
+from ir.atomic_file import read_regular, write_atomically
 
 
 def write_checked(path: Path, body: bytes) -> None:
@@ -14,7 +15,7 @@ def write_checked(path: Path, body: bytes) -> None:
     Raises:
         OSError: where the folder cannot be written.
     """
-    write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    write_atomically(path, _checksum(path, body).encode() + b"\n" + body)
 
 
 def read_checked(path: Path) -> bytes:
@@ -24,7 +25,11 @@ def read_checked(path: Path) -> bytes:
         OSError: where there is no such file, or it cannot be read.
         ValueError: where it is not as it was written.
     """
-    head, _, body = path.read_bytes().partition(b"\n")
-    if head.decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
+    head, _, body = read_regular(path).partition(b"\n")
+    if head.decode("ascii", "replace") != _checksum(path, body):
         raise ValueError("it does not match its checksum")
     return body
+
+
+def _checksum(path: Path, body: bytes) -> str:
+    return hashlib.sha256(f"{path.name}\0".encode() + body).hexdigest()

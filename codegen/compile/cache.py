@@ -6,46 +6,72 @@ import contextlib
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-from ir.atomic_file import write_atomically
-from ir.cache_folder import HINT, STAGE, Notes, not_kept, process_folder, writable_cache
+from ir.atomic_file import read_regular, write_atomically
+from ir.cache_folder import HINT, STAGE, Notes, not_kept, writable_cache
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
+from ir.process_folder import process_folder
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_ATTEMPTS = 20
+"""At making a folder and a lock in it, while somebody deletes the folder."""
 
 
 @contextlib.contextmanager
-def locked(target: Path) -> Iterator[None]:
-    """One builder at a time for this object, among threads and processes.
+def locked(target: Path) -> Iterator[tuple[Path, Notes]]:
+    """One builder at a time for this object, among threads and processes: where the object is to lie, and what was
+    wrong. That is `target`; where its folder takes no lock, a file of the same name in the folder of this process.
 
     Raises:
-        EqsatError: CompileFailed where the folder cannot be written.
+        EqsatError: CompileFailed where neither folder can be written.
     """
-    from filelock import FileLock
-
+    notes: Notes = ()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(target.with_suffix(".lock"))
-        lock.acquire()
+        lock = _acquired(target)
     except (OSError, NotImplementedError) as error:  # the latter for a file system without locks
-        fail(Kind.COMPILE_FAILED, STAGE, f"kernels cannot be stored: {error}", at=str(target.parent), hint=HINT)
+        notes = (not_kept(str(error), target.parent),)
+        try:
+            target = process_folder() / target.name
+            lock = _acquired(target)
+        except (OSError, NotImplementedError) as again:
+            _refuse(target, again)
     try:
-        yield
+        yield target, notes
     finally:
         lock.release()
 
 
-def stored_state(target: Path) -> str:
-    """ "whole", "absent", or "damaged" where the object is not what its checksum says."""
+def _acquired(target: Path) -> BaseFileLock:
+    from filelock import FileLock
+
+    lock = FileLock(target.with_suffix(".lock"))
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            return lock
+        except FileNotFoundError:  # somebody deletes the cache at this moment
+            if not left:
+                raise
+    raise AssertionError
+
+
+def recalled(target: Path) -> tuple[str, bytes]:
+    """ "whole" and the object, "absent", or "damaged" where the object is not what its checksum says."""
     try:
-        data = target.read_bytes()
+        data = read_regular(target)
     except FileNotFoundError:
-        return "absent"
+        return "absent", b""
     except OSError:
-        return "damaged"
+        return "damaged", b""
     try:
-        expected = _checksum_path(target).read_bytes()
+        expected = read_regular(_checksum_path(target))
     except OSError:
-        return "damaged"
-    return "whole" if _checksum(data) == expected else "damaged"
+        return "damaged", b""
+    return ("whole", data) if _checksum(target, data) == expected else ("damaged", b"")
 
 
 def damaged(target: Path) -> Diagnostic:
@@ -69,13 +95,21 @@ def store(target: Path, data: bytes) -> tuple[Path, Notes]:
         _write(target, data)
         return target, ()
     except OSError as error:
-        warning = not_kept(error, target.parent)
-    spare = process_folder() / target.name
+        return store_apart(target, data), (not_kept(error, target.parent),)
+
+
+def store_apart(target: Path, data: bytes) -> Path:
+    """Where the object lies in the folder of this process.
+
+    Raises:
+        EqsatError: CompileFailed where that cannot be written.
+    """
     try:
+        spare = process_folder() / target.name
         _write(spare, data)
     except OSError as error:
-        fail(Kind.COMPILE_FAILED, STAGE, f"kernels cannot be stored: {error}", at=str(spare.parent), hint=HINT)
-    return spare, (warning,)
+        _refuse(target, error)
+    return spare
 
 
 def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
@@ -86,7 +120,7 @@ def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
     """
     cache, notes = writable_cache()
     target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}{suffix}"
-    if stored_state(target) == "whole" and target.read_bytes() == code:
+    if recalled(target) == ("whole", code):
         return target, notes
     path, more = store(target, code)
     return path, (*notes, *more)
@@ -94,12 +128,17 @@ def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
 
 def _write(target: Path, data: bytes) -> None:
     write_atomically(target, data)
-    write_atomically(_checksum_path(target), _checksum(data))
+    write_atomically(_checksum_path(target), _checksum(target, data))
 
 
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
+def _checksum(target: Path, data: bytes) -> bytes:
+    """Of the object and its name: an object under another's name is as bad as a damaged one."""
+    return hashlib.sha256(f"{target.name}\0".encode() + data).hexdigest().encode()
 
 
 def _checksum_path(target: Path) -> Path:
     return target.with_suffix(".sha256")
+
+
+def _refuse(target: Path, error: Exception) -> NoReturn:
+    fail(Kind.COMPILE_FAILED, STAGE, f"kernels cannot be stored: {error}", at=str(target.parent), hint=HINT)

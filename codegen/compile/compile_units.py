@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from codegen.compile.toolchain import Compiler, link_flags, link_libraries, plain_environment
 from ir.diagnostics import Kind, fail
+from ir.process_folder import process_folder
 
 _STAGE = "compile"
 _CRASH = "internal compiler error"
@@ -42,7 +43,7 @@ class Units:
                 unit, shows the lines and says where the text lies. NoCompiler where it does not start.
         """
         try:
-            with tempfile.TemporaryDirectory(prefix="eqsat-") as name:
+            with tempfile.TemporaryDirectory(dir=process_folder()) as name:
                 return self._linked(Path(name), jobs)
         except OSError as error:
             fail(Kind.COMPILE_FAILED, _STAGE, f"no place to compile in: {error}", hint="point TMPDIR at a folder")
@@ -55,7 +56,7 @@ class Units:
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
             objects = list(pool.map(compiled, enumerate(sorted(self.sources))))
         library = folder / "library.so"
-        log = self._run([*link_flags(), *objects, *link_libraries(), "-o", str(library)])
+        log = self._run([*link_flags(), *objects, *link_libraries(), "-o", str(library)], folder)
         if log is not None:
             paths = [self._keep(name) for name in sorted(self.sources)]
             fail(
@@ -71,19 +72,20 @@ class Units:
         made = str(source.with_suffix(".o"))
         source.write_text(self.sources[name], encoding="utf-8")
         wanted = [*self.flags, "-c", str(source), "-o", made]
-        log = self._run(wanted)
+        log = self._run(wanted, source.parent)
         if log is not None and _CRASH in log:
-            log = self._run([*wanted, *_LESS])
+            log = self._run([*wanted, *_LESS], source.parent)
         if log is not None:
             self._reject(name, source.name, log)
         return made
 
-    def _run(self, arguments: Sequence[str]) -> str | None:
-        """What a failing compiler said, None if it succeeded."""
+    def _run(self, arguments: Sequence[str], folder: Path) -> str | None:
+        """What a failing compiler said, None if it succeeded. Its own temporary files lie in the folder."""
         command = [*self.compiler.command, *arguments]
+        environment = {**plain_environment(), "TMPDIR": str(folder)}
         try:
             answer = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", check=False, env=plain_environment()
+                command, capture_output=True, text=True, errors="replace", check=False, env=environment
             )
         except OSError as error:
             fail(Kind.NO_COMPILER, _STAGE, f"{self.compiler} does not start: {error}")

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from codegen.compile.cache import damaged, locked, store, store_loaded, stored_state
+from codegen.compile.cache import damaged, locked, recalled, store, store_apart, store_loaded
 from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
 from ir.cache_folder import writable_cache
-from ir.diagnostics import Diagnostic, Kind, fail
+from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.kernel_resources import KernelResources
 from ir.launch import UNBOUND
 
@@ -55,24 +55,21 @@ def _header(name: str) -> str:
 class Library:
     """A loaded shared library, unloaded when neither it nor a function of it is in use any more.
 
-    `diagnostics` says what was wrong with the cache; C compilers report no `resources`.
+    `code` is what `load_library` takes, whatever has become of the file; `diagnostics` says what was wrong with the
+    cache; C compilers report no `resources`.
     """
 
     resources: Mapping[str, KernelResources] = MappingProxyType({})
 
-    def __init__(self, path: Path, diagnostics: Sequence[Diagnostic] = ()) -> None:
+    def __init__(self, path: Path, code: bytes, diagnostics: Sequence[Diagnostic] = ()) -> None:
         self.path = path
+        self.code = code
         self.diagnostics = tuple(diagnostics)
         try:
             self._dll = ctypes.CDLL(str(path))
         except OSError as error:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{path} is no library for this machine: {error}")
         _unload_with(self._dll)
-
-    @property
-    def code(self) -> bytes:
-        """What `load_library` takes."""
-        return self.path.read_bytes()
 
     @property
     def contract(self) -> str:
@@ -126,15 +123,17 @@ def build(
     folder, notes = (cache, ()) if cache else writable_cache()
     key = _key(sources, compiler, flags, machine)
     target = folder / key[:2] / f"{key}.so"
-    with locked(target):
-        state = stored_state(target)
+    with locked(target) as (target, more):
+        notes += more
+        state, code = recalled(target)
         if state != "whole":
             units = Units(sources, compiler, flags, folder / "rejected" / key)
-            target, more = store(target, units.shared_object(machine.cores))
+            code = units.shared_object(machine.cores)
+            target, more = store(target, code)
             notes += more
         if state == "damaged":
             notes += (damaged(target),)
-    return Library(target, notes)
+        return _loaded(target, code, notes)
 
 
 def load_library(code: bytes) -> Library:
@@ -143,7 +142,17 @@ def load_library(code: bytes) -> Library:
     Raises:
         EqsatError: CompileFailed if it cannot be stored, InputMismatch if it is no library for this machine.
     """
-    return Library(*store_loaded(code))
+    path, notes = store_loaded(code)
+    return _loaded(path, code, notes)
+
+
+def _loaded(path: Path, code: bytes, notes: Sequence[Diagnostic]) -> Library:
+    """The library at `path`, which holds `code`; from the folder of this process where the cache has lost it meanwhile,
+    or lies where nothing may be executed."""
+    try:
+        return Library(path, code, notes)
+    except EqsatError:
+        return Library(store_apart(path, code), code, notes)
 
 
 def _key(sources: Mapping[str, str], compiler: Compiler, flags: Sequence[str], machine: Machine) -> str:

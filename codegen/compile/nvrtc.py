@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from codegen.compile.cache import damaged, locked, store, stored_state
+from codegen.compile.cache import damaged, locked, recalled, store
 from codegen.compile.nvrtc_log import errors, resources
 from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, Kind, fail
@@ -80,10 +80,13 @@ def build(text: str, arch: str) -> Cubin:
     folder, notes = writable_cache()
     key = _key(text, options)
     target = folder / "cuda" / key[:2] / f"{key}.cubin"
-    report = target.with_name(f"{key}-resources.json")
-    with locked(target):
-        states = (stored_state(target), stored_state(report))
-        known = _report(report, text) if states == ("whole", "whole") else None
+    with locked(target) as (target, more):
+        notes = (*notes, *more)
+        report = target.with_name(f"{key}-resources.json")
+        state, _ = recalled(target)
+        report_state, told = recalled(report)
+        is_whole = state == report_state == "whole"
+        known = _report(told, text) if is_whole else None
         if known is not None:
             return Cubin(target, arch, known, notes)
         made = assemble(text, arch)
@@ -91,16 +94,16 @@ def build(text: str, arch: str) -> Cubin:
         _, report_notes = store(report, to_json(found).encode())
         target, more = store(target, made.cubin)
         notes = (*notes, *(more or report_notes))
-        if "damaged" in states or states == ("whole", "whole"):
+        if is_whole or "damaged" in (state, report_state):
             notes = (*notes, damaged(target))
     return Cubin(target, arch, found, notes)
 
 
-def _report(path: Path, text: str) -> tuple[KernelResources, ...] | None:
+def _report(stored: bytes, text: str) -> tuple[KernelResources, ...] | None:
     """What is stored of the text's kernels; None where it is no such report."""
     try:
-        found = from_json(path.read_bytes(), tuple[KernelResources, ...])
-    except (OSError, ValueError, msgspec.DecodeError):
+        found = from_json(stored, tuple[KernelResources, ...])
+    except (ValueError, msgspec.DecodeError):
         return None
     return found if all(each.name in text and each.registers >= 0 for each in found) else None
 
