@@ -21,6 +21,10 @@ _STAGE = "compile"
 _CRASH = "internal compiler error"
 _LESS = ("-O1",)
 """What a compiler that crashed over a unit is asked for instead (gcc 12 fails in partial redundancy elimination)."""
+_NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded", "File size limit exceeded")
+_NO_MEMORY = ("Killed signal", "Cannot allocate memory", "virtual memory exhausted", "out of memory")
+"""What compilers say where it is the machine that stands in the way."""
+_ROOM_HINT = "point TMPDIR at a folder with room"
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000
 """Characters."""
@@ -46,7 +50,7 @@ class Units:
             with tempfile.TemporaryDirectory(dir=process_folder()) as name:
                 return self._linked(Path(name), jobs)
         except OSError as error:
-            fail(Kind.COMPILE_FAILED, _STAGE, f"no place to compile in: {error}", hint="point TMPDIR at a folder")
+            fail(Kind.COMPILE_FAILED, _STAGE, f"no place to compile in: {error}", hint=_ROOM_HINT)
 
     def _linked(self, folder: Path, jobs: int) -> bytes:
         def compiled(item: tuple[int, str]) -> str:
@@ -89,7 +93,15 @@ class Units:
             )
         except OSError as error:
             fail(Kind.NO_COMPILER, _STAGE, f"{self.compiler} does not start: {error}")
-        return (answer.stderr or answer.stdout or f"exit status {answer.returncode}") if answer.returncode else None
+        if not answer.returncode:
+            return None
+        log = answer.stderr or answer.stdout or f"exit status {answer.returncode}"
+        if any(each in log for each in _NO_ROOM):
+            fail(Kind.COMPILE_FAILED, _STAGE, "no room to compile in", hint=_ROOM_HINT, log=log[:_SHOWN_LOG])
+        if any(each in log for each in _NO_MEMORY):
+            hint = "leave more memory to the compiler"
+            fail(Kind.COMPILE_FAILED, _STAGE, "the compiler ran out of memory", hint=hint, log=log[:_SHOWN_LOG])
+        return log
 
     def _reject(self, name: str, file: str, log: str) -> NoReturn:
         """Report the first errors with the lines of C they concern."""

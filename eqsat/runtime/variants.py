@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
@@ -31,7 +33,8 @@ class Variants:
     def __init__(self, specialise: Specialise, known: Mapping[Key, Compiled]) -> None:
         self._specialise = specialise
         self._held: OrderedDict[Key, Compiled] = OrderedDict(known)
-        self._using, self._compiling = threading.Lock(), threading.Lock()
+        self._renew_locks()
+        _ALIVE.add(self)
 
     def __call__(self, dims: Mapping[str, int]) -> Compiled:
         """The code for these sizes, compiled when they are first asked for; calls for other sizes that are not held
@@ -58,6 +61,9 @@ class Variants:
         with self._using:
             return next(reversed(self._held.values()), None)
 
+    def _renew_locks(self) -> None:
+        self._using, self._compiling = threading.Lock(), threading.Lock()
+
     def _used(self, key: Key) -> Compiled | None:
         with self._using:
             if key in self._held:
@@ -69,3 +75,16 @@ class Variants:
             self._held[key] = compiled
             while len(self._held) > MOST_VARIANTS:
                 self._held.popitem(last=False)
+
+
+_ALIVE: weakref.WeakSet[Variants] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's other threads, which may have held locks."""
+    for each in list(_ALIVE):
+        each._renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

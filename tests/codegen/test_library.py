@@ -260,6 +260,24 @@ def test_no_place_to_compile_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "TMPDIR" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("kernels0.c:7:1: error: error closing /tmp/a.s: No space left on device", "no room"),
+        ("gcc: fatal error: Killed signal terminated program cc1", "out of memory"),
+    ],
+)
+def test_a_machine_that_stands_in_the_way_is_no_defect_of_the_text(tmp_path: Path, said: str, told: str) -> None:
+    script = tmp_path / "cc"
+    script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    compiler = msgspec.structs.replace(find_compiler(), command=(str(script),))
+    with pytest.raises(EqsatError) as caught:
+        build({"answer": ANSWER}, machine(), compiler=compiler, cache=tmp_path)
+    assert told in str(caught.value)
+    assert "defect" not in str(caught.value)
+
+
 def test_cache_dir_obeys_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path))
     assert cache_dir() == tmp_path

@@ -1,4 +1,4 @@
-"""`python -m tests.stress sanitize --programs 320`, or `pool`: exit status 1 where anything was found."""
+"""`python -m tests.stress sanitize`, `pool`, `threads`, `kills` or `caches`: exit status 1 where anything was found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 from tests.stress import pool_races
+from tests.stress.caches import damaged_caches
+from tests.stress.kills import after_kills, garbage
 from tests.stress.sanitize import sanitize
+from tests.stress.threads import calls_and_forks, first_calls, many_calls
 
 
 def _tell(line: str) -> None:
@@ -34,6 +37,34 @@ def _pool(options: argparse.Namespace) -> bool:
     return bad
 
 
+def _threads(options: argparse.Namespace) -> bool:
+    return _told(
+        [
+            *many_calls(options.threads, options.calls),
+            *first_calls(options.threads, 9),
+            *calls_and_forks(options.threads, options.calls),
+        ]
+    )
+
+
+def _kills(options: argparse.Namespace) -> bool:
+    with tempfile.TemporaryDirectory(prefix="eqsat-kills-") as name:
+        complaints, _ = after_kills(Path(name), options.kills, options.seed)
+        return _told([*complaints, *(f"left behind: {each}" for each in garbage(Path(name)))])
+
+
+def _caches(options: argparse.Namespace) -> bool:
+    one, several = (damaged_caches(options.rounds, options.seed, each) for each in (False, True))
+    return _told([*one, *several])
+
+
+def _told(complaints: list[str]) -> bool:
+    for each in complaints:
+        _tell(each)
+    _tell(f"{len(complaints)} findings")
+    return bool(complaints)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parts = parser.add_subparsers(required=True)
@@ -47,6 +78,18 @@ def main() -> int:
     part = parts.add_parser("pool", help="the thread pool under ThreadSanitizer")
     part.add_argument("--repeats", type=int, default=1000)
     part.set_defaults(run=_pool)
+    part = parts.add_parser("threads", help="many threads that call the same and different programs, and fork")
+    part.add_argument("--threads", type=int, default=32)
+    part.add_argument("--calls", type=int, default=50)
+    part.set_defaults(run=_threads)
+    part = parts.add_parser("kills", help="processes that are killed while they compile, save and write the cache")
+    part.add_argument("--kills", type=int, default=60)
+    part.add_argument("--seed", type=int, default=0)
+    part.set_defaults(run=_kills)
+    part = parts.add_parser("caches", help="caches whose files were damaged")
+    part.add_argument("--rounds", type=int, default=130)
+    part.add_argument("--seed", type=int, default=0)
+    part.set_defaults(run=_caches)
     options = parser.parse_args()
     began = time.perf_counter()
     bad: bool = options.run(options)
