@@ -315,6 +315,17 @@ def test_small_regions_run_on_one_thread() -> None:
     assert nest_candidates(large, region_facts(large).core, target("avx512"))[0][0].bind
 
 
+def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMALL_FLOPS", "SMALL_BYTES"):
+        monkeypatch.setattr(f"codegen.plan.cpu.nest_candidates.{name}", 0)
+    region = r.row_reduce(2, 0)
+    core = region_facts(region).checked
+    plans = [plan for plan, _ in nest_candidates(region, core, target("avx512"))]
+    assert plans
+    for plan in plans:
+        lower_nest(region, core, plan, "eq_k")
+
+
 def test_a_contraction_has_no_nest() -> None:
     region = r.matmul()
     assert nest_candidates(region, region_facts(region).core, target("avx512")) == []

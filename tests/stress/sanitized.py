@@ -8,11 +8,12 @@ runs a task differs between the two.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import pytest
 
 from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower import Lowered
+from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.text.program_to_c import launch_table
 from codegen.where.region_facts import region_facts
@@ -56,12 +59,14 @@ _MEMORY_RUNS = (("1", "255", "0"), ("3", "0", "1"))
 """Threads, the byte that memory is filled with, and the shift of callers' arrays in elements."""
 _RACES_RUNS = (("3", "255", "0"),)
 SECONDS = 300
+UNITS = 8
+"""Cores that plans count on."""
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:die_after_fork=0",
 }
-_UNITS = 2
+_FILES = 2
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -79,12 +84,23 @@ def check(batch: Batch, races: bool = False) -> Checked:
     """The kernels of a batch, run on its inputs under the sanitizers of memory, or under that of races: the kernels
     that extraction chooses, or those of a random cover with random plans. Results are those that kernels write, in the
     order of the module's slots."""
-    made = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
+    with _eager_threads() if races or batch.cover is not None else contextlib.nullcontext():
+        made = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
     lowered = lower_module(made.module, made.prices, CpuBackend())
     table = launch_table(made.module, lowered)
     given = {**folded(made.module, batch.constants, ordered=made.level < Exactness.REASSOCIATE), **batch.inputs}
     with tempfile.TemporaryDirectory(prefix="eqsat-sanitized-") as name:
         return _run(made, lowered, table, given, Path(name), races)
+
+
+@contextlib.contextmanager
+def _eager_threads() -> Iterator[None]:
+    """Plans share the work of any kernel among threads, however small it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (nest_candidates, contraction_work, contraction_candidates, stream_work):
+            patch.setattr(module, "SMALL_FLOPS", 0)
+        patch.setattr(nest_candidates, "SMALL_BYTES", 0)
+        yield
 
 
 class _Made(NamedTuple):
@@ -95,7 +111,7 @@ class _Made(NamedTuple):
 
 
 def _made(graph: Graph, constants: Sequence[str], level: Exactness, seed: int | None) -> _Made:
-    target = find_target("cpu")
+    target = msgspec.structs.replace(find_target("cpu"), units=UNITS)
     view, _ = saturate(graph, select(None, level), level, constants=constants)
     pricer = pricer_for(target, Options(exactness=level))
     if seed is None:
@@ -195,7 +211,7 @@ def _built(steps: Sequence[Step], driver: str, program: Path, arch: str, races: 
     flags = [*compile_flags(compiler, restricted(machine(), arch)), *sanitizers]
     texts = [c_text(kernel) for kernel in {step.kernel.name: step.kernel for step in steps}.values()]
     head = _wrapping(vector_prelude()) + pool_declarations() + SUPPORT + "\n"
-    units = [head + "\n".join(texts[number::_UNITS]) for number in range(_UNITS)]
+    units = [head + "\n".join(texts[number::_FILES]) for number in range(_FILES)]
     units.append((pool_declarations() + DEALING_POOL if races else pool_source()) + driver)
 
     def compiled(item: tuple[int, str]) -> tuple[str, str]:

@@ -155,10 +155,11 @@ class _Space:
         return self.lanes < terms <= _SHORT_TERMS and self.apart[inner]
 
     def splits(self, lanes: int) -> bool:
-        """Whether the terms of the region's reductions may be regrouped, and there are too few outputs to feed several
-        threads."""
+        """Whether the region's reductions have terms, which may be regrouped, and there are too few outputs to feed
+        several threads."""
         few = math.prod(self.shape) <= _FEW_VECTORS * lanes
-        return self.threads and few and bool(self.loops.parted)
+        parted = self.loops.parted
+        return self.threads and few and bool(parted) and 0 not in self.loops.ops[parted[0]].domain
 
 
 def _plans(space: _Space) -> Iterator[Plan]:
