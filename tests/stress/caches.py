@@ -136,7 +136,12 @@ def _complaints(kinds: list[str]) -> list[str]:
     failure, notes = _outcome()
     if failure:
         return [failure]
-    silent = ("gone .so", "gone .json", "forbidden")  # nothing is amiss where nothing lies; root may read all
+    silent = (
+        "gone .so",
+        "gone .json",
+        "to_nothing",
+        "forbidden",
+    )  # where nothing lies nothing is amiss; root reads all
     told = [each for each in kinds if each.endswith(KEPT) and not each.startswith(silent)]
     found = [] if notes or not told else ["no note"]
     failure, notes = _outcome()
