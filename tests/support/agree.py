@@ -4,9 +4,11 @@ A rewritten program may round elsewhere, sum in another order, fuse a multiplica
 float wide, and flush denormals. So a result is judged against what such freedom can do to this very element, found by
 Monte Carlo arithmetic (Parker, 1997): playback in fp64 in which every result that its dtype cannot hold exactly is
 moved at random by about its rounding error, every sum and product takes a random order in the accumulator's precision
-or in fp64, and overflow and denormals are kept or cut as a coin falls. Every value is computed twice in this way, and
-a reader now and then takes the other one: kernels may compute a value anew. Rounded and wide playback are two more
-samples. Where products may round their operands to tf32, these are moved by as much, too.
+or in fp64, and overflow and denormals are kept or cut as a coin falls. Rounded and wide playback are two more samples.
+Where products may round their operands to tf32, these are moved by as much, too.
+
+Every value is computed twice in this way, and a reader now and then takes the other one; with `once`, one value has
+one rounding, whoever reads it: that some element equals the greatest is then known, whatever the roundings were.
 
 - An element on which all samples agree to be NaN, inf, −inf or finite must be of that class; integers and bools on
   which all agree must be equal. Where samples disagree the element is ill-conditioned, and nothing is asked of it.
@@ -53,15 +55,22 @@ class Verdict:
 
 
 def disagreement(
-    graph: Graph, inputs: Mapping[str, Array], got: Sequence[Array], seed: int = 0, *, tf32: bool = False
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    got: Sequence[Array],
+    seed: int = 0,
+    *,
+    tf32: bool = False,
+    once: bool = False,
 ) -> list[Verdict]:
-    """A verdict per output of `graph` on these inputs; `tf32`: of a program that may round products' operands to it."""
+    """A verdict per output of `graph` on these inputs; `tf32`: of a program that may round products' operands to it;
+    `once`: of one in which a value has one rounding."""
     rng, products = np.random.default_rng(seed), summed_products(graph) if tf32 else frozenset()
     wide, rounded = playback(graph, inputs, wide=True), playback(graph, inputs)
-    samples = [rounded, *(sampled(graph, inputs, rng, products) for _ in range(SAMPLES))]
+    samples = [rounded, *(sampled(graph, inputs, rng, products, once=once) for _ in range(SAMPLES))]
     verdicts = _verdicts(graph, wide, samples, got)
     if any(each.wrong for each in verdicts):
-        samples += [sampled(graph, inputs, rng, products) for _ in range(SECOND_LOOK)]
+        samples += [sampled(graph, inputs, rng, products, once=once) for _ in range(SECOND_LOOK)]
         verdicts = _verdicts(graph, wide, samples, got)
     return verdicts
 
@@ -108,27 +117,47 @@ def _class(x: Array) -> Array:
 
 
 def sampled(
-    graph: Graph, inputs: Mapping[str, Array], rng: np.random.Generator, tf32: Set[Ref] = frozenset()
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    rng: np.random.Generator,
+    tf32: Set[Ref] = frozenset(),
+    *,
+    once: bool = False,
 ) -> tuple[Array, ...]:
     """The outputs (floats as fp64) of one way in which the graph might be computed, the operands of the multiplications
-    `tf32` rounded to that."""
+    `tf32` rounded to that; `once`: every value once, equal uops on equal operands together."""
     sampler = _Sampler(rng)
     values: dict[str, list[Array]] = {}
+    same = _same_values(graph) if once else {}
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             result = graph.types[node.id]
+            if same.get(node.id, node.id) != node.id:
+                values[node.id] = values[same[node.id]]
+                continue
             if node.uop == "INPUT":
                 array = _wide(inputs[node.arg["tensor_id"]], result.dtype)
                 values[node.id] = [sampler.flushed(array, result.dtype)] * 2
                 continue
             types, slots = graph.operand_types(node), range(len(node.src))
             values[node.id] = []
-            for own in range(2):
+            for own in range(1 if once else 2):
                 operands = [sampler.operand(node, slot, types, values, own) for slot in slots]
                 if node.id in tf32:
                     operands = [sampler.coarser(each) for each in operands]
                 values[node.id].append(sampler.computed(node, types, result, operands))
+            values[node.id] *= 2 if once else 1
     return tuple(values[ref][0] for ref in graph.outputs)
+
+
+def _same_values(graph: Graph) -> dict[Ref, Ref]:
+    """Every node → the first that is the same uop on the same operands."""
+    first: dict[object, Ref] = {}
+    same: dict[Ref, Ref] = {}
+    for node in graph.nodes:
+        operands = tuple((each.value, type(each.value)) if isinstance(each, Imm) else same[each] for each in node.src)
+        same[node.id] = first.setdefault((node.uop, operands, node.arg, graph.types[node.id].dtype), node.id)
+    return same
 
 
 class _Sampler:

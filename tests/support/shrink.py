@@ -1,54 +1,121 @@
-"""The smallest program that still fails: uops become inputs, outputs go, as long as the same thing happens."""
+"""The smallest program that still fails: uops become inputs, outputs go, sizes shrink, as long as it fails alike."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from ir.diagnostics import EqsatError
 from ir.tiny import Graph, Imm, Node
+from ir.tiny_bind import load
 from ir.tiny_playback import values
 from ir.uop_args import Arg
 
 Arrays = dict[str, np.ndarray]
+Smaller = tuple[Graph, Arrays]
 Fails = Callable[[Graph, Arrays], bool]
 
 
-def shrunk(graph: Graph, inputs: Mapping[str, np.ndarray], fails: Fails, budget: int = 60) -> tuple[Graph, Arrays]:
-    """A smaller graph, with inputs, on which `fails` holds as on this one; `budget` limits how often it is asked."""
-    best, given = graph, dict(inputs)
+def shrunk(
+    graph: Graph, inputs: Mapping[str, np.ndarray], fails: Fails, budget: int = 60, seconds: float = 600
+) -> Smaller:
+    """A smaller graph, with inputs, on which `fails` holds as on this one; `budget` limits how often it is asked, and
+    after `seconds` it is not asked again."""
+    best: Smaller = (graph, dict(inputs))
+    until, tried = time.monotonic() + seconds, set[str]()
     progress = True
-    while progress and budget:
+    while progress:
         progress = False
-        for smaller, arrays in _smaller(best, given):
-            budget -= 1
-            if fails(smaller, arrays):
-                best, given, progress = smaller, arrays, True
-                break
-            if not budget:
-                break
-    return best, given
+        for way in (_fewer_outputs, _cut, _bypassed, _earlier_outputs, _smaller_sizes):
+            place = 0
+            while (found := _nth(way(*best), place)) is not None:
+                if not budget or time.monotonic() > until:
+                    return best
+                key = f"{found[0]}"
+                if key not in tried:
+                    tried.add(key)
+                    budget -= 1
+                    if fails(*found):
+                        best, progress = found, True
+                        continue
+                place += 1
+    return best
 
 
-def _smaller(graph: Graph, inputs: Arrays) -> Iterator[tuple[Graph, Arrays]]:
-    known = values(graph, inputs)
+def _nth(candidates: Iterator[Smaller], place: int) -> Smaller | None:
+    return next((each for at, each in enumerate(candidates) if at == place), None)
+
+
+def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
+    """One output alone."""
     if len(graph.outputs) > 1:
         for ref in graph.outputs:
             yield from _built(graph.nodes, (ref,), inputs)
+
+
+def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
+    """A value as an input; first those that most is computed for."""
+    known = values(graph, inputs)
+    found = []
     for node in graph.nodes:
-        if node.uop == "INPUT":
-            continue
-        type_ = graph.types[node.id]
-        for ref in node.refs:
-            if graph.types[ref] == type_ and node.id not in graph.outputs:
-                yield from _built(_without(graph, node, ref), graph.outputs, inputs)
         if node.refs and node.id not in graph.outputs:
-            cut = Node(node.id, "INPUT", (), Arg(tensor_id=f"cut_{node.id}", dtype=type_.dtype.name, shape=type_.shape))
+            type_, name = graph.types[node.id], f"cut_{node.id}"
+            cut = Node(node.id, "INPUT", (), Arg(tensor_id=name, dtype=type_.dtype.name, shape=type_.shape))
             nodes = [cut if each is node else each for each in graph.nodes]
-            yield from _built(nodes, graph.outputs, {**inputs, f"cut_{node.id}": np.asarray(known[node.id], order="C")})
+            found += _built(nodes, graph.outputs, {**inputs, name: np.array(known[node.id], order="C")})
+    yield from sorted(found, key=lambda each: len(each[0].nodes))
+
+
+def _bypassed(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
+    """A uop whose result is like an operand gives way to that."""
+    for node in graph.nodes:
+        for ref in node.refs:
+            if graph.types[ref] == graph.types[node.id] and node.id not in graph.outputs:
+                yield from _built(_without(graph, node, ref), graph.outputs, inputs)
+
+
+def _earlier_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
+    """The operands of an output in its place, together or one of them."""
+    for node in graph.nodes:
         if node.id in graph.outputs and node.refs:
-            yield from _built(graph.nodes, tuple(dict.fromkeys(node.refs)), inputs)
+            refs = tuple(dict.fromkeys(node.refs))
+            for outputs in (refs, *((ref,) for ref in refs if len(refs) > 1)):
+                yield from _built(graph.nodes, outputs, inputs)
+
+
+def _smaller_sizes(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
+    """One size smaller wherever a shape names it."""
+    document = graph.to_json()
+    sizes = sorted({size for type_ in graph.types.values() for size in type_.shape if size > 1}, reverse=True)
+    for size in sizes:
+        for smaller in dict.fromkeys((1, 2, size // 2, size - 1)):
+            if 0 < smaller < size:
+                try:
+                    resized, _ = load(_resized(document, size, smaller), strict=True)
+                except EqsatError:
+                    continue
+                shapes = {name: resized.types[node.id].shape for name, node in resized.inputs.items()}
+                if shapes.keys() == inputs.keys():
+                    yield resized, {name: _corner(inputs[name], shape) for name, shape in shapes.items()}
+
+
+def _resized(document: Any, size: int, smaller: int) -> Any:
+    """The document with other sizes in the shapes of its inputs, reshapes and expansions, and in where cuts end."""
+    uops = []
+    for uop in document["uops"]:
+        arg = dict(uop.get("arg", {}))
+        for name in ("shape", "result_shape", "hi"):
+            if name in arg:
+                arg[name] = [smaller if each == size else each for each in arg[name]]
+        uops.append({**uop, "arg": arg})
+    return {**document, "uops": uops}
+
+
+def _corner(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.array(array[tuple(map(slice, shape))], order="C")
 
 
 def _without(graph: Graph, gone: Node, instead: str) -> list[Node]:
@@ -59,9 +126,7 @@ def _without(graph: Graph, gone: Node, instead: str) -> list[Node]:
     ]
 
 
-def _built(
-    nodes: list[Node] | tuple[Node, ...], outputs: tuple[str, ...], inputs: Arrays
-) -> Iterator[tuple[Graph, Arrays]]:
+def _built(nodes: list[Node] | tuple[Node, ...], outputs: tuple[str, ...], inputs: Arrays) -> Iterator[Smaller]:
     """The graph of what the outputs need."""
     needed, kept = set(outputs), []
     for node in reversed(nodes):

@@ -1,0 +1,146 @@
+"""One program on one set of inputs under one setting: compiled, run, judged; and kept as a file."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqsat.model import BoundModel
+from ir.dtype import dtype
+from ir.rule import Exactness
+from ir.tiny import Graph
+from ir.tiny_bind import load
+from ir.tiny_playback import playback
+from ir.uop import ELEMENTARY
+from tests.support.agree import disagreement
+from tests.support.plain_numpy import evaluate
+from tests.support.together import Optimizer, Setting
+from tests.support.whole_numbers import exact_values
+
+Arrays = Mapping[str, np.ndarray]
+Complaint = tuple[str, str]
+"""The stage that failed, and what it said; ("", "") for none."""
+NONE: Complaint = ("", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """inputs: all arrays by name; `constants` are the names of those that are known when the program is built."""
+
+    graph: Graph
+    inputs: Arrays
+    constants: frozenset[str]
+    setting: Setting
+    threads: int = 1
+
+    @property
+    def model(self) -> BoundModel:
+        return BoundModel(self.graph, {name: self.inputs[name] for name in self.graph.inputs if name in self.constants})
+
+    def complaint(self) -> Complaint:
+        """What is wrong with the program, by itself."""
+        optimizer, stage = optimizer_of(self.setting), "optimize"
+        try:
+            program = optimizer.optimized(self.model)
+            stage = "compile"
+            (run,) = optimizer.compiled([program])
+            stage = "run"
+            got = run(self.inputs, self.threads)
+        except Exception as error:
+            return stage, told(error)
+        wrong = difference(self.graph, self.inputs, got, self.setting)
+        return ("result", wrong) if wrong else NONE
+
+    def to_json(self) -> dict[str, Any]:
+        setting = self.setting
+        return {
+            "setting": {name: getattr(setting, name) for name in setting.__dataclass_fields__},
+            "threads": self.threads,
+            "constants": sorted(self.constants & self.graph.inputs.keys()),
+            "inputs": {name: _encoded(np.asarray(self.inputs[name])) for name in self.graph.inputs},
+            "program": self.graph.to_json(),
+        }
+
+
+def case_of(document: Mapping[str, Any]) -> Case:
+    """What `Case.to_json` wrote."""
+    graph, _ = load(document["program"])
+    inputs = {name: _decoded(each) for name, each in document["inputs"].items()}
+    constants, setting = frozenset(document["constants"]), Setting(**document["setting"])
+    return Case(graph, inputs, constants, setting, document["threads"])
+
+
+def read_case(path: Path) -> Case:
+    return case_of(json.loads(path.read_text()))
+
+
+@functools.lru_cache(maxsize=4)
+def optimizer_of(setting: Setting) -> Optimizer:
+    return Optimizer(setting)
+
+
+def told(error: BaseException) -> str:
+    """The exception, and the last place that it came through."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+    return f"{type(error).__name__}: {str(error)[:400]}{where}"
+
+
+def difference(graph: Graph, inputs: Arrays, got: Sequence[np.ndarray], setting: Setting) -> str:
+    """How the outputs differ from what the program means; empty where they do not.
+
+    An output that has one answer must be that, bit for bit. At the level exact so must all that calls no elementary
+    function: term by term in index order. All else is judged by `tests.support.agree`, one value having one rounding.
+    """
+    certain = exact_values(graph, inputs)
+    answers = dict(zip(graph.outputs, playback(graph, inputs), strict=True))
+    wrong = [
+        _unequal(ref, array, answers[ref], False)
+        for ref, array in zip(graph.outputs, got, strict=True)
+        if ref in certain
+    ]
+    if setting.level is Exactness.EXACT and not any(node.uop in ELEMENTARY for node in graph.nodes):
+        ordered = evaluate(graph, inputs)
+        wrong += [_unequal(*each, True) for each in zip(graph.outputs, got, ordered, strict=True)]
+    if not set(graph.outputs) <= certain:
+        verdicts = zip(graph.outputs, disagreement(graph, inputs, got, once=True), strict=True)
+        wrong += [f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong]
+    return "; ".join(filter(None, wrong))
+
+
+def _unequal(ref: str, got: np.ndarray, wanted: np.ndarray, signed: bool) -> str:
+    """Where two arrays differ; the sign of 0 counts if `signed`, NaN equals NaN."""
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return f"output {ref}: {got.dtype}{got.shape}, not {wanted.dtype}{wanted.shape}"
+    if got.dtype.kind in "biu":
+        off = np.asarray(got != wanted)
+    else:
+        a, b = got.astype(np.float64), wanted.astype(np.float64)
+        off = (a != b) & ~(np.isnan(a) & np.isnan(b))
+        if signed:
+            off |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
+    if not off.any():
+        return ""
+    at = tuple(map(int, np.argwhere(off)[0]))
+    count = f"{int(off.sum())} of {off.size} elements"
+    return f"output {ref}, bit for bit: {count}, the first at {list(at)}: {got[at]}, not {wanted[at]}"
+
+
+def _encoded(array: np.ndarray) -> dict[str, Any]:
+    packed = base64.b85encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
+    return {"dtype": str(dtype(array.dtype)), "shape": list(array.shape), "data": packed}
+
+
+def _decoded(each: Mapping[str, Any]) -> np.ndarray:
+    data = zlib.decompress(base64.b85decode(each["data"]))
+    return np.frombuffer(data, dtype(each["dtype"]).numpy).reshape(each["shape"])
