@@ -1,33 +1,108 @@
-"""The fuzzer: `python -m tests.fuzz --tries 20000 --seed 0`.
+"""The fuzzer: `python -m tests.fuzz --hours 1`, or `--kind idioms --tries 2000 --seed 3`.
 
-Every try is a valid program, mutated. It must end in an EqsatError or be a valid program; valid programs that fit a
-test machine are compiled, many in one library, and must compute what playback computes (`tests.support.agree`).
-Any other exception, a crash, a hang, a wrong result is a finding. It is reduced, its first guilty stage is named, and
-a file that reproduces it is written. Tries run in worker processes: one that dies or hangs is cornered by halving.
+Three kinds of tries:
+
+idioms    programs as people write them (`tests.support.idioms`), on whole numbers, which have one answer, and on any;
+emulated  the same, smaller, for both GPU dialects in the emulator;
+mutated   valid programs, damaged (`tests.support.mutate`). What is no program must end in an EqsatError.
+
+Programs are compiled, many in one library, and must compute what playback computes (`tests.support.agree`); some are
+evaluated by a second evaluator, too (`tests.support.plain_numpy`). Any other exception, a crash, a hang, a wrong result
+is a finding: it is reduced and kept as a file. Findings of idioms go to tests/found, where a test runs them again.
+
+Tries run in worker processes on all cores. A corpus in the cache folder says which were done, so that another run goes
+on from there; --start takes numbered tries again instead, and leaves the corpus as it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+from tests.support.corpus import Corpus, Tries, corpus_folder
+from tests.support.fuzz_report import Report
 from tests.support.fuzz_workers import fuzz
+
+SHARES = {"idioms": 0.5, "emulated": 0.15, "mutated": 0.35}
+"""Of the time, where all kinds are tried."""
+RANGES = {"idioms": 16, "emulated": 16, "mutated": 200}
+"""Tries that a worker takes at once."""
+SLICE_SECONDS = 600.0
+"""Of each kind in turn, at most."""
+FOUND = Path(__file__).parent / "found"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=2000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=[*RANGES, "all"], default="all")
+    parser.add_argument("--hours", type=float, help="of wall clock (default: one, where no --tries are given)")
+    parser.add_argument("--tries", type=int, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--start", type=int, help="the first try; the corpus is not asked")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--corpus", type=Path, help="a folder (default: in the cache folder)")
+    parser.add_argument("--found", type=Path, default=FOUND, help="the folder of findings")
     options = parser.parse_args()
-    began = time.perf_counter()
-    report = fuzz(options.tries, options.seed, options.start, options.jobs, lambda line: print(line, flush=True))
-    print(f"{time.perf_counter() - began:.0f} s; {report}")
-    for finding in report.findings:
+    kinds = list(RANGES) if options.kind == "all" else [options.kind]
+    seconds = 3600 * (options.hours if options.hours is not None else 1.0 if options.tries is None else 1e6)
+    until, found = time.monotonic() + seconds, Report()
+    left = dict.fromkeys(kinds, sys.maxsize if options.tries is None else options.tries)
+    starts = dict.fromkeys(kinds, options.start)
+    while any(left.values()) and time.monotonic() < until:
+        for kind in [kind for kind in kinds if left[kind]]:
+            share = SLICE_SECONDS * SHARES[kind] / max(SHARES.values()) if len(kinds) > 1 else seconds
+            corpus = (
+                None if options.start is not None else Corpus(options.corpus or corpus_folder(), kind, options.seed)
+            )
+            ranges = corpus.ranges(RANGES[kind]) if corpus else _numbered(starts[kind] or 0, RANGES[kind])
+            limited = _until(_first(ranges, left[kind]), min(until, time.monotonic() + share))
+            total = _run(limited, kind, options, corpus)
+            left[kind] -= min(left[kind], total.tries)
+            starts[kind] = (starts[kind] or 0) + total.tries
+            found.findings += total.findings
+    for finding in found.findings:
         print(finding)
-    return bool(report.findings)
+    return bool(found.findings)
+
+
+def _run(ranges: Iterator[Tries], kind: str, options: argparse.Namespace, corpus: Corpus | None) -> Report:
+    """These ranges, told as they are done."""
+    total, began = Report(), time.monotonic()
+    for tries, report in fuzz(ranges, kind, options.seed, options.found, options.jobs):
+        total.add(report)
+        new = corpus.done(tries, report) if corpus and tries else []
+        print(f"{kind}, seed {options.seed}, {time.monotonic() - began:.0f} s: {total}", flush=True)
+        for line in (*(f"  first {each}" for each in new if corpus and corpus.total.tries > 2000), *report.findings):
+            print(line, flush=True)
+    if corpus:
+        print(f"{kind}, seed {options.seed}, of all runs: {corpus.total}", flush=True)
+    return total
+
+
+def _numbered(start: int, length: int) -> Iterator[Tries]:
+    for low in itertools.count(start, length):
+        yield tuple(range(low, low + length))
+
+
+def _first(ranges: Iterator[Tries], tries: int) -> Iterator[Tries]:
+    """Ranges of no more than so many tries in all; at least one range of a corpus."""
+    while tries > 0:
+        each = next(ranges)
+        yield each[:tries]
+        tries -= len(each)
+
+
+def _until(ranges: Iterator[Tries], moment: float) -> Iterator[Tries]:
+    while time.monotonic() < moment:
+        each = next(ranges, None)
+        if each is None:
+            return
+        yield each
 
 
 if __name__ == "__main__":

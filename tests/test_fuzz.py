@@ -1,29 +1,227 @@
-"""The fuzzer finds nothing: in a few tries always, in thousands among the slow tests."""
+"""The fuzzer finds nothing: in a few tries always, in thousands among the slow tests; and it finds what is wrong."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from eqsat import nn, tensor
+from eqsat.model import read_model
+from eqsat.tensor import Tensor
+from ir.tiny import Graph
+from ir.tiny_playback import playback
+from tests.support import plain_numpy
+from tests.support.agree import disagreement
+from tests.support.case import Case, case_of, difference
+from tests.support.corpus import Corpus
+from tests.support.fuzz_report import Report
 from tests.support.fuzz_tries import run_chunk
 from tests.support.fuzz_workers import fuzz
+from tests.support.idiom_tries import reduced, run_idioms
+from tests.support.idioms.program import FAMILIES, MAX_UOPS, written
+from tests.support.plain_numpy import evaluate
+from tests.support.strategies import random_graph, random_inputs
+from tests.support.together import Setting
+from tests.support.whole_numbers import exact_values
 
 SEED = 0
 TRIES = 4_000
+JOBS = os.cpu_count() or 1
 
 
-def test_a_few_tries_find_nothing() -> None:
-    report = run_chunk(1, 0, 120)
+def ranges(tries: int, length: int) -> list[tuple[int, ...]]:
+    return [tuple(range(low, min(low + length, tries))) for low in range(0, tries, length)]
+
+
+def total_of(kind: str, tries: int, length: int, folder: Path) -> Report:
+    total = Report()
+    for _, report in fuzz(iter(ranges(tries, length)), kind, SEED, folder, JOBS):
+        total.add(report)
+    assert not total.findings, "\n".join(map(str, total.findings))
+    assert total.tries == tries
+    return total
+
+
+def test_a_few_mutated_programs_find_nothing() -> None:
+    report = run_chunk(1, range(120))
     assert not report.findings, "\n".join(map(str, report.findings))
     assert report.compiled > 10
 
 
+@pytest.mark.parametrize("emulated", [False, True], ids=["cpu", "emulated"])
+def test_a_few_idioms_find_nothing(emulated: bool, tmp_path: Path) -> None:
+    report = run_idioms(1, range(8 if emulated else 16), tmp_path, lambda index: None, emulated)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert report.compiled == report.tries
+    assert report.exact
+
+
 @pytest.mark.slow
-def test_mutated_programs_are_right_or_refused() -> None:
+def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
     """At least 30 % stay valid programs, one in ten is compiled and run, and nearly all that they compute is
     well-conditioned enough to be held against playback."""
-    report = fuzz(TRIES, SEED)
-    assert not report.findings, "\n".join(map(str, report.findings))
-    assert report.tries == TRIES
+    report = total_of("mutated", TRIES, 500, tmp_path)
     assert report.valid >= 0.3 * TRIES
     assert report.compiled >= 0.1 * TRIES
     assert report.judged >= 0.98 * report.elements
+
+
+@pytest.mark.slow
+def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
+    total_of("idioms", 160, 16, tmp_path)
+    total_of("emulated", 32, 16, tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["idioms", "emulated", "mutated"])
+def test_an_hour_of_fuzzing_finds_nothing(kind: str, tmp_path: Path) -> None:
+    """Twenty minutes of each kind."""
+    until, total = time.monotonic() + 1200, Report()
+    endless = (tuple(range(low, low + 16)) for low in range(10_000, 10_000_000, 16))
+    limited = iter(lambda: next(endless) if time.monotonic() < until else (), ())
+    for _, report in fuzz(limited, kind, SEED, tmp_path, JOBS):
+        total.add(report)
+    assert not total.findings, "\n".join(map(str, total.findings))
+
+
+# the generator
+
+
+def test_idioms_are_deterministic_and_all_are_written() -> None:
+    names: set[str] = set()
+    for index in range(700):
+        program = written(3, index, emulated=True)
+        names.update(program.idioms)
+        assert len(program.graph.nodes) <= MAX_UOPS
+        if index % 100 == 0:
+            assert written(3, index, emulated=True).graph == program.graph
+    assert names == {idiom.__name__ for family in FAMILIES for idiom in family}
+
+
+# the second evaluator
+
+
+def test_both_evaluators_agree() -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng)
+        inputs = random_inputs(graph, rng, specials=seed % 2 == 0)
+        verdicts = disagreement(graph, inputs, evaluate(graph, inputs), once=True)
+        assert not any(each.wrong for each in verdicts), (seed, verdicts)
+
+
+def test_a_misreading_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(plain_numpy.POINTWISE, "ROUND", lambda x: np.floor(x + 0.5))
+    graph, inputs, _ = drawn([(X(9) * 0.5).round()])
+    assert any(each.wrong for each in disagreement(graph, inputs, evaluate(graph, inputs), once=True))
+
+
+# the judge
+
+
+def X(*shape: int) -> Tensor:  # noqa: N802 - a matrix
+    return tensor.input("x", shape)
+
+
+def drawn(outputs: Sequence[Tensor], whole: bool = True) -> tuple[Graph, dict[str, np.ndarray], frozenset[str]]:
+    model = read_model(list(outputs))
+    bound = model.bind(model.infer({}), False)
+    rng = np.random.default_rng(0)
+    fresh = {
+        name: np.asarray(rng.integers(-3, 4, each.shape) if whole else rng.standard_normal(each.shape)).astype(
+            each.dtype.numpy
+        )
+        for name, each in bound.signature.items()
+    }
+    return bound.graph, {**fresh, **bound.constants}, frozenset(bound.constants)
+
+
+def test_whole_numbers_have_one_answer_until_something_rounds() -> None:
+    x = X(8, 5)
+    graph, inputs, _ = drawn([x @ tensor.input("w", (5, 3)), (x * 0.5).floor(), x / 3, nn.softmax(x), x.argmax(-1)])
+    certain = exact_values(graph, inputs)
+    assert [ref in certain for ref in graph.outputs] == [True, True, False, False, True]
+    huge = {**inputs, "x": inputs["x"] * np.float32(2**23)}
+    assert graph.outputs[0] not in exact_values(graph, huge)
+
+
+def test_one_element_off_by_a_bit_is_seen_where_there_is_one_answer() -> None:
+    graph, inputs, _ = drawn([X(8, 5) @ tensor.input("w", (5, 3))])
+    (right,) = playback(graph, inputs)
+    assert not difference(graph, inputs, [right], Setting())
+    off = np.where(np.arange(24).reshape(8, 3) == 7, np.nextafter(right, np.float32(99)), right)
+    assert "bit for bit" in difference(graph, inputs, [off], Setting())
+
+
+def test_two_roundings_of_one_value_are_seen() -> None:
+    """Some element of a softmax equals the greatest, whatever its rounding; kernels that round it twice find none."""
+    p = nn.softmax(X(8, 16) @ tensor.input("w", (16, 4)))
+    graph, inputs, _ = drawn([(p == p.max(-1, keepdims=True)).sum(-1)], whole=False)
+    (right,) = playback(graph, inputs)
+    assert not any(each.wrong for each in disagreement(graph, inputs, [right], once=True))
+    none = right.copy()
+    none[3] = 0
+    assert any(each.wrong for each in disagreement(graph, inputs, [none], once=True))
+
+
+# findings
+
+
+def test_a_finding_is_reduced_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program that fails where it has a POOL of some size becomes that POOL, and reads back from its file."""
+
+    def complaint(case: Case) -> tuple[str, str]:
+        return ("compile", "a POOL") if any(node.uop == "POOL" for node in case.graph.nodes) else ("", "")
+
+    monkeypatch.setattr(Case, "complaint", complaint)
+    y = nn.avg_pool2d(tensor.input("x", (2, 3, 8, 8)).relu() + 1, 3).exp()
+    graph, inputs, constants = drawn([y, y.sum(1)])
+    case = Case(graph, inputs, constants, Setting("sm_80", "exact"), 2)
+    small, found = reduced(case, ("compile", "a POOL"), lambda: None)
+    assert found == ("compile", "a POOL")
+    assert [node.uop for node in small.graph.nodes] == ["INPUT", "POOL"]
+    again = case_of(small.to_json())
+    assert (again.graph, again.setting, again.threads) == (small.graph, small.setting, 2)
+    assert all(np.array_equal(again.inputs[name], array) for name, array in small.inputs.items())
+
+
+# the workers
+
+
+def dying(kind: str, seed: int, tries: Sequence[int], folder: Path, at: Callable[[int | None], object]) -> Report:
+    """Try 5 kills its process, try 9 hangs, try 13 kills while it is not known which try is under way."""
+    for index in tries:
+        at(index)
+        if index == 5:
+            os._exit(1)
+        if index == 9:
+            time.sleep(60)
+        if index == 13:
+            at(None)
+            time.sleep(0.1)
+            os._exit(1)
+    return Report(tries=len(tries))
+
+
+def test_what_kills_or_hangs_a_worker_is_found(tmp_path: Path) -> None:
+    total = Report()
+    for _, report in fuzz(iter(ranges(16, 8)), "idioms", SEED, tmp_path, 2, dying, silent_seconds=6):
+        total.add(report)
+    assert total.tries == 16
+    assert sorted(each.index for each in total.findings) == [5, 9, 13]
+
+
+def test_a_corpus_goes_on_where_it_was(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path, "idioms", 0)
+    take = corpus.ranges(4)
+    first, second = next(take), next(take)
+    assert corpus.done(second, Report(tries=4, features={"idiom pad": 1})) == ["idiom pad"]
+    again = Corpus(tmp_path, "idioms", 0)
+    left = again.ranges(4)
+    assert (next(left), next(left)) == (first, (8, 9, 10, 11))
+    assert again.total.tries == 4

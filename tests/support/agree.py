@@ -67,6 +67,9 @@ def disagreement(
     `once`: of one in which a value has one rounding."""
     rng, products = np.random.default_rng(seed), summed_products(graph) if tf32 else frozenset()
     wide, rounded = playback(graph, inputs, wide=True), playback(graph, inputs)
+    near = _verdicts(graph, wide, [rounded], got)
+    if once and not any(each.wrong for each in near):
+        return near
     samples = [rounded, *(sampled(graph, inputs, rng, products, once=once) for _ in range(SAMPLES))]
     verdicts = _verdicts(graph, wide, samples, got)
     if any(each.wrong for each in verdicts):
@@ -197,12 +200,14 @@ class _Sampler:
         return np.where(tiny & (self.rng.random(x.shape) < self.flush), np.copysign(0.0, x), x)
 
     def jittered(self, x: Array, element: DType, ulps: float) -> Array:
-        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place."""
+        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place, to what a
+        register holds: else a maximum would round what its readers compare it with."""
         if self.coin():
             x = np.where(np.isinf(_narrow(x, element)), _narrow(x, element), x)
         noise = self.rng.uniform(-ulps, ulps, x.shape) * float(ml_dtypes.finfo(element.numpy).eps)
         moved = np.where(_is_exact(x, element) | ~np.isfinite(x), x, x * (1 + noise))
-        return self.flushed(moved, element)
+        held = _narrow(moved, element.accumulator)
+        return self.flushed(np.where(np.isfinite(held), held, moved), element)
 
     def coarser(self, x: Array) -> Array:
         """`x`, where tf32 cannot hold it, moved by up to half of its unit in the last place."""

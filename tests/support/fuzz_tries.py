@@ -6,8 +6,8 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from ir.tiny_playback import playback
 from tests.support import graphs as models
 from tests.support.agree import disagreement
 from tests.support.batch import Arrays, compile_batch, merged_inputs, run_batch
+from tests.support.fuzz_report import Finding, Report
+from tests.support.idioms.program import written
 from tests.support.mutate import Mutator
 from tests.support.odd_values import bad_arguments, damaged_text, odd_inputs
 from tests.support.path import complaint
-from tests.support.reproduce import Finding, limited, load_finding, reduced_finding, told
+from tests.support.reproduce import limited, load_finding, reduced_finding, told
 from tests.support.strategies import random_graph
 
 RUNS = (0, 1)
@@ -38,36 +40,6 @@ TRY_SECONDS = 20
 CHUNK_SECONDS = 240
 REFUSALS = (Kind.RESOURCE_EXCEEDED, Kind.EXCESSIVE_PIECEWISE)
 """What a valid program of small size may be refused with."""
-
-
-@dataclass
-class Report:
-    """Counts: tries, valid programs, programs compiled and run, elements compared and those well-conditioned."""
-
-    tries: int = 0
-    valid: int = 0
-    compiled: int = 0
-    large: int = 0
-    elements: int = 0
-    judged: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-    def add(self, other: Report) -> None:
-        for name in ("tries", "valid", "compiled", "large", "elements", "judged"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for kind, count in other.errors.items():
-            self.errors[kind] = self.errors.get(kind, 0) + count
-        self.findings += other.findings
-
-    def __str__(self) -> str:
-        judged = self.judged / self.elements if self.elements else 0.0
-        errors = ", ".join(f"{kind} {count}" for kind, count in sorted(self.errors.items(), key=lambda each: -each[1]))
-        return (
-            f"{self.tries} tries: {self.valid} valid ({self.valid / max(1, self.tries):.0%}), {self.compiled} compiled "
-            f"and run, {self.large} large ones optimized; {judged:.1%} of {self.elements} elements well-conditioned; "
-            f"errors: {errors or 'none'}; {len(self.findings)} findings"
-        )
 
 
 @functools.cache
@@ -92,8 +64,11 @@ def rng_of(seed: int, index: int) -> np.random.Generator:
 def source_of(seed: int, index: int) -> Any:
     """The program of a try: a document, or damaged text."""
     rng = rng_of(seed, index)
-    if rng.random() < 0.9:
+    kind = rng.random()
+    if kind < 0.8:
         base = random_graph(rng, int(rng.integers(1, 14))).to_json()
+    elif kind < 0.9:
+        base = written(seed, index, emulated=True).graph.to_json()
     else:
         base = _models()[int(rng.integers(len(_models())))]
     document = Mutator(rng).mutated(base)
@@ -125,12 +100,14 @@ def is_small(graph: Graph) -> bool:
     return len(graph.nodes) <= MAX_NODES and max(sizes) <= MAX_ELEMENTS
 
 
-def run_chunk(seed: int, start: int, stop: int) -> Report:
-    """The tries of a range, in this process."""
+def run_chunk(seed: int, tries: Sequence[int], at: Callable[[int | None], object] = lambda index: None) -> Report:
+    """These tries, in this process; `at` is told which is under way, None: all together."""
+    began = time.process_time()
     report = Report()
     chosen: dict[int, Graph] = {}
     large: dict[int, Graph] = {}
-    for index in range(start, stop):
+    for index in tries:
+        at(index)
         report.tries += 1
         source: Any = None
         try:
@@ -148,8 +125,10 @@ def run_chunk(seed: int, start: int, stop: int) -> Report:
             large[index] = graph
         elif rng_of(seed, index).random() < COMPILED_SHARE:
             chosen[index] = graph
+    at(None)
     report.add(_compiled_report(seed, chosen))
     report.add(_large_report(seed, large))
+    report.seconds = time.process_time() - began
     return report
 
 

@@ -182,7 +182,10 @@ def _shrink(before: tuple[int, ...], after: tuple[int, ...], arg: Mapping[str, A
 
 def _flip(before: tuple[int, ...], after: tuple[int, ...], arg: Mapping[str, Any]) -> Callable[..., Any]:
     return lambda grid: (
-        [size - 1 - at if axis in arg["axes"] else at for axis, (at, size) in enumerate(zip(grid, before, strict=True))],
+        [
+            size - 1 - at if axis in arg["axes"] else at
+            for axis, (at, size) in enumerate(zip(grid, before, strict=True))
+        ],
         _all(grid),
     )
 

@@ -8,7 +8,6 @@ import signal
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,12 @@ from ir.tiny import Graph
 from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from tests.support.batch import Arrays
+from tests.support.fuzz_report import Finding
 from tests.support.path import first_guilty_stage
 from tests.support.shrink import shrunk
 
 REDUCE_SECONDS = 80
 HERE = Path(tempfile.gettempdir()) / "eqsat-fuzz"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What should not have happened, at which try, in which stage; `path` is the reproducer."""
-
-    index: int
-    stage: str
-    message: str
-    path: str = ""
-
-    def __str__(self) -> str:
-        return f"try {self.index}, {self.stage}: {self.message}\n    {self.path}"
 
 
 class HangError(Exception):

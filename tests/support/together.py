@@ -123,12 +123,8 @@ class Optimizer:
         began, setting = time.process_time(), self.setting
         constants = sorted(bound.constants)
         with setting.chosen():
-            view, stats = saturate(
-                bound.graph, select(None, setting.level), setting.level, constants=constants
-            )
-            cover = extract(
-                view, bound.graph.outputs, self.pricer, constants=constants, extractor=setting.extractor
-            )
+            view, stats = saturate(bound.graph, select(None, setting.level), setting.level, constants=constants)
+            cover = extract(view, bound.graph.outputs, self.pricer, constants=constants, extractor=setting.extractor)
             module, prices = assemble(cover, view, bound.graph, constants)
             lowered = self._lowered(module, prices, number)
             table = self.backend.launches(module, lowered)

@@ -121,7 +121,7 @@ def quantize(pool: Pool) -> None:
 
 def route(pool: Pool) -> None:
     """Each row takes the weights of its best expert, times how good that is."""
-    t, d, e, f = pool.size(1, 9), pool.pick((2, 4, 8, 16)), pool.integer(1, 5), pool.size(1, 33)
+    t, d, e, f = pool.size(1, 9), pool.pick((2, 4, 8, 16, 16)), pool.pick((1, 2, 3, 4, 4, 5)), pool.pick((3, 8, 17, 32))
     x = pool.fresh(t, d)
     p = nn.softmax(x @ pool.fresh(d, e))
     at = p.argmax(-1)
@@ -174,7 +174,9 @@ def index_arithmetic(pool: Pool) -> None:
     x = pool.integers(1, 2)
     k = pool.pick((1, 2, 3, 7))
     place = tensor.iota(x.shape, pool.axis(x), x.dtype)
-    found = pool.pick((x // k, x % k, (x // k) * k + x % k - x, x * 2 + place, place // k * k, place % k == x % k, x & 3))
+    found = pool.pick(
+        (x // k, x % k, (x // k) * k + x % k - x, x * 2 + place, place // k * k, place % k == x % k, x & 3)
+    )
     pool.add(found if found.dtype.is_int else found.cast("i32"))
 
 
@@ -197,8 +199,8 @@ def checkerboard(pool: Pool) -> None:
 def integer_sums(pool: Pool) -> None:
     x = pool.integers(1, 3)
     axis = pool.axis(x)
-    pool.add(pool.pick((x.sum(axis), x.cumsum(axis), x.max(axis), (x * x).sum(axis), x.cast("i32").prod(axis), x.argmax(axis)))
-             if x.shape[axis] else x.sum(axis))  # fmt: skip
+    found = [x.sum(axis), x.cumsum(axis), x.max(axis), (x * x).sum(axis), x.cast("i32").prod(axis)]
+    pool.add(pool.pick([*found, x.argmax(axis)] if x.shape[axis] else found))
 
 
 def histogram(pool: Pool) -> None:

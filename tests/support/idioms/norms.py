@@ -63,8 +63,22 @@ def softmax_of_constants(pool: Pool) -> None:
     """What folds when the program is built, then meets the rest."""
     x = pool.floats(1, 2)
     logits = pool.constant(*x.shape[:-1], x.shape[-1])
-    y = pool.pick((nn.softmax(logits), nn.softmax(logits * 2), nn.softmax(logits.sum(0, keepdims=True)).expand(x.shape)))
+    y = pool.pick(
+        (nn.softmax(logits), nn.softmax(logits * 2), nn.softmax(logits.sum(0, keepdims=True)).expand(x.shape))
+    )
     pool.add(x * y, nn.softmax(y * 0.5) if pool.chance(0.4) else y + 1)
+
+
+def known_by_the_rules(pool: Pool) -> None:
+    """A value that is a constant only once rules have looked at it, where a value is expected."""
+    x = pool.floats(1, 2)
+    place, other = tensor.iota(x.shape, pool.axis(x), "i32"), pool.fresh(*x.shape, dtype="i32")
+    flat = pool.pick(
+        (tensor.where(place >= 0, 2.0, x), (other * 0).cast(x.dtype), (other - other + 1).cast(x.dtype),
+         (place // max(1, x.shape[-1], x.shape[0])).cast(x.dtype), tensor.where(place < 0, x, 0.5))
+    )  # fmt: skip
+    reader = pool.pick((nn.softmax, nn.layer_norm, nn.log_softmax, nn.rms_norm, nn.silu, abs))
+    pool.add(reader(flat) + x if pool.chance(0.6) else reader(flat) @ pool.fresh(x.shape[-1], pool.size()))
 
 
 def log_sum_exp(pool: Pool) -> None:
@@ -130,7 +144,12 @@ def scan_and_extremum(pool: Pool) -> None:
         y = y.unsqueeze(pool.integer(0, y.ndim))
     axis = pool.axis(y)
     m = pool.pick((y.max, y.min, y.sum, y.mean))(axis, keepdims=True)
-    pool.add(y - m, m.squeeze(axis) + 1)
+    pool.add(y - m, without(m, axis, pool) + 1)
+
+
+def without(m: Tensor, axis: int, pool: Pool) -> Tensor:
+    """`m` without an axis of size 1: squeezed, or its only element taken."""
+    return m.squeeze(axis) if pool.chance(0.5) else m[(*(slice(None),) * axis, 0)]
 
 
 def extremum_readers(pool: Pool) -> None:
@@ -138,7 +157,14 @@ def extremum_readers(pool: Pool) -> None:
     x = pool.floats(1)
     axis = pool.axis(x)
     m = pool.pick((x.max, x.min, x.sum, x.mean))(axis, keepdims=True)
-    readers = (x - m, m.squeeze(axis) * 2, m[None], (x * m).sum(axis), (x == m).cast(x.dtype), m.expand(x.shape).relu())
+    readers = (
+        x - m,
+        without(m, axis, pool) * 2,
+        m[None],
+        (x * m).sum(axis),
+        (x == m).cast(x.dtype),
+        m.expand(x.shape).relu(),
+    )
     pool.add(*(readers[at] for at in pool.rng.permutation(len(readers))[: pool.integer(2, 3)]))
 
 
@@ -196,6 +222,7 @@ def local_response(pool: Pool) -> None:
 
 NORMS: tuple[Idiom, ...] = (
     layer_norm, layer_norm, rms_norm, group_norm, batch_norm, own_norm, own_norm, softmax, softmax,
-    softmax_of_constants, log_sum_exp, temperature, centre, centre_pooled, scan, scan_and_extremum, extremum_readers,
-    masked_mean, masked_softmax, residual, elementwise, elementwise, curve, curve, sum_axes, local_response,
+    softmax_of_constants, known_by_the_rules, log_sum_exp, temperature, centre, centre_pooled, scan, scan_and_extremum,
+    extremum_readers, masked_mean, masked_softmax, residual, elementwise, elementwise, curve, curve, sum_axes,
+    local_response,
 )  # fmt: skip

@@ -149,7 +149,9 @@ def reversed_convolution(pool: Pool) -> None:
         return
     kernel = pool.integer(1, min(3, *x.shape[2:]))
     w = pool.fresh(pool.integer(1, 4), x.shape[1], kernel, kernel)
-    pool.add(nn.conv2d(x, w.flip(pool.pick(([2, 3], [0], [1, 2]))), padding=pool.pick((0, 1)), stride=pool.integer(1, 2)))
+    pool.add(
+        nn.conv2d(x, w.flip(pool.pick(([2, 3], [0], [1, 2]))), padding=pool.pick((0, 1)), stride=pool.integer(1, 2))
+    )
 
 
 def enlarged_convolution(pool: Pool) -> None:

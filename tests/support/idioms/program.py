@@ -20,8 +20,8 @@ FAMILIES: tuple[tuple[Idiom, ...], ...] = (MOVEMENTS, PRODUCTS, NORMS, CHOICES)
 MAX_IDIOMS = 5
 MAX_OUTPUTS = 4
 MAX_UOPS = 99
-LARGEST, LARGEST_EMULATED = 1 << 19, 1 << 13
-"""Elements of one value; a program may hold eight times as many in all."""
+LARGEST, LARGEST_EMULATED = 150_000, 8_000
+"""Elements of one value; a program may hold six times as many in all."""
 
 WRITTEN_WRONG = (Kind.MALFORMED_GRAPH, Kind.AXIS_SIZE_MISMATCH, Kind.BROADCAST_MISMATCH, Kind.DTYPE_MISMATCH)
 """Why an idiom may not suit the values that it got."""
@@ -69,7 +69,7 @@ def _attempt(pool: Pool, largest: int) -> Written | None:
     model = read_model(outputs)
     bound = model.bind(model.infer({}), False)
     sizes = [type_.size for type_ in bound.graph.types.values()]
-    if len(sizes) > MAX_UOPS or max(sizes) > largest or sum(sizes) > 8 * largest:
+    if len(sizes) > MAX_UOPS or max(sizes) > largest or sum(sizes) > 6 * largest:
         return None
     return Written(bound, tuple(names))
 

@@ -1,0 +1,61 @@
+"""What the fuzzer remembers between runs: how far it is, what it counted, which programs were the slowest.
+
+One folder holds a JSON file for each kind and seed. Tries are numbered, so that the first try that no run has taken
+says where the next run goes on; a feature (an idiom, a rule) that was never seen before is told as it turns up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from codegen.compile.cache import writable_cache
+from ir.atomic_file import write_atomically
+from tests.support.fuzz_report import Report
+
+Tries = tuple[int, ...]
+
+
+class Corpus:
+    """The memory of a kind of tries under a seed."""
+
+    def __init__(self, folder: Path, kind: str, seed: int) -> None:
+        self._path = folder / f"{kind}_{seed}.json"
+        stored = json.loads(self._path.read_text()) if self._path.exists() else {"next": 0, "lost": [], "total": {}}
+        self._next: int = stored["next"]
+        self._pending: set[Tries] = {tuple(each) for each in stored["lost"]}
+        self.total = Report.of_json(stored["total"]) if stored["total"] else Report()
+
+    def ranges(self, length: int) -> Iterator[Tries]:
+        """Ranges that no run has finished: first those under way when a run was stopped, then new ones."""
+        yield from sorted(self._pending)
+        while True:
+            tries = tuple(range(self._next, self._next + length))
+            self._next += length
+            self._pending.add(tries)
+            yield tries
+
+    def done(self, tries: Tries, report: Report) -> list[str]:
+        """Remember what came of tries; the features that are new."""
+        new = sorted(report.features.keys() - self.total.features.keys())
+        self.total.add(report)
+        self.total.findings = []
+        for pending in [each for each in self._pending if set(each) & set(tries)]:
+            self._pending.remove(pending)
+            rest = tuple(each for each in pending if each not in tries)
+            if rest:
+                self._pending.add(rest)
+        self._store()
+        return new
+
+    def _store(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        stored = {"next": self._next, "lost": sorted(self._pending), "total": self.total.to_json()}
+        write_atomically(self._path, json.dumps(stored).encode())
+
+
+def corpus_folder() -> Path:
+    """Beside the programs and libraries of the cache."""
+    folder, _ = writable_cache()
+    return folder / "fuzz"

@@ -1,0 +1,17 @@
+"""What the fuzzer found once is right for ever: each case of tests/found is compiled, run and judged again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import FOUND
+from tests.support.case import NONE, read_case
+
+CASES = sorted(FOUND.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    assert read_case(path).complaint() == NONE
