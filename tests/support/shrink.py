@@ -50,10 +50,13 @@ def _nth(candidates: Iterator[Smaller], place: int) -> Smaller | None:
 
 
 def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
-    """One output alone."""
+    """One output alone, or all but one."""
     if len(graph.outputs) > 1:
         for ref in graph.outputs:
             yield from _built(graph.nodes, (ref,), inputs)
+    if len(graph.outputs) > 2:
+        for ref in graph.outputs:
+            yield from _built(graph.nodes, tuple(each for each in graph.outputs if each != ref), inputs)
 
 
 def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
