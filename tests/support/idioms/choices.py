@@ -121,7 +121,8 @@ def quantize(pool: Pool) -> None:
 
 def route(pool: Pool) -> None:
     """Each row takes the weights of its best expert, times how good that is."""
-    t, d, e, f = pool.size(1, 9), pool.pick((2, 4, 8, 16, 16)), pool.pick((1, 2, 3, 4, 4, 5)), pool.pick((3, 8, 17, 32))
+    t, d = pool.pick((1, 3, 7, 8, 8, 9, 16, 17)), pool.pick((4, 8, 16, 16, 32))
+    e, f = pool.pick((1, 2, 3, 4, 4, 4, 8)), pool.pick((8, 16, 32, 32, 33, 64))
     x = pool.fresh(t, d)
     p = nn.softmax(x @ pool.fresh(d, e))
     at = p.argmax(-1)
