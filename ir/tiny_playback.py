@@ -29,9 +29,11 @@ def playback(
     wide: bool = False,
     tf32: Set[Ref] = frozenset(),
     flush: Flush = Flush.NOTHING,
+    ordered: bool = False,
 ) -> tuple[Array, ...]:
     """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
-    operands are rounded to it. flush: what is taken for 0.
+    operands are rounded to it. flush: what is taken for 0. ordered: reductions take their terms one by one in index
+    order.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is never held whole.
@@ -39,7 +41,7 @@ def playback(
     Raises:
         EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
     """
-    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush)
+    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered)
     last_use: dict[Ref, int] = {}
     for index, node in enumerate(graph.nodes):
         last_use.update(dict.fromkeys(machine.reads(node), index))
@@ -121,9 +123,10 @@ class _Machine:
         deferred: Mapping[Ref, Node],
         tf32: Set[Ref] = frozenset(),
         flush: Flush = Flush.NOTHING,
+        ordered: bool = False,
     ) -> None:
         self.graph = graph
-        self.tf32, self.flush = tf32, flush
+        self.tf32, self.flush, self.ordered = tf32, flush, ordered
         self.inputs = check_inputs(graph, inputs, wide)
         self.wide = wide
         self.deferred = deferred
@@ -173,7 +176,8 @@ class _Machine:
         return np.broadcast_to(result, type_.shape) if result.shape != type_.shape else result
 
     def _result(self, node: Node, operands: list[Array], type_: TensorType) -> Array:
-        result = node.op.apply(operands, node.arg, type_, self.wide)
+        arg = {**node.arg, "in_order": True} if self.ordered and node.op.kind is UOpKind.REDUCE else node.arg
+        result = node.op.apply(operands, arg, type_, self.wide)
         return flushed(result) if self.flush is not Flush.NOTHING and computes(node) else result
 
     def _reduce_by_slabs(self, node: Node) -> Array:
@@ -189,7 +193,7 @@ class _Machine:
             at = (slice(None),) * axis + (cut,)
             part = self._result(producer, [each[at] if each.ndim else each for each in operands], source)
             place = (slice(None),) * kept.index(axis) + (cut,)
-            out[place] = node.op.apply([part], node.arg, result, self.wide)
+            out[place] = self._result(node, [part], result)
         return out
 
 

@@ -184,7 +184,7 @@ class Extraction:
             again = self._better(self._settled(extractor), self._covered(extractor, _is_priced))
             if refine:
                 again = self._better(self._swapped(again), self._swapped(picked))
-            if self._total(again) >= self._total(picked):
+            if self._rank(again) >= self._rank(picked):
                 return picked, contest
             picked = again
 
@@ -193,8 +193,12 @@ class Extraction:
         return self._settled_among(extractor, lambda choice: choice.ordinary)
 
     def _better(self, picked: _Picked, other: _Picked | None) -> _Picked:
-        """The cheaper of two covers, the first of equals."""
-        return picked if other is None else min(picked, other, key=self._total)
+        """The better of two covers, the first of equals."""
+        return picked if other is None else min(picked, other, key=self._rank)
+
+    def _rank(self, picked: _Picked) -> tuple[bool, float]:
+        """Orders covers: by price, and after all others those that compute a value in several ways."""
+        return self._is_disputed(picked), self._total(picked)
 
     def _swapped(self, picked: _Picked) -> _Picked:
         """The cover refined by swaps among all candidates, and again as prices are learnt."""

@@ -151,3 +151,9 @@ def test_an_overflow_of_the_rounding_playback_excuses_nothing_else() -> None:
     wrong = dataclasses.replace(compiled, executable=OffBy(compiled.executable, 0, 0.5))  # type: ignore[arg-type]
     with pytest.raises(EqsatError, match="differ"):
         verify_compiled(wrong, 1, [values])
+
+
+def test_a_long_sum_in_order_is_right() -> None:
+    """Term by term, 90,000 terms lose more digits than NumPy's sums in pairs."""
+    program = optimize_and_compile(t.input("x", (300, 300)).sum(), exactness="exact", cache=False)
+    program.verify()
