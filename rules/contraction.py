@@ -2,7 +2,8 @@
 
 A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped; for narrower floats, and
 through a CAST of the product or of an operand, a rounding disappears. Integer products wrap, so no CAST of theirs may
-be dropped.
+be dropped. A sum of one term is that term (`rules.broadcast`) and no contraction: it is a view of itself, and
+would be read through that for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from ir.rule import Exactness, Rule, pattern_variables
 from ir.term import Contract, PBin, PUn, Reduce
 from rules.analyses import ProDtype
-from rules.primitives import accumulates, accumulates_exactly, one_of, widening_cast
+from rules.primitives import accumulates, accumulates_exactly, one_of, reduces, widening_cast
 
 FAMILY = "contraction"
 
@@ -23,7 +24,7 @@ RULES = (
         "Σₖ p·q = contract(p, q)",
         Reduce("sum", d, k, PBin("mul", d, p, q)),
         Contract(d, k, p, q),
-        (accumulates_exactly(d),),
+        (accumulates_exactly(d), reduces(k)),
         Exactness.REASSOCIATE,
     ),
     Rule(
@@ -32,7 +33,7 @@ RULES = (
         "Σₖ round(p·q) ≈ contract(p, q)",
         Reduce("sum", d, k, PBin("mul", c, p, q)),
         Contract(d, k, p, q),
-        (accumulates(c, d),),
+        (accumulates(c, d), reduces(k)),
         Exactness.ROUNDING,
     ),
     Rule(
@@ -41,7 +42,7 @@ RULES = (
         "Σₖ cast(round(p·q)) ≈ contract(p, q)",
         Reduce("sum", d, k, PUn("cast", w, PBin("mul", c, p, q))),
         Contract(d, k, p, q),
-        (accumulates(c, d), accumulates(w, d)),
+        (accumulates(c, d), accumulates(w, d), reduces(k)),
         Exactness.ROUNDING,
     ),
     Rule(

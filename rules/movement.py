@@ -2,10 +2,10 @@
 
 Views are never introduced but at a read, and only ever move down, so the rules come to an end. They pass through what
 a uop computes at its own index (Own), not through copies that were inlined at some map: those are reached by composing
-the maps first, so each value is copied once per map. An identity is known by the type of what is read, so only there;
-deeper, no view is one. Where a map has a guard (PAD), outside
-it the view is a constant, the fill: an op may be passed only with fills of its operands that the op takes to that
-constant.
+the maps first, so each value is copied once per map. An identity is known by the type of what is read, and by the sizes
+of the map before it: two values that are views of each other are not viewed in turn for ever. Where a map has a guard
+(PAD), outside it the view is a constant, the fill: an op may be passed only with fills of its operands that the op
+takes to that constant.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from rules.primitives import (
     filled_with,
     moves,
     reads_all,
+    undone,
     unguarded,
 )
 
 FAMILY = "movement"
 
-b, p, q, r, e, f, g, m, n, o, t, d, k, c, v, name, axis = pattern_variables(
-    "b:B p:P q:P r:P e:E f:E g:E m:S n:S o:S t:S d:S k:S c:S v:S name:S axis:I"
+b, p, q, r, e, f, g, m, n, o, s, t, d, k, c, v, name, axis = pattern_variables(
+    "b:B p:P q:P r:P e:E f:E g:E m:S n:S o:S s:S t:S d:S k:S c:S v:S name:S axis:I"
 )
 _unary = fill_of_unary(n, o, d, ProDtype(p))
 _binary = [fill_of_binary(n, o, d, ProDtype(p), ProDtype(q), side) for side in "01"]
@@ -71,6 +72,8 @@ RULES = (
          Store(Pure(Load(Input(name, t), m)), t), Input(name, t), (reads_all(m, t),)),
     Rule("compose_load", FAMILY, "(i ↦ T[m(i)])(n(i)) = T[m(n(i))]", PView(Load(b, m), n), Load(b, compose(m, n)),
          (Computed(b),)),
+    Rule("view_there_and_back", FAMILY, "((p at m(i)) at n(i)) at s(i) = p at m(i), n(s(i)) = i",
+         PView(PView(PView(p, m), n), s), PView(p, m), (undone(m, n, s),)),
     Rule("compose_on_chip", FAMILY, "(i ↦ e at m(i))(n(i)) = e at m(n(i))",
          PView(At(e, t, m), n), At(e, t, compose(m, n))),
     Rule("view_of_imm", FAMILY, "v(n(i)) = v", PView(Imm(d, v, k), n), Imm(d, v, domain(n)), (filled_with(n, d, v),)),

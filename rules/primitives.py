@@ -67,6 +67,13 @@ def _reads_all(view: str, type_: str) -> bool:
 
 
 @Primitive
+def undone(first: str, view: str, back: str) -> str:
+    """What `first` reads, `view` and then `back` read as it lies."""
+    there = axis_map.compose(parse_map(view), parse_map(back))
+    return _yes(there == axis_map.identity(parse_map(first).sizes))
+
+
+@Primitive
 def unguarded(view: str) -> str:
     """`view` reads an element at every point: it has no fill."""
     return _yes(not parse_map(view).guards)
@@ -310,6 +317,12 @@ def without_last(sizes: str, reduced: str) -> str:
 def joined(outer: str, inner: str) -> str:
     """The sizes of two nested reductions as one."""
     return sizes_text(parse_sizes(outer) + parse_sizes(inner))
+
+
+@Primitive
+def reduces(sizes: str) -> str:
+    """A box of these sizes has more points than one, or none."""
+    return _yes(math.prod(parse_sizes(sizes)) != 1)
 
 
 @Primitive

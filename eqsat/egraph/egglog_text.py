@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from eqsat.egraph.query_text import Body, Table, quoted, tables
 from ir.rule import Clause, Exists, Rule
-from ir.term import Analysis, App, Ctor, Fact, Pure, Sort, Store, Term, is_op, sort_of
+from ir.term import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
@@ -115,10 +115,18 @@ def _written(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
     body = Body(rule.lhs, tables(rule.patterns, rule.when))
     for condition in rule.when:
         body.require(condition)
-    body.part_from_the_root()
+    body.part_from_the_root(_computes_numbers(rule.rhs))
     head: list[str] = []
     result = _build(rule.rhs, body, head, rule.name, marks)
     return body, [*head, f"(union ?root {result})"]
+
+
+def _computes_numbers(term: Term) -> bool:
+    """Whether a number in a term is worked out: of such numbers there is no end."""
+    return any(
+        isinstance(each, App) and each.ctor is Imm and not isinstance(each.args[1], str | Var)
+        for each in subterms(term)
+    )
 
 
 def clause_text(clause: Clause) -> str:

@@ -144,11 +144,23 @@ class Body:
             case Fact() if condition not in self._known:
                 self._conditions.append(f"({condition.analysis.name} {self.text(condition.term)})")
 
-    def part_from_the_root(self) -> None:
-        """No operand is the value itself. Where x·7 = x, since x is 0, regrouping would find 7ⁿ for ever."""
-        for arg in self._root.args:
-            if isinstance(arg, App) and arg.ctor.result is self._root.ctor.result:
-                self._conditions.append(f"(!= {self.text(arg)} ?root)")
+    def part_from_the_root(self, descending: bool = False) -> None:
+        """No part of the pattern is the value itself, and no operand of a part is that part. Where x·7 = x, since x is
+        0, regrouping would find 7ⁿ for ever. `descending`: operands of parts are older than these. Where x = y·3 and
+        y = x·(1/3), as rounded, regrouping would go round for ever."""
+        self._part(self._root, (), descending)
+
+    def _part(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:
+        """Part the operands of a pattern from those `above` them; variables of the root may be the root."""
+        around = (*above, pattern)
+        for arg in dict.fromkeys(arg for arg in pattern.args if sort_of(arg) is self._root.ctor.result):
+            if isinstance(arg, App) or above:
+                self._conditions.extend(f"(!= {self.text(arg)} {self.text(each)})" for each in around)
+            if isinstance(arg, App):
+                self._part(arg, around, descending)
+            elif above and descending:
+                name = self.text(arg)
+                self._conditions.append(f"(= {name} (ordering-min {name} {self.text(pattern)}))")
 
     def text(self, term: Term) -> str:
         match term:

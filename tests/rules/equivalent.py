@@ -27,6 +27,9 @@ EMPTY = "of no element one side is ±∞, the other that or NaN, which above exa
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("inline_producer", "without moves(m, t)"): WORTH,
+    ("sum_of_products", "without reduces(k)"): WORTH,
+    ("sum_of_narrow_products", "without reduces(k)"): WORTH,
+    ("sum_of_cast_products", "without reduces(k)"): WORTH,
     ("compose_movements", "without moves(n, t)"): WORTH,
     ("compose_movements", "m ↔ n in moves(n, t)"): WORTH,
     ("fuse_epilogue", "without moves(m, t)"): WORTH,

@@ -1,0 +1,72 @@
+"""Programs whose e-graphs once grew without end: each saturates, in e-nodes in proportion to its uops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqsat import nn
+from eqsat import tensor as t
+from eqsat.egraph.saturate import saturate
+from eqsat.model import read_model
+from ir.rule import Exactness
+from rules import select
+
+
+def _shifted(x: t.Tensor) -> t.Tensor:
+    return x.pad([*[(0, 0)] * (x.ndim - 1), (1, 0)])[..., : x.shape[-1]]
+
+
+def _norm(x: t.Tensor, axis: int) -> t.Tensor:
+    centred = x - x.mean(axis, keepdims=True)
+    return centred / ((centred * centred).mean(axis, keepdims=True) + 1e-5).sqrt()
+
+
+def masked_norm_of_one() -> t.Tensor:
+    """L1 norm, triangular mask, shift, permutation, layer norm over an axis of size 1, pad."""
+    x = t.input("x", (1, 1, 4, 4), "bf16")
+    x = x / abs(x).sum(keepdims=True)
+    x = t.where(t.iota((4, 4), 0) >= t.iota((4, 4), 1), x, 0.0)
+    return _norm(_shifted(x).permute(1, 0, 3, 2), 0).pad([(1, 1)] * 4)
+
+
+def scaled_sum_of_one() -> t.Tensor:
+    x = t.input("x", (3, 4, 1, 3), "bf16")
+    x = x / (abs(x).sum(2, keepdims=True) + 1e-3)
+    x = t.where(x > 0, x, 0.0) * 3.0
+    x = (x.sum(2, keepdims=True) + x).pad([(0, 0), (1, 0), (0, 0), (0, 0)])[:, :4]
+    return x - x.max(2, keepdims=True)
+
+
+def softmax_of_one() -> t.Tensor:
+    x = nn.softmax(t.input("x", (4, 3, 3, 1), "fp16"), -1)
+    x = (x.sum(3, keepdims=True) + x).reshape(1, 4, 3, 3, 1) * 2.0
+    return x - x.max(0, keepdims=True)
+
+
+def centred_constant() -> t.Tensor:
+    """A pooled constant, centred, normed and centred again: a mean of means is a product of itself."""
+    weights = np.random.default_rng(0).standard_normal((3, 4, 2, 3)).astype("f")
+    image = t.constant(np.random.default_rng(1).standard_normal((1, 4, 6, 6)).astype("f"))
+    x = nn.conv2d(image, t.constant(weights), padding=1)
+    x = x - x.mean((1, 2, 3), keepdims=True)
+    x = (x - x.mean(keepdims=True)) * (x.var(keepdims=True) + 1e-5).sqrt()
+    return x - x.mean(3, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "level"),
+    [
+        (masked_norm_of_one, Exactness.ROUNDING),
+        (scaled_sum_of_one, Exactness.ROUNDING),
+        (softmax_of_one, Exactness.ROUNDING),
+        (centred_constant, Exactness.RANGE),
+    ],
+)
+def test_saturates(program: Callable[[], t.Tensor], level: Exactness) -> None:
+    model = read_model([program()]).bind({}, strict=False)
+    _, stats = saturate(model.graph, select(None, level), level, constants=sorted(model.constants))
+    assert {str(phase.stop) for phase in stats.phases} == {"saturated"}
+    assert stats.nodes < 200 * len(model.graph.nodes)
