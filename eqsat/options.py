@@ -29,19 +29,22 @@ CostModel: TypeAlias = "str | Sequence[str] | Terms"
 class Budget(msgspec.Struct, frozen=True):
     """Limits of saturation.
 
-    nodes       e-nodes in all (None: 120,000, or 60 a uop where that is more); a phase leaves some to those after it
+    nodes       e-nodes in all (None: 120,000, or 60 a uop where that is more); a phase leaves some to those after it.
+                A rule that could match more than four times as often in one iteration rests from then on.
     iterations  per phase (None: 200, or 4 a uop where that is more)
     copies      maps at which one producer is computed again inside its readers; beyond, it is stored and read
     seconds     of wall clock (None: no limit)
+    bytes       of memory that saturation takes (None: no limit)
 
-    A stop at a limit is a warning in `program.diagnostics`: what was found until then is used. One by the wall clock
-    may differ from run to run.
+    A stop at a limit is a warning in `program.diagnostics`: what was found until then is used. `seconds` and `bytes`
+    end an iteration of the engine wherever it calls a primitive; a stop at one of them may differ from run to run.
     """
 
     nodes: int | None = None
     iterations: int | None = None
     copies: int = 16
     seconds: float | None = None
+    bytes: int | None = None
 
     def nodes_for(self, uops: int) -> int:
         """The limit for a graph of so many uops."""
@@ -163,9 +166,9 @@ def checked_threads(wanted: int | None, default: int) -> int:
     return int(wanted)
 
 
-def is_count(value: object, least: int = 0) -> bool:
-    """Whether `value` is an integer, no bool, from `least` to the greatest of 32 bits."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) < 2**31
+def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
+    """Whether `value` is an integer, no bool, from `least` to `most`: the greatest of 32 bits, unless told."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 def check_switches(progress: object, **switches: object) -> None:
@@ -226,6 +229,8 @@ def _checked_budget(budget: Budget | None) -> Budget:
         fail(Kind.INVALID_OPTION, STAGE, f"budget= cannot be {budget!r}", hint=hint)
     counts = {"nodes": budget.nodes or 0, "iterations": budget.iterations or 0, "copies": budget.copies}
     wrong = [name for name, count in counts.items() if not is_count(count)]
+    if budget.bytes is not None and not is_count(budget.bytes, most=2**63 - 1):
+        wrong.append("bytes")
     seconds = budget.seconds
     if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
         wrong.append("seconds")

@@ -1,13 +1,15 @@
 """The one place that talks to egglog: run text, count, read all rows, call Python.
 
-An EGraph belongs to the thread that made it. After an error it is dead: make another.
+An EGraph belongs to the thread that made it. After an error it is dead: make another; `Interruption` leaves it alive.
 """
 
 from __future__ import annotations
 
 import importlib
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +28,30 @@ Row = tuple[tuple[int | str, ...], int | str]
 CALL = f"__import__('importlib').import_module({__name__!r}).call_primitives"
 _TEXT, _INTEGER = "String", "i64"
 _CALLS = 1 << 20
+
+
+class Interruption(Exception):  # noqa: N818 - no error: a limit is reached
+    """Raised inside a block that is `watched`: it ends a run in the middle of an iteration. What the engine had found
+    by then holds, and its classes are whole; the rest of the iteration is lost."""
+
+
+class _Watching(threading.local):
+    """What is asked at every call of a primitive, thread by thread: engines belong to theirs."""
+
+    check: Callable[[], None] | None = None
+
+
+_watching = _Watching()
+
+
+@contextmanager
+def watched(check: Callable[[], None]) -> Iterator[None]:
+    """Have `check` called at every call of a primitive inside the block; it may raise `Interruption`."""
+    before, _watching.check = _watching.check, check
+    try:
+        yield
+    finally:
+        _watching.check = before
 
 
 class EGraph:
@@ -126,12 +152,18 @@ class _Texts(dict[Any, str]):
         return text
 
 
-@lru_cache(maxsize=_CALLS)
 def call_primitives(call: str) -> str:
     """What egglog calls: steps and what they are given, in one text; the last answer, or "" where any is that.
 
     A step is `module:name` of a primitive and the places of its operands: `2` is given, `s2` is the answer of a step.
     """
+    if _watching.check is not None:
+        _watching.check()
+    return _answer(call)
+
+
+@lru_cache(maxsize=_CALLS)
+def _answer(call: str) -> str:
     steps, *given = call.split(SEPARATOR)
     answers: list[str] = []
     for primitive, operands in _parsed(steps):

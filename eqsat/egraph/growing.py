@@ -8,13 +8,13 @@ can match matches as if it had always been there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from eqsat.egraph.egglog_text import ANALYSES, clause_text, filling, joined_tables, pattern_text, table_text
 from eqsat.egraph.engine import EGraph
-from eqsat.egraph.program import Phase, combined, told
+from eqsat.egraph.program import Phase, combined, ruleset_of, told, told_in
 from eqsat.egraph.query_text import Table
 from ir.rule import Clause, Rule, condition_terms
 from ir.term import App, Fact, Prim, Term, subterms
@@ -35,6 +35,10 @@ class _Part:
     def tables(self) -> Mapping[str, Table]:
         """The tables that it joins, and theirs, by name."""
         return {table.name: table for table in joined_tables(self.query)}
+
+    def is_named(self, names: Collection[str]) -> bool:
+        """Whether it is a rule of one of these names."""
+        return isinstance(self.query, Rule) and self.query.name in names
 
     def belongs_to(self, families: Collection[str]) -> bool:
         """Whether it is of a phase with these families; clauses are of every one."""
@@ -58,10 +62,15 @@ class GrowingProgram:
         self._egraph, self._phases, self._traced = egraph, phases, traced
         self._clauses = list(map(_Part, known.CLAUSES))
         self._rules = list(map(_Part, rules))
-        self._all = (*self._clauses, *self._rules)
+        self._all = [*self._clauses, *self._rules]
+        self._asleep: list[_Part] = []
         self._filled: set[str] = set()
         self._watches: dict[str, _Watch] = {}
         self._place, self._known, self._combinations = -1, ANALYSES, dict[str, str]()
+        self._tables: dict[str, Table] = {}
+        self._rows = self._told_of = frozenset[str]()
+        self._told: dict[str, list[Rule]] = {}
+        self._rulesets = {family: ruleset_of(family) for phase in phases for family in phase.families}
 
     def iterate(self, place: int) -> tuple[Mapping[str, int], bool]:
         """Learn all that can be known, then run the rules of a phase once: the matches of each, and whether anything
@@ -70,15 +79,58 @@ class GrowingProgram:
             self._enter(place)
         learnt = self._learn()
         self._look()
-        matches, changed = self._egraph.run(f"(run {self._phases[place].ruleset})")
+        matches, changed = self._egraph.run(f"(run {self._ruleset})")
         return matches, learnt or changed
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """Those that run, or may come to run, in any phase."""
+        for several in self._told.values():
+            yield from several
+        for part in self._rules:
+            assert isinstance(part.query, Rule)
+            yield part.query
+        for watch in self._watches.values():
+            yield from watch.rules
+
+    def rest(self, names: Collection[str]) -> None:
+        """Run rules no more. A ruleset cannot lose a rule: the others of its family are told again in a new one, where
+        they find their old matches once more, and nothing else new."""
+        self._all, self._asleep, self._rules = (
+            [part for part in parts if not part.is_named(names)] for parts in (self._all, self._asleep, self._rules)
+        )
+        awake = [part for part in self._all if part not in self._asleep and part.belongs_to(self._families)]
+        self._tables = {name: table for part in awake for name, table in part.tables.items()}
+        self._rows = frozenset()
+        for watch in self._watches.values():
+            watch.rules = [rule for rule in watch.rules if rule.name not in names]
+        for family, rules in self._told.items():
+            left = [rule for rule in rules if rule.name not in names]
+            if len(left) < len(rules):
+                self._told[family] = left
+                self._rulesets[family] += "_"
+                self._egraph.execute([f"(ruleset {self._rulesets[family]})"])
+                self._egraph.execute(told_in(rule, self._rulesets[family], self._traced) for rule in left)
+
+    @property
+    def _families(self) -> Sequence[str]:
+        """Those of the phase at hand."""
+        return self._phases[self._place].families if self._place >= 0 else ()
+
+    @property
+    def _ruleset(self) -> str:
+        """All rules of the phase at hand."""
+        phase = self._phases[self._place]
+        if all(self._rulesets[family] == ruleset_of(family) for family in phase.families):
+            return phase.ruleset
+        return self._combined([self._rulesets[family] for family in phase.families])
 
     def _enter(self, place: int) -> None:
         """A phase fills the tables that its own rules join, and its own rules are watched for."""
         self._place, families = place, self._phases[place].families
         self._asleep = [each for each in self._all if each.belongs_to(families)]
-        self._tables: dict[str, Table] = {}
-        self._rows = self._told_of = frozenset[str]()
+        self._tables = {}
+        self._rows = self._told_of = frozenset()
         for watch in self._watches.values():
             watch.rules = [rule for rule in watch.rules if rule.family in families]
 
@@ -131,14 +183,17 @@ class GrowingProgram:
 
     def _ready(self, parts: list[_Part], rows: frozenset[str]) -> list[_Part]:
         """Take out those parts that have waited, in this phase, for these tables alone."""
-        families = self._phases[self._place].families
+        families = self._families
         possible = [each for each in parts if each.needs <= rows and each.belongs_to(families)]
         ready = [each for each in possible if each.tables.keys() <= rows]
         parts[:] = [each for each in parts if each not in ready]
         return ready
 
     def _tell(self, rule: Rule) -> None:
-        self._egraph.execute(told(rule, self._traced))
+        """Tell of a rule, in the ruleset that its family has by now."""
+        self._told.setdefault(rule.family, []).append(rule)
+        *tables, _ = told(rule, self._traced)
+        self._egraph.execute([*tables, told_in(rule, self._rulesets[rule.family], self._traced)])
 
     def _watch_of(self, rule: Rule) -> _Watch:
         """The watch for a rule's patterns, which it shares with the rules that ask for the same."""

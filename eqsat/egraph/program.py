@@ -47,15 +47,20 @@ def declarations(phases: Sequence[Phase]) -> list[str]:
     """The language, and the rulesets of the phases, without a rule."""
     families = dict.fromkeys(family for phase in phases for family in phase.families)
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
-    lines += [f"(ruleset {name})" for name in (ANALYSES, *map(_ruleset, families))]
-    return [*lines, *(combined(phase.ruleset, " ".join(map(_ruleset, phase.families))) for phase in phases)]
+    lines += [f"(ruleset {name})" for name in (ANALYSES, *map(ruleset_of, families))]
+    return [*lines, *(combined(phase.ruleset, " ".join(map(ruleset_of, phase.families))) for phase in phases)]
 
 
 def told(rule: Rule, traced: bool = False) -> Iterator[str]:
     """The text of a rule, in the ruleset of its family; `traced` keeps its matches."""
     if traced:
         yield trace_text(rule)
-    yield rule_text(rule, _ruleset(rule.family), _marks(rule), traced)
+    yield told_in(rule, ruleset_of(rule.family), traced)
+
+
+def told_in(rule: Rule, ruleset: str, traced: bool = False) -> str:
+    """The text of a rule in a ruleset; where its matches are kept, there is a table for them."""
+    return rule_text(rule, ruleset, _marks(rule), traced)
 
 
 def program(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> list[str]:
@@ -86,5 +91,6 @@ def _marks(rule: Rule) -> Marks:
     return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
 
 
-def _ruleset(family: str) -> str:
+def ruleset_of(family: str) -> str:
+    """The ruleset that a family's rules are told in."""
     return f"family_{family}"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.engine import EGraph
+from eqsat.egraph.engine import EGraph, Interruption, watched
 from eqsat.egraph.finite import finite
 from eqsat.egraph.growing import GrowingProgram
+from eqsat.egraph.growth import Growth
 from eqsat.egraph.inlining import inlining
 from eqsat.egraph.loading import Marked, load_text
+from eqsat.egraph.meter import Meter
 from eqsat.egraph.places import places
 from eqsat.egraph.program import declarations, schedule
 from eqsat.egraph.read import VIEWED, class_numbers, read_view
+from eqsat.egraph.stop import Stop
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Trace, read_trace, traced_tables
 from eqsat.egraph.view import EGraphView
@@ -34,27 +36,29 @@ from rules.reachable import reachable
 STAGE = "saturate"
 
 
-class Stop(StrEnum):
-    """Why a phase ended."""
-
-    SATURATED = "saturated"
-    NODE_LIMIT = "node_limit"
-    ITERATION_LIMIT = "iteration_limit"
-    TIME_LIMIT = "time_limit"
-
-
-_FIELDS = {Stop.NODE_LIMIT: "nodes", Stop.ITERATION_LIMIT: "iterations", Stop.TIME_LIMIT: "seconds"}
+_FIELDS = {
+    Stop.NODE_LIMIT: "nodes",
+    Stop.ITERATION_LIMIT: "iterations",
+    Stop.MATCH_LIMIT: "nodes",
+    Stop.TIME_LIMIT: "seconds",
+    Stop.MEMORY_LIMIT: "bytes",
+}
 """The field of `Budget` that a limit is."""
+
+_MEASURED = (Stop.TIME_LIMIT, Stop.MEMORY_LIMIT)
+"""Limits that another run may meet elsewhere."""
 
 
 class PhaseStats(msgspec.Struct, frozen=True):
-    """One phase: the families that ran, iterations made, e-nodes at its end, wall-clock seconds."""
+    """One phase: the families that ran, iterations made, e-nodes at its end, wall-clock seconds; the rules of these
+    families that rested, because they would have matched too often."""
 
     families: tuple[str, ...]
     stop: Stop
     iterations: int
     nodes: int
     seconds: float
+    resting: tuple[str, ...] = ()
 
 
 class SaturationStats(msgspec.Struct, frozen=True):
@@ -94,12 +98,13 @@ class SaturationStats(msgspec.Struct, frozen=True):
             Kind.RESOURCE_EXCEEDED,
             STAGE,
             f"{phases} of {len(self.phases)} stopped at the {limit.replace('_', ' ')}; the program is right, a better "
-            "one may be missed" + (", and another run may differ" if limit is Stop.TIME_LIMIT else ""),
+            "one may be missed" + (", and another run may differ" if limit in _MEASURED else ""),
             severity=Severity.WARNING,
             hint=f"a larger budget=, as in eqsat.options.Budget({field}=…)",
             families=list(dict.fromkeys(family for place in ended for family in self.phases[place - 1].families)),
             nodes=self.phases[-1].nodes,
             iterations=[self.phases[place - 1].iterations for place in ended],
+            resting=list(dict.fromkeys(rule for place in ended for rule in self.phases[place - 1].resting)),
         )
 
     @property
@@ -195,9 +200,11 @@ class Saturation:
         self._program = GrowingProgram(self.egraph, self.schedule, live, traced)
         self.egraph.execute(load_text(terms, marks, known.PARTS))
         nodes, count = budget.nodes_for(len(terms)), len(self.schedule)
+        self._growth = Growth(nodes, len(terms))
         self._shares = [nodes * (position + 2) // (count + 1) for position in range(count)]
         self._most_iterations = budget.iterations_for(len(terms))
-        self._deadline = None if budget.seconds is None else start + budget.seconds
+        self._meter = Meter(budget, start)
+        self._resting: list[Rule] = []
         self._done: list[PhaseStats] = []
         self._nodes, self._iterations, self._since = _nodes(self.egraph), 0, time.perf_counter()
         self._load_seconds = time.perf_counter() - start
@@ -256,25 +263,53 @@ class Saturation:
             return Stop.ITERATION_LIMIT
         if self._nodes > self._shares[len(self._done)]:
             return Stop.NODE_LIMIT
-        if self._deadline is not None and time.perf_counter() > self._deadline:
-            return Stop.TIME_LIMIT
-        return None
+        return self._meter.stop()
 
     def _iterate(self) -> Iteration:
         place = len(self._done)
-        found, changed = self._program.iterate(place)
+        found, changed = self._found(place)
         matched = {name: found[name] for name in self._matches if found.get(name)}
         self._matches.update(matched)
         self._iterations += 1
         self._nodes = _nodes(self.egraph)
         if not changed:
-            self._end(Stop.SATURATED)
+            self._end(Stop.MATCH_LIMIT if self._resting_in(place) else Stop.SATURATED)
+        elif self._growth.is_steep(self._nodes, max(matched.values(), default=0)):
+            self._rest()
         ended = self._done[place].stop if len(self._done) > place else self._limit()
         return Iteration(place, matched, self._nodes, changed, ended)
 
+    def _found(self, place: int) -> tuple[Mapping[str, int], bool]:
+        """What matched in an iteration, and whether anything changed; no match is known of one that was interrupted."""
+        try:
+            with watched(self._meter.check):
+                return self._program.iterate(place)
+        except Interruption:
+            return {}, True
+
+    def _rest(self) -> None:
+        """Let rules rest that would match too often in the e-graph as it is now."""
+        tired = self._growth.too_many(self.egraph.rows(CTORS), self._program.rules)
+        if tired:
+            self._resting.extend(tired)
+            self._program.rest([rule.name for rule in tired])
+
+    def _resting_in(self, place: int) -> tuple[str, ...]:
+        """The rules of a phase that rest."""
+        return tuple(rule.name for rule in self._resting if rule.family in self.schedule[place].families)
+
     def _end(self, stop: Stop) -> None:
-        families, now = self.schedule[len(self._done)].families, time.perf_counter()
-        self._done.append(PhaseStats(families, stop, self._iterations, self._nodes, now - self._since))
+        place, now = len(self._done), time.perf_counter()
+        self._done.append(
+            PhaseStats(
+                families=self.schedule[place].families,
+                stop=stop,
+                iterations=self._iterations,
+                nodes=self._nodes,
+                seconds=now - self._since,
+                resting=self._resting_in(place),
+            )
+        )
         self._iterations, self._since = 0, now
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eqsat.egraph.saturate import Stop
+from eqsat.egraph.stop import Stop
 from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, output_of

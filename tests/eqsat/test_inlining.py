@@ -9,7 +9,7 @@ import pytest
 
 from eqsat import nn, tensor
 from eqsat.egraph.inlining import inlining
-from eqsat.egraph.saturate import Stop
+from eqsat.egraph.stop import Stop
 from eqsat.model import read_model
 from eqsat.options import Budget
 from eqsat.tensor import Tensor

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.egraph.saturate import Stop
+from eqsat.egraph.stop import Stop
 from eqsat.options import Budget
 from ir.rule import Exactness
 from ir.term import Imm, Load, PBin, Pure, Store
