@@ -1,9 +1,9 @@
 """Products of products: of the two ways to group them the one that computes less, (A·B)·C = A·(B·C).
 
 A product whose other factor stands outside is stored first: the rules make buffers that the program does not have.
-They fire only where that leaves fewer terms to sum, or where the two that are multiplied first are constants, so that
-they come to an end. Of many constants in a row only the left-most come first: a product of all of them costs nothing
-when the program runs, whichever way it is grouped.
+They fire only where that leaves fewer terms to sum, or where the two that are multiplied first are constants and the
+third is none, so that they come to an end. Of many constants in a row only the left-most come first: a product of all
+of them costs nothing when the program runs, whichever way it is grouped.
 
 The level is `rounding`: T = B·C is rounded where A·B was. Both orders stay within the bound γₙ·|A|·|B|·|C| that holds
 for either of them element by element (Higham, "Accuracy and Stability of Numerical Algorithms", §3.5), so neither
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ir.rule import Condition, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, Fin, Load, Store, Term
-from rules.analyses import Computed, Constant, Weight
+from rules.analyses import Computed, Constant, Runs, Weight
 from rules.primitives import accumulates_exactly, one_of, typed
 from rules.regrouping import computes_less, regrouped
 
@@ -42,7 +42,7 @@ def _regroup(outer: str, waiting: str, narrow: bool, folded: bool) -> Rule:
     )
     rhs = _product(waiting, j, Load(c, regrouped("outside", *maps)), Load(grouped, regrouped("read", *maps)))
     dtypes: Condition = one_of(d, "fp16 bf16") if narrow else accumulates_exactly(d)
-    worth = (Weight(b), Constant(f)) if folded else (computes_less(*maps),)
+    worth = (Weight(b), Constant(f), Runs(c)) if folded else (computes_less(*maps),)
     name = f"regroup_{outer}_product_by_{waiting}{'_narrow' * narrow}{'_of_constants' * folded}"
     equation = {
         ("left", "left"): "(A·B)·C = A·(B·C)",

@@ -12,7 +12,7 @@ from itertools import product
 
 from ir.rule import Equal, Exactness, Rule, pattern_variables
 from ir.term import App, Contract, EBin, Fin, Imm, Load, PBin, Pure, Store, Term
-from rules.analyses import BufDtype, Computed, Constant
+from rules.analyses import BufDtype, Computed, Constant, Runs
 from rules.constants import finite, is_float
 from rules.primitives import accumulates_exactly, invariant, typed, unguarded
 from rules.regrouping import beside, depends_on_less, joint, summed_over
@@ -31,7 +31,12 @@ def _pair(side: str, first: Term, second: Term) -> tuple[Term, Term]:
 
 def _stored_product(side: str, operand: Term) -> App:
     """A product as it was stored: the constant operand stands on this side."""
-    return Load(Store(Fin(Contract(d, k, *_pair(side, operand, p))), t), s)
+    return Load(_product(side, operand), s)
+
+
+def _product(side: str, operand: Term) -> App:
+    """The same, before it is read. Rules ask that it `Runs`: what is all constants is computed once, in any order."""
+    return Store(Fin(Contract(d, k, *_pair(side, operand, p))), t)
 
 
 def _scaled(factor: Term, read: Term) -> App:
@@ -44,7 +49,7 @@ def _fold_number(side: str) -> Rule:
     equation = "(W·x)·v ≈ (v·W)·x" if side == "left" else "(x·W)·v ≈ x·(v·W)"
     lhs = PBin("mul", d, _stored_product(side, _weights), Imm(d, v, z))
     rhs = _stored_product(side, _scaled(Imm(d, v, joint("sizes", n, n)), n))
-    when = (*_known, finite(v), unguarded(s))
+    when = (*_known, finite(v), unguarded(s), Runs(_product(side, _weights)))
     return Rule(f"number_into_{side}_constants", FAMILY, equation, lhs, rhs, when, Exactness.ROUNDING)
 
 
@@ -53,7 +58,7 @@ def _fold_scale(side: str, place: str) -> Rule:
     read = summed_over(beside(m, s, t), k)
     lhs = PBin("mul", d, *_pair(place, Load(b, m), _stored_product(side, _weights)))
     rhs = _stored_product(side, _scaled(Load(b, joint("second", n, read)), read))
-    when = (*_known, Constant(b), Computed(b), depends_on_less(read, n))
+    when = (*_known, Constant(b), Computed(b), depends_on_less(read, n), Runs(_product(side, _weights)))
     name = f"scale_on_the_{place}_into_{side}_constants"
     return Rule(name, FAMILY, "(x·W)·g ≈ x·(W·g)", lhs, rhs, when, Exactness.ROUNDING)
 

@@ -117,7 +117,7 @@ def test_what_a_knockout_is_worth() -> None:
     assert launch.measured == 1
 
 
-@pytest.mark.parametrize("bench", ["scale", "tensat", "fidelity", "ablation", "peers", "gpu.__main__"])
+@pytest.mark.parametrize("bench", ["scale", "growth", "tensat", "fidelity", "ablation", "peers", "gpu.__main__"])
 def test_a_bench_of_nothing_tells_the_names(
     bench: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,9 +128,13 @@ def test_a_bench_of_nothing_tells_the_names(
     told = capsys.readouterr().err
     assert "--only: no" in told
     assert "'no such name'" in told
-    assert {"scale": "encoder ×36", "tensat": "NasNet-A", "peers": "ResNet-50", "gpu.__main__": "gemm"}.get(
-        bench, "gated mlp"
-    ) in told
+    assert {
+        "scale": "encoder ×36",
+        "growth": "masks 107",
+        "tensat": "NasNet-A",
+        "peers": "ResNet-50",
+        "gpu.__main__": "gemm",
+    }.get(bench, "gated mlp") in told
 
 
 @pytest.mark.parametrize(

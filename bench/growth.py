@@ -1,0 +1,115 @@
+"""What the e-graphs of the worst small programs take: the twenty that the fuzzers of chains found, all below 100 uops.
+
+    python -m bench.growth [--rounds 3] [--only masks]
+
+They are chains of masks, pads, slices, permutations and norms over axes of size 1, and centred, pooled and scaled
+constants at the level `range`; each once grew without end, or more than others of its kind. Every sample is a process
+of its own. Medians are reported and written to `bench/results/`; the programs are in `bench/growth_programs.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.arguments import containing, count
+from bench.facts import facts, warn_of_load, write
+from bench.optimizing import Sample, in_process, table
+
+PROGRAMS = Path(__file__).with_name("growth_programs.json")
+MOST_SECONDS = 30.0
+"""CPU seconds in which a program below 100 uops is optimized."""
+
+
+class Grown(msgspec.Struct, frozen=True):
+    """A program: its level of exactness, the inputs that are constants, and its Tiny IR."""
+
+    exactness: str
+    constants: tuple[str, ...]
+    graph: dict[str, Any]
+
+
+@cache
+def programs() -> Mapping[str, Grown]:
+    """All programs by name."""
+    return msgspec.json.decode(PROGRAMS.read_bytes(), type=dict[str, Grown])
+
+
+def measure(name: str) -> Sample:
+    """One optimization of a program: CPU seconds by stage, e-nodes a uop, and the limits that ended phases."""
+    import egglog  # noqa: F401 - its import is no part of any stage
+    import networkx  # noqa: F401
+
+    from eqsat.collector import uncollected
+    from eqsat.egraph.saturate import saturate
+    from eqsat.extraction.extract import extract
+    from eqsat.model import read_model
+    from eqsat.options import Options, exactness_named
+    from eqsat.pipeline import find_target, pricer_for
+    from rules import select
+
+    program = programs()[name]
+    level, target = exactness_named(program.exactness), find_target("cpu")
+    graph = read_model(program.graph).bind({}, strict=False).graph
+    with uncollected():
+        start = time.process_time()
+        view, stats = saturate(graph, select(None, level), level, constants=program.constants)
+        saturated = time.process_time()
+        pricer = pricer_for(target, Options(exactness=level))
+        cover = extract(view, graph.outputs, pricer, constants=program.constants)
+        done = time.process_time()
+    return {
+        "saturate": round(saturated - start, 3),
+        "extract": round(done - saturated, 3),
+        "uops": len(graph.nodes),
+        "e-nodes": stats.nodes,
+        "e-nodes a uop": round(stats.nodes / len(graph.nodes), 1),
+        "stops": ", ".join(dict.fromkeys(str(each.stop) for each in stats.phases if each.stop != "saturated")),
+        "kernels": sum(kernel.price is not None for kernel in cover.kernels),
+    }
+
+
+def sampled(name: str, rounds: int) -> Sample:
+    """The sample of median CPU seconds.
+
+    Raises:
+        SystemExit: where two samples differ in anything but seconds.
+    """
+    taken = sorted((in_process(measure, name) for _ in range(rounds)), key=_seconds)
+    if len({str({key: each[key] for key in each if key not in ("saturate", "extract")}) for each in taken}) > 1:
+        raise SystemExit(f"{name}: two runs gave different e-graphs; not reported")
+    return taken[len(taken) // 2]
+
+
+def _seconds(sample: Sample) -> float:
+    return float(sample["saturate"] + sample["extract"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=count, default=3)
+    parser.add_argument("--only", default="", help="the programs whose names contain this")
+    options = parser.parse_args()
+    chosen = containing(parser, options.only, programs())
+    warn_of_load()
+    about = {**facts(), "rounds": options.rounds}
+    rows: dict[str, Sample] = {}
+    for name in chosen:
+        rows[name] = sampled(name, options.rounds)
+        print(f"{name}: {_seconds(rows[name]):.2f} s", flush=True)
+    print(table(rows))
+    if not options.only:
+        write("growth", about, [{"program": name, **row} for name, row in rows.items()])
+    late = [name for name, row in rows.items() if _seconds(row) > MOST_SECONDS]
+    if late:
+        raise SystemExit(f"more than {MOST_SECONDS:.0f} s: {', '.join(late)}")
+
+
+if __name__ == "__main__":
+    main()
