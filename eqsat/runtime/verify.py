@@ -63,9 +63,9 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
     """The error of each output, relative to its largest value, on these inputs (None: random ones).
 
     An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
-    rounds at every uop, in the order of kernels that keep one; where kernels round to tf32, as four times the playback that rounds the operands of products
-    so, too. An element that is further off must be as near to another playback, or between the two: one that rounds
-    (and overflows), or one that takes denormals for 0, where kernels may.
+    rounds at every uop, in index order where kernels keep that; where kernels round to tf32, as four times the playback
+    that rounds the operands of products so, too. An element that is further off must be as near to another playback, or
+    between the two: one that rounds (and overflows), or one that takes denormals for 0, where kernels may.
 
     Raises:
         EqsatError: WrongResult naming the outputs that are further off.

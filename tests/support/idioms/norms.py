@@ -35,7 +35,7 @@ def batch_norm(pool: Pool) -> None:
     x = pool.floats(2, 4)
     c = x.shape[1]
     variance = abs(pool.fresh(c))
-    pool.add(nn.batch_norm(x, pool.fresh(c), pool.fresh(c), pool.fresh(c), variance))
+    pool.add(nn.batch_norm(x, weight=pool.fresh(c), bias=pool.fresh(c), mean=pool.fresh(c), var=variance))
 
 
 def own_norm(pool: Pool) -> None:
