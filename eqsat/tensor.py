@@ -347,8 +347,9 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 def _infer(tensor: Tensor) -> TensorType:
     """The type of a tensor's result, once all that its uop asks for is known to hold."""
     if tensor.array is not None:
-        if not tensor.arg.get("tensor_id", "_"):
-            fail(Kind.MALFORMED_GRAPH, STAGE, "the name of a constant is empty")
+        name = tensor.arg.get("tensor_id", "_")
+        if not isinstance(name, str) or not name:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"the name of a constant is a text that is not empty, not {name!r:.60}")
         return TensorType.of(as_dtype(tensor.array.dtype), tensor.array.shape)
     op = UOPS.get(tensor.uop) or fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {tensor.uop!r}")
     types = [each.type for each in tensor.src if isinstance(each, Tensor)]

@@ -22,10 +22,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     processes left in the folder is removed.
 
     Raises:
-        OSError: where the folder cannot be written, or something else than a file has this name: a device, a folder.
+        OSError: where the folder cannot be written, or a folder has this name.
     """
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
     temporary = path.parent / f".new-{uuid.uuid4().hex}"  # not tempfile's, whose files nobody else may read

@@ -35,7 +35,8 @@ class _Stage:
 
 
 class _Facts:
-    """What a rule's conditions say of its maps: the identities, those without a guard, and the fills that are known.
+    """What a rule's conditions say of its maps: the identities, those without a guard, those that others undo, and the
+    fills that are known.
 
     A map that gives an index or says where to gather has no guard, or the left side would be ill-typed.
     """
@@ -50,6 +51,8 @@ class _Facts:
         }
         self.total = {str(call.args[0]) for call in calls if call.fn.name == "unguarded"}
         self.total |= {str(each.args[1]) for each in terms if each.ctor.name in ("Index", "Gather")}
+        self.undone = {(str(c.args[1]), str(c.args[2])) for c in calls if c.fn.name == "undone"}
+        self.total |= {back for _, back in self.undone}
         self.domains: dict[Point, set[str]] = {}
         self.types: set[tuple[Term, Term]] = set()
         self.closed = False
@@ -150,6 +153,8 @@ def _through(stages: Sequence[_Stage], point: Point, facts: _Facts, value: Calla
         facts.check_domain(point, f"domain({stage.name})")
     if stage.name in facts.identities:
         return _through(others, point, facts, value)
+    if point and (stage.name, point[-1]) in facts.undone:
+        return _through(others, point[:-1], facts, value)
     if stage.lifted is None:
         outer, after = point, (*point, stage.name)
     else:

@@ -70,8 +70,6 @@ def nvrtc_version() -> tuple[int, int]:
 def build(text: str, arch: str) -> Cubin:
     """The cubin of kernels' text for `arch` ("sm_80", "sm_90a"; "sm80" is "sm_80"), from the cache or compiled.
 
-    a·b + c never fuses by itself: the same value would have other bits wherever its product is read too.
-
     Raises:
         EqsatError: NoCompiler where NVRTC is not installed, CompileFailed if it rejects the text (the diagnostic names
             the kernel and shows its lines) or nothing can be stored.
@@ -135,7 +133,6 @@ def _options(arch: str) -> tuple[str, ...]:
     return (
         f"-arch=sm_{arch.removeprefix('sm').removeprefix('_')}",
         "-std=c++17",
-        "-fmad=false",
         "--ptxas-options=-v",
         "-diag-suppress=177",
     )

@@ -185,8 +185,8 @@ def _parsed(steps: str) -> list[tuple[Callable[..., str], list[tuple[bool, int]]
 
 @cache
 def _imported(path: str) -> Callable[..., str]:
-    """A primitive that remembers its answers."""
+    """A primitive that remembers its answers; where it fails, that is an EqsatError."""
     module, _, name = path.partition(":")
     found = getattr(importlib.import_module(module), name)
-    answer = found.answer if isinstance(found, Primitive) else cast("Callable[..., str]", found)
-    return lru_cache(maxsize=_CALLS)(answer)
+    primitive = found if isinstance(found, Primitive) else Primitive(found)
+    return lru_cache(maxsize=_CALLS)(primitive.answer)

@@ -7,6 +7,7 @@ this is a signature: a file is to be trusted as a program is, for the machine co
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -131,6 +132,8 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
         EqsatError: InvalidOption where the file cannot be written.
     """
     try:
+        if path.exists() and not path.is_file():  # a device or a pipe is not to be replaced by a file
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         write_atomically(path, packed(model, free, variants))
     except OSError as error:
         fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error.strerror or error}", at=str(path))

@@ -320,7 +320,7 @@ def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monke
     monkeypatch.setattr("eqsat.pipeline.extract", failing(KeyError("lost")))
     monkeypatch.setattr("eqsat.reproducer.tempfile.gettempdir", lambda: str(tmp_path))
     assert tmp_path in script(internal(make)).parents, "the folder of temporary files stands in"
-    monkeypatch.setattr("eqsat.reproducer.tempfile.gettempdir", lambda: str(tmp_path / "file"))
+    monkeypatch.setattr("eqsat.reproducer._folders", lambda: [tmp_path / "file" / "reproducers"])
     found = internal(make)
     assert "none could be written: NotADirectoryError" in found.details["reproducer"]
     monkeypatch.setattr("eqsat.internal_error.write_reproducer", failing(ValueError("a defect of the writer")))

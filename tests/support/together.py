@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,18 @@ import numpy as np
 
 from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
-from codegen.compile.cache import writable_cache
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
 from codegen.text.cpu_to_c import SUPPORT
 from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
-from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.extraction.extract import extract
 from eqsat.model import BoundModel
-from eqsat.pipeline import find_target
+from eqsat.options import Options
+from eqsat.pipeline import find_target, pricer_for
+from ir.cache_folder import writable_cache
 from ir.launch import LaunchTable
 from ir.module import Module
 from ir.pricer import Price, Pricer, Rejected
@@ -80,7 +79,7 @@ class SharedPrices:
     """A pricer that remembers what it said of every region, for all programs of a setting."""
 
     def __init__(self, inner: Pricer) -> None:
-        self._inner = inner
+        self._inner, self.ordered = inner, inner.ordered
         self._known: dict[Region, Price | Rejected] = {}
 
     def price(self, region: Region) -> Price | Rejected:
@@ -115,8 +114,7 @@ class Optimizer:
         with setting.chosen() as target:
             self.target = target
             self.backend: Backend = backend_of(target, emulate=target.is_gpu)
-            planner = partial(self.backend.candidates, exactness=setting.level)
-            self.pricer = SharedPrices(PlanPricer(target, region_facts, planner))
+            self.pricer = SharedPrices(pricer_for(target, Options(exactness=setting.level)))
 
     def optimized(self, bound: BoundModel, number: int = 0) -> Optimized:
         """As `eqsat.pipeline.optimize` does it."""
@@ -135,11 +133,11 @@ class Optimizer:
         with self.setting.chosen() as target:
             if target.is_gpu:
                 kernels = [each for program in programs for each in program.lowered.values()]
-                code: Any = self.backend.build(self.backend.texts(kernels), target.arch, True, Path())
+                code: Any = self.backend.build(self.backend.texts(kernels), target.arch, Path())
                 codes = [code] * len(programs)
             else:
                 folder, _ = writable_cache()
-                code = self.backend.build(_units(programs), target.arch, self.setting.is_relaxed, folder)
+                code = self.backend.build(_units(programs), target.arch, folder)
                 codes = [_Part(code, program.number) for program in programs]
             return [self._runner(program, part) for program, part in zip(programs, codes, strict=True)]
 
@@ -178,7 +176,7 @@ class _Part:
         return found
 
 
-ENTRIES = ("eq_program_timed", "eq_program", "eq_pack", "eq_now")
+ENTRIES = ("eq_program_timed(", "eq_program(", "eq_pack(", "eq_now(", "eq_contract[")
 """The names that each program's own translation unit defines."""
 
 
@@ -201,5 +199,5 @@ def _units(programs: Sequence[Optimized]) -> dict[str, str]:
 
 def _renamed(text: str, number: int) -> str:
     for name in ENTRIES:
-        text = text.replace(f"{name}(", f"{_entry(name, number)}(")
+        text = text.replace(name, _entry(name, number))
     return text

@@ -138,7 +138,13 @@ class ScoreRows:
             p = body.let("p", weight(self.view.fn, score, self._at(self.base, row), coarse=self.coarse))
             body.add(SetElement(scores.acc, e, p))
             for each in self.view.row_sums:
-                self._join(body, "add", self.sums[each.name], row, self._term(body, each, p, e, turn))
+                total, factor = self._at(self.sums[each.name], row), self._factor(body, each, e, turn)
+                added = (
+                    Call("add", (total, p), total.dtype)
+                    if factor is None
+                    else Call("fma", (p, factor, total), total.dtype)
+                )
+                body.add(SetElement(self.sums[each.name], row, added))
 
     # --- all terms seen ---
 
@@ -205,8 +211,9 @@ class ScoreRows:
             return value
         return Call("where", (Holds(exists), value, Const("-inf", view.kind)), view.kind)
 
-    def _term(self, block: Block, of: Contraction, p: Value, e: AxisExpr, turn: AxisExpr) -> Value:
-        """Weight times the value of a sum of rows. A weight beyond the last term is 0, and so is what is read there."""
+    def _factor(self, block: Block, of: Contraction, e: AxisExpr, turn: AxisExpr) -> Value | None:
+        """What a weight of a sum of rows is multiplied with; None for 1. A weight beyond the last term is 0, and so is
+        what is read there."""
         value, ev, kind = of.op.inputs[1], self.frame.evaluator, self.view.kind
         if isinstance(value, Operand):
             digits, where, _ = self._place(block, e, turn)
@@ -215,9 +222,8 @@ class ScoreRows:
             factor = converted(found, ev.dtype(value.value), kind)
             if open_:
                 factor = Call("where", (Holds(open_), factor, Const(0.0, kind)), kind)
-            return Call("mul", (p, factor), kind)
-        factor = converted(ev.operand(value, (), block), value.dtype, kind)
-        return p if value.number == 1 else Call("mul", (p, factor), kind)
+            return factor
+        return None if value.number == 1 else converted(ev.operand(value, (), block), value.dtype, kind)
 
     def _place(self, block: Block, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
         """The loops' digits where a score stands; the conditions under which it exists; those of them on its term."""

@@ -176,7 +176,7 @@ class _Meeting:
         row, width = rows.scores.row_place(own), self.parts.width
         for name, array in rows.sums.items():
             value = LoadGlobal(self.sums[name], (*self.tile, part, row), self.kind, self._exists(block, row, part))
-            self._set(block, "add", array, own, Call("mul", (share, value), self.kind))
+            self._add_product(block, array, own, share, value)
         for buffer, each in zip(self.of_products, products, strict=True):
             at, where = (*self.tile, part, *each.place(own * width)), self._exists(block, row, part)
             vector = self.writer.array("of_part", self.kind, width)
@@ -185,11 +185,14 @@ class _Meeting:
             else:
                 block.add(SetElement(vector, ZERO, LoadGlobal(buffer, at, self.kind, where)))
             with block.loop("i", constant(width), unroll=True) as (body, i):
-                of_part = Call("mul", (share, Element(vector, i, self.kind)), self.kind)
-                self._set(body, "add", each.acc, own * width + i, of_part)
+                self._add_product(body, each.acc, own * width + i, share, Element(vector, i, self.kind))
 
     def _element(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.kind)
+
+    def _add_product(self, block: Block, array: str, index: AxisExpr, one: Value, other: Value) -> None:
+        """A term of a sum, which rounds with the sum, once."""
+        block.add(SetElement(array, index, Call("fma", (one, other, self._element(array, index)), self.kind)))
 
     def _set(self, block: Block, fn: str, array: str, index: AxisExpr, value: Value) -> None:
         block.add(SetElement(array, index, Call(fn, (self._element(array, index), value), self.kind)))

@@ -146,7 +146,8 @@ def _columns(view: StreamView, unit: int) -> int:
 
 
 def _variants(work: StreamWork, tile: StreamTile) -> Iterator[StreamTile]:
-    """The tile with rings of several lengths, for one block or shared by several where the chip has room."""
+    """The tile with rings of several lengths, for one block, or shared by several where the chip has room and a thread
+    has registers to join their parts."""
     view = work.view
     blocks, turns = math.prod(tiles_of(stream_products(view)[0], tile.lead)), stream_turns(view, tile)[0]
     waves = min(work.resident(tile), max(2, _FULL_WARPS // work.busy_warps(tile)))
@@ -154,7 +155,8 @@ def _variants(work: StreamWork, tile: StreamTile) -> Iterator[StreamTile]:
         own = -(-turns // split)
         for stages in (each for each in _STAGES if each <= max(own, 2)) if own > 1 else (1,):
             made = shared_stream_tile(view, tile, split, stages)
-            if stream_shared(view, made).nbytes <= shared_limit(KERNEL_ARCH, work.target):
+            joins = split == 1 or registers_of(view, made) <= most_registers(made, work.target)
+            if joins and stream_shared(view, made).nbytes <= shared_limit(KERNEL_ARCH, work.target):
                 yield made
 
 

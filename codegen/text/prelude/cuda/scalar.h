@@ -21,7 +21,8 @@ EQ_COMPARE(i32, eq_i32)
 EQ_COMPARE(i64, eq_i64)
 EQ_COMPARE(bool, bool)
 
-#define EQ_FLOAT(T, C, s)                               \
+/* Intrinsics are never fused: a product would round otherwise here than where it is stored. */
+#define EQ_FLOAT(T, C, s, p)                            \
   EQ_OP1(T, neg, C, -x)                                 \
   EQ_OP1(T, abs, C, fabs##s(x))                         \
   EQ_OP1(T, recip, C, 1 / x)                            \
@@ -39,9 +40,9 @@ EQ_COMPARE(bool, bool)
   EQ_OP1(T, floor, C, floor##s(x))                      \
   EQ_OP1(T, ceil, C, ceil##s(x))                        \
   EQ_OP1(T, round, C, rint##s(x))                       \
-  EQ_OP2(T, add, C, x + y)                              \
-  EQ_OP2(T, sub, C, x - y)                              \
-  EQ_OP2(T, mul, C, x * y)                              \
+  EQ_OP2(T, add, C, __##p##add_rn(x, y))                \
+  EQ_OP2(T, sub, C, __##p##sub_rn(x, y))                \
+  EQ_OP2(T, mul, C, __##p##mul_rn(x, y))                \
   EQ_OP2(T, fdiv, C, x / y)                             \
   EQ_OP2(T, pow, C, pow##s(x, y))                       \
   EQ_FN C eq_fma_##T(C x, C y, C z) { return fma##s(x, y, z); } \
@@ -49,8 +50,8 @@ EQ_COMPARE(bool, bool)
     C e = exp##s(-fabs##s(x));                          \
     return (x < 0 ? e : 1) / (1 + e);                   \
   }
-EQ_FLOAT(f32, float, f)
-EQ_FLOAT(f64, double, )
+EQ_FLOAT(f32, float, f, f)
+EQ_FLOAT(f64, double, , d)
 EQ_FN float eq_max_f32(float x, float y) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
