@@ -6,6 +6,8 @@ A value is stored, read, viewed, finished on chip: at every step another class s
     Store(y)         Buf 5    the same value in memory
     Load(5, m)       Pro 6    read at m: some of its points
     PView(4, m)      Pro 6    computed anew at m
+
+Picks may count, too: each element of max y or relu y is one of y, or a number.
 """
 
 from __future__ import annotations
@@ -22,18 +24,25 @@ _PASSED_ON = frozenset({"PView", "EView", "Load", "Gather", "Store", "Pure", "Fi
 
 
 class SameValues:
-    """The values of one e-graph, numbered; classes that hold points of one value have its number."""
+    """The values of one e-graph, numbered; classes that hold points of one value have its number. `picks`: so do
+    classes whose elements are picked from those of another."""
 
-    def __init__(self, view: EGraphView) -> None:
+    def __init__(self, view: EGraphView, picks: bool = False) -> None:
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
 
-        self._origins = {each: tuple(_origins(nodes)) for each, nodes in view.classes.items()}
+        numbers = {each for each, nodes in view.classes.items() if any(map(_is_number, nodes))}
+        values = {each: nodes for each, nodes in view.classes.items() if each not in numbers}
+        picked = {each: tuple(_picked(nodes, numbers)) for each, nodes in values.items()} if picks else {}
+        origins = {each: (*_origins(nodes), *picked.get(each, ())) for each, nodes in values.items()}
+        self._origins = {each: origins.get(each, ()) for each in view.classes}
         edges = [(each, origin) for each, origins in self._origins.items() for origin in origins]
         ends = np.array(edges, np.int64).reshape(-1, 2)
         size = 1 + max(view.classes, default=0)
         graph = coo_matrix((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), (size, size))
         self._numbers = connected_components(graph, directed=False)[1].tolist()
+        self.picked = frozenset(self.of(each) for each, found in picked.items() if found)
+        """The values of which some class picks."""
 
     def of(self, each: int) -> int:
         """The value whose points the class holds."""
@@ -45,9 +54,25 @@ class SameValues:
 
 
 def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
-    return (int(node.args[0]) for node in nodes if node.ctor in _PASSED_ON and not _is_filled(node))
+    return (int(node.args[0]) for node in nodes if node.ctor in _PASSED_ON)
 
 
-def _is_filled(node: ENode) -> bool:
-    """Whether a read is of padding alone: a number, and no point of the buffer."""
-    return node.ctor in ("Load", "PView") and parse_map(str(node.args[1])).fill is not None
+def _picked(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
+    """The classes that nodes pick elements of: the greatest and the least, along an axis or beside a number."""
+    for node in nodes:
+        match node.ctor, node.args[0]:
+            case ("Reduce" | "Scan", "max" | "min"):
+                yield int(node.args[3])
+            case (("PUn" | "EUn"), "relu"):
+                yield int(node.args[2])
+            case (("PBin" | "EBin"), "max" | "min"):
+                operands = [int(each) for each in node.args[2:]]
+                values = [each for each in operands if each not in numbers]
+                yield from values if len(values) == 1 else ()
+
+
+def _is_number(node: ENode) -> bool:
+    """Whether a value is one number at all its points; a read of padding alone is that, and no point of the buffer."""
+    if node.ctor in ("Load", "PView", "EView"):
+        return parse_map(str(node.args[1])).fill is not None
+    return node.ctor == "Imm"

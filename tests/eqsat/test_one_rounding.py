@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -17,8 +18,10 @@ from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.one_rounding import Roundings
+from eqsat.extraction.value_forms import ValueForms
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
+from ir.region import is_order_bound
 from ir.tiny import Graph
 from ir.tiny_playback import playback
 from tests.support.approximate import ApproximatePricer, saturated
@@ -59,18 +62,26 @@ def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
         assert min(np.abs(result - reference).max() for reference in references) < 1e-2
 
 
-def greatest_is_there() -> Tensor:
+def greatest_is_there() -> list[Tensor]:
     """Which quotients are the greatest of their row: several kernels may compute them, as products by reciprocals."""
     x = t.input("x", (SIZE, 24))
     p = x.exp() / x.exp().sum(1, keepdims=True)
-    return p == p.max(1, keepdims=True)
+    return [p == p.max(1, keepdims=True)]
 
 
-def scaled_is_itself() -> Tensor:
+def scaled_is_itself() -> list[Tensor]:
     """A sum of scaled terms, which rules scale after the sum, beside itself."""
     x, w = t.input("x", (SIZE, 24)), t.input("w", (24, SIZE))
     y = (x * 0.3) @ w
-    return y.max(1, keepdims=True) == y
+    return [y.max(1, keepdims=True) == y]
+
+
+def scaled_again_is_itself() -> list[Tensor]:
+    """The greatest of scaled values, which rules scale after the maximum, beside values that are scaled thrice."""
+    once = t.input("x", (SIZE, 24)) * 0.3
+    twice = once * 2.7
+    p = twice * 1.3
+    return [once, twice, p == p.max(1, keepdims=True)]
 
 
 def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
@@ -85,14 +96,48 @@ def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
     return found
 
 
-@pytest.mark.parametrize("build", [greatest_is_there, scaled_is_itself])
-def test_every_row_has_its_greatest_in_every_cover(build: Callable[[], Tensor]) -> None:
+@pytest.mark.parametrize("build", [greatest_is_there, scaled_is_itself, scaled_again_is_itself])
+def test_every_row_has_its_greatest_in_every_cover(build: Callable[[], list[Tensor]]) -> None:
     graph, view = saturated(tensor_to_tiny(build())[0])
     rng = np.random.default_rng(1)
     inputs = {name: rng.standard_normal(graph.types[node.id].shape, np.float32) for name, node in graph.inputs.items()}
     for cover in covers(graph, view):
-        (found,) = play_module(assemble(cover, view, graph).module, inputs)
+        *_, found = play_module(assemble(cover, view, graph).module, inputs)
         assert found.any(1).all()
+
+
+def softmax_both_ways() -> list[Tensor]:
+    """One kernel may write both, in which the denominators could be a stream at one place and a sum at the other."""
+    p = nn.softmax(t.input("x", (SIZE, 24)))
+    return [p, p.permute(1, 0)]
+
+
+def total_beside_terms() -> list[Tensor]:
+    """A sum and its terms lie in one buffer, and both are read from there."""
+    y = t.input("x", (9, 70)) * t.input("y", (9, 70))
+    both = t.concatenate([y, y.sum(1, keepdims=True)], 1)
+    terms, total = both[:, :70], both[:, 70:]
+    return [total.exp() * t.input("w", (23,)), terms / total, total - 1]
+
+
+@pytest.mark.parametrize("build", [softmax_both_ways, total_beside_terms])
+def test_one_place_computes_the_sum_in_every_cover(build: Callable[[], list[Tensor]]) -> None:
+    graph, view = saturated(tensor_to_tiny(build())[0])
+    for cover in covers(graph, view):
+        sums = [let.op for kernel in cover.kernels for let in kernel.region.body if is_order_bound(let.op)]
+        assert sum(op.shape != () for op in sums) == 1, "sums of padding alone have no axes"
+
+
+def test_a_slice_that_is_all_padding_is_no_point_of_what_is_padded() -> None:
+    """Else all that is padded in one place would be one value, and its forms alternatives of each other."""
+    _, view = saturated(tensor_to_tiny(total_beside_terms())[0])
+    forms, found = ValueForms(view), defaultdict[str, set[int]](set)
+    for node in (node for nodes in view.classes.values() for node in nodes):
+        form = forms.of(node)
+        if form is not None and node.args[0] in ("sum", "mul"):
+            found[str(node.args[0])].update(forms.disputes(form))
+    assert found["sum"]
+    assert not found["sum"] & found["mul"]
 
 
 @pytest.mark.parametrize("seed", range(4))

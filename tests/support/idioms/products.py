@@ -202,7 +202,7 @@ def pooled_image(pool: Pool) -> None:
     if pool.chance(0.5):
         pool.add(nn.max_pool2d(x, kernel, pool.integer(1, 2), border))
     else:
-        pool.add(nn.avg_pool2d(x, kernel, pool.integer(1, 2), border, pool.chance(0.5)))
+        pool.add(nn.avg_pool2d(x, kernel, pool.integer(1, 2), border, count_include_pad=pool.chance(0.5)))
 
 
 PRODUCTS: tuple[Idiom, ...] = (

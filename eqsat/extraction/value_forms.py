@@ -1,0 +1,138 @@
+"""The forms in which an e-graph holds its values, and which of them are alternatives of each other.
+
+A form is an op over the values of its operands, at whatever points these are read. The forms of a class are
+alternatives; so are those of a class and of the classes whose points it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from eqsat.egraph.view import EGraphView, ENode
+from eqsat.extraction.kernel_tree import STEPS, inline_classes
+from eqsat.extraction.same_values import SameValues
+from ir.axis_map import parse_map
+from ir.term_text import parse_sizes
+
+_Form = tuple[object, ...]
+
+_NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Pure", "Fin", "At", *STEPS})
+"""Constructors that round nothing."""
+_SIZES = {"Reduce": 2, "Contract": 1, "Stream": 2}
+"""Accumulators of a box of terms → the place of its sizes."""
+_COMMUTATIVE = frozenset({"add", "mul"})
+_JOINING = frozenset({"add", "max", "min", "or"})
+"""Ops that put padded parts together, beside `where`."""
+
+
+class ValueForms:
+    """The forms of one e-graph's values, numbered.
+
+    Args:
+        picks: whether what is picked from a value, as its maximum is, counts as points of that value. Then only
+            values of which something is picked are told.
+    """
+
+    def __init__(self, view: EGraphView, picks: bool = False) -> None:
+        self._view = view
+        self._same = SameValues(view, picks)
+        self._numbers: dict[tuple[int, _Form], int] = {}
+        self._forms: dict[ENode, int] = {}
+        self._immediates = {self._same.of(each): number for each, number in _immediates(view)}
+        classes = view.classes
+        told = [each for each in classes if self._same.of(each) in self._same.picked] if picks else list(classes)
+        self._disputes = self._found_disputes(told)
+
+    def __len__(self) -> int:
+        """How many numbers there are, of forms and of sets of alternatives."""
+        return len(self._numbers) + len({number for found in self._disputes.values() for number in found})
+
+    def of(self, node: ENode) -> int | None:
+        """The form in which a node computes the value of its class; None where it rounds nothing."""
+        return self._forms.get(node)
+
+    def disputes(self, form: int) -> Sequence[int]:
+        """Numbers, above those of forms, of the sets of several alternatives that a form is in."""
+        return self._disputes.get(form, ())
+
+    def _found_disputes(self, told: Collection[int]) -> dict[int, list[int]]:
+        forms = {each: self._forms_in(each, self._view.classes[each]) for each in told}
+        several = (frozenset([*own, *self._forms_behind(each, forms)]) for each, own in forms.items() if own)
+        disputes: dict[int, list[int]] = {}
+        alternatives = [found for found in dict.fromkeys(several) if len(found) > 1]
+        for number, found in enumerate(alternatives, len(self._numbers)):
+            for form in found:
+                disputes.setdefault(form, []).append(number)
+        return disputes
+
+    def _forms_in(self, each: int, nodes: Iterable[ENode]) -> list[int]:
+        """The forms in which the nodes of a class compute its value."""
+        return [self._numbered(each, node) for node in nodes if self._computes(each, node)]
+
+    def _computes(self, each: int, node: ENode) -> bool:
+        """Whether a node computes the value of its class. One over points of that value need not: it changes nothing,
+        picks some, or puts padded parts together."""
+        if node.ctor in _NO_OPS:
+            return False
+        operands = inline_classes(self._view, node)
+        alike = [operand for operand in operands if self._same.of(operand) == self._same.of(each)]
+        if not alike:
+            return True
+        picks = self._same.origins(each)
+        if each in alike or any(operand in picks for operand in alike):
+            return False
+        is_joining = node.args[0] == "where" or (node.args[0] in _JOINING and all(map(self._is_padded, operands)))
+        return node.ctor in (*_SIZES, "Scan") or not is_joining
+
+    def _is_padded(self, each: int) -> bool:
+        """Whether a class holds a value read under padding."""
+        reads = (node for node in self._view.classes[each] if node.ctor in ("Load", "PView"))
+        return any(parse_map(str(node.args[1])).guards for node in reads)
+
+    def _forms_behind(self, each: int, forms: Mapping[int, list[int]]) -> list[int]:
+        """The forms of the classes whose points a class holds, of the first with any on each way."""
+        found: list[int] = []
+        waiting, met = list(self._same.origins(each)), {each}
+        while waiting:
+            origin = waiting.pop()
+            if origin not in met:
+                met.add(origin)
+                found += forms[origin]
+                waiting += [] if forms[origin] else self._same.origins(origin)
+        return found
+
+    def _numbered(self, each: int, node: ENode) -> int:
+        """The number of the form in which a node computes the value of its class."""
+        form = (self._same.of(each), self._form(node))
+        self._forms[node] = self._numbers.setdefault(form, len(self._numbers))
+        return self._forms[node]
+
+    def _operand(self, each: int) -> str:
+        """The value of a class as an operand: a number is the same over any domain."""
+        value = self._same.of(each)
+        return self._immediates.get(value, f"value {value}")
+
+    def _form(self, node: ENode) -> _Form:
+        operands = [self._operand(kid) for kid in inline_classes(self._view, node)]
+        match node.ctor:
+            case "Imm" | "Scan":
+                return (node.ctor, *node.args[:2], *operands)
+            case "Reduce" | "Contract" | "Stream":
+                named = node.args[: _SIZES[node.ctor]]
+                return (node.ctor, *named, terms(node), *(sorted(operands) if node.ctor == "Contract" else operands))
+        is_sorted = node.args[0] in _COMMUTATIVE
+        return (node.ctor[1:], *node.args[:2], *(sorted(operands) if is_sorted else operands))
+
+
+def terms(node: ENode) -> int:
+    """How many terms an accumulator of a box takes at each of its points."""
+    return math.prod(parse_sizes(str(node.args[_SIZES[node.ctor]])))
+
+
+def _immediates(view: EGraphView) -> Iterator[tuple[int, str]]:
+    """The classes that hold a number, with its dtype and text."""
+    for each, nodes in view.classes.items():
+        for node in nodes:
+            if node.ctor == "Imm":
+                yield each, f"{node.args[0]} {node.args[1]}"
