@@ -20,6 +20,7 @@ from typing import NamedTuple
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.extractors.problem import ALONE, Mark
 from eqsat.extraction.kernel_tree import Tree, subtrees
+from eqsat.extraction.points_apart import are_apart
 from eqsat.extraction.value_forms import ValueForms, terms
 from ir.dtype import DTYPES
 from ir.pricer import Rejected
@@ -86,7 +87,14 @@ class Roundings:
     def repeats_sums(self, trees: Sequence[Tree], region: Region) -> bool:
         """Whether the region of these Store trees holds a sum of floats twice, and so perhaps in two orders."""
         sums = sum(is_order_bound(let.op) for let in region.body)
-        return not self._ordered and sums > sum(way.alone for way in self._together(trees))
+        if self._ordered or sums <= sum(way.alone for way in self._together(trees)):
+            return False
+        alone: dict[int, list[Tree]] = {}
+        for each in subtrees(*trees):
+            way = self._way(each)
+            if way and way.alone:
+                alone.setdefault(way.form, []).append(each)
+        return sums > sum(len(found) if are_apart(found) else 1 for found in alone.values())
 
     def _together(self, trees: Iterable[Tree]) -> frozenset[_Way]:
         return frozenset[_Way]().union(*map(self._ways_of, trees))

@@ -177,3 +177,11 @@ def test_no_kernel_sums_a_row_at_two_places(target: str) -> None:
     program = optimize_and_compile(r[:, None] - r[None, :], target=target, emulate=target != "cpu", cache=False)
     found = program(np.random.default_rng(0).standard_normal((12, 70)).astype(np.float32))
     np.testing.assert_array_equal(np.diagonal(found), 0)
+
+
+@pytest.mark.parametrize(("second", "kernels"), [(slice(16, 32), 1), (slice(15, 31), 2)])
+def test_sums_at_points_apart_are_two_values(second: slice, kernels: int) -> None:
+    """A gate multiplies two halves of a product: one kernel may compute both, unless a column is in both."""
+    z = t.input("x", (SIZE, 8)) @ t.input("w", (8, 32))
+    graph, view = saturated(tensor_to_tiny(z[:, :16].sigmoid() * z[:, second])[0])
+    assert len(extract(view, graph.outputs, ApproximatePricer()).kernels) == kernels
