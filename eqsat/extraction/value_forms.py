@@ -22,8 +22,10 @@ _NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Pure", "Fin",
 _SIZES = {"Reduce": 2, "Contract": 1, "Stream": 2}
 """Accumulators of a box of terms → the place of its sizes."""
 _COMMUTATIVE = frozenset({"add", "mul"})
+_CARRYING = frozenset({"cast", "where"})
+"""Ops over points of a value that hand them on: as wide as the maximum of narrow ones may be, or beside others."""
 _JOINING = frozenset({"add", "max", "min", "or"})
-"""Ops that put padded parts together, beside `where`."""
+"""Ops that put padded parts together."""
 
 
 class ValueForms:
@@ -82,8 +84,8 @@ class ValueForms:
         picks = self._same.origins(each)
         if each in alike or any(operand in picks for operand in alike):
             return False
-        is_joining = node.args[0] == "where" or (node.args[0] in _JOINING and all(map(self._is_padded, operands)))
-        return node.ctor in (*_SIZES, "Scan") or not is_joining
+        is_joining = node.args[0] in _JOINING and all(map(self._is_padded, operands))
+        return node.ctor in (*_SIZES, "Scan") or not (node.args[0] in _CARRYING or is_joining)
 
     def _is_padded(self, each: int) -> bool:
         """Whether a class holds a value read under padding."""

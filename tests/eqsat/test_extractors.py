@@ -285,3 +285,18 @@ def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     rivals = [index for index, each in enumerate(problem.columns) if swaps.writer.get(each.writes, index) != index]
     extra = [swap.extra_ns for index in rivals if (swap := swaps.with_column(index)) is not None]
     assert min(extra, default=0.0) >= -1e-6
+
+
+@pytest.mark.parametrize("extractor", [pareto, exact])
+def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
+    """The cheapest way to compute value 1 leaves no kernels that agree on value 2; the next cheapest does."""
+    columns = (
+        Column(0, (), 1.0, ((1, 10), (2, 20))),
+        Column(0, (), 3.0, ((1, 11), (2, 21))),
+        Column(1, (), 1.0, ((1, 11), (2, 20))),
+        Column(1, (), 1.5, ((1, 10), (2, 22))),
+        Column(1, (), 5.0, ((1, 11), (2, 21))),
+    )
+    found = agreeing(Problem(columns, (0, 1)), extractor)
+    assert found is not None
+    assert sorted(found.columns) == [1, 4]

@@ -6,24 +6,33 @@ from collections.abc import Iterable, Iterator
 
 from eqsat.extraction.extractors.problem import ALONE, Covering, Extractor, Mark, Problem
 
+DEAD_ENDS = 32
+"""Ways to settle disputes that may fail before a cover that disagrees is returned."""
+
 
 def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's cover, made again with fewer columns as long as a value is computed in several ways: those that
-    are left compute the value in the way that makes the cheapest cover. A cover that still disagrees where no columns
-    make another."""
-    kept = tuple(range(len(problem.columns)))
-    chosen = extractor(problem)
-    while chosen is not None and (value := disputed(problem.marks_of(chosen.columns))) is not None:
+    are left compute the value in the way that makes the cheapest cover. Where none are left, the next cheapest way is
+    tried. A cover that still disagrees where no columns make another."""
+    first = extractor(problem)
+    waiting = [] if first is None else [(tuple(range(len(problem.columns))), first)]
+    disagreeing: list[Covering] = []
+    while waiting and len(disagreeing) < DEAD_ENDS:
+        kept, chosen = waiting.pop()
+        value = disputed(problem.marks_of(chosen.columns))
+        if value is None:
+            return chosen
         found: list[tuple[float, tuple[int, ...], Covering]] = []
         for fewer in _settlements(problem, kept, chosen, value):
             cover = extractor(problem.restricted(fewer))
             if cover is not None:
                 picked = tuple(fewer[index] for index in cover.columns)
                 found.append((problem.cost_of(picked), fewer, Covering(picked, chosen.bound, cover.stopped)))
+        found.sort(key=lambda each: -each[0])
+        waiting += [(fewer, cover) for _, fewer, cover in found]
         if not found:
-            return chosen
-        _, kept, chosen = min(found, key=lambda each: each[0])
-    return chosen
+            disagreeing.append(chosen)
+    return disagreeing[0] if disagreeing else first
 
 
 def disputed(columns: Iterable[Iterable[Mark]]) -> int | None:
