@@ -18,18 +18,18 @@ def test_thirty_two_threads_get_the_same_bits() -> None:
     assert not many_calls(threads=32, calls=4)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_thirty_two_threads_get_the_same_bits_in_fifty_calls() -> None:
     assert not many_calls(threads=32, calls=50)
 
 
-@pytest.mark.parametrize("sizes", [2, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sizes", [2, pytest.param(9, marks=pytest.mark.exhaustive)])
 def test_first_calls_of_many_threads(sizes: int) -> None:
     assert not first_calls(threads=32, sizes=sizes)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("forks", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [4, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_children_that_are_forked_while_threads_call(forks: int) -> None:
     assert not calls_and_forks(threads=6, forks=forks)
 
@@ -61,7 +61,7 @@ def test_a_child_calls_a_program_that_another_thread_was_calling() -> None:
     thread.join()
 
 
-@pytest.mark.parametrize("seconds", [0.02, pytest.param(0.3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [0.02, pytest.param(0.3, marks=pytest.mark.exhaustive)])
 def test_a_process_that_ends_while_its_threads_call(seconds: float) -> None:
     command = [sys.executable, "-c", ENDS, str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
