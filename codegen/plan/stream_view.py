@@ -10,16 +10,18 @@ Both products number the loops alike (`ir.poly_core.StreamRoles`), so that a pla
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.stream_digits import StreamDigits, stream_digits
 from codegen.where.roles import buffer_reads
+from codegen.where.sites import ACCUMULATORS
 from ir.axis_map import compose, identity, lift, support
 from ir.dtype import dtype, promote
 from ir.poly_core import PolyCore, Roles, Site, StreamRoles
-from ir.region import Number, Op, Operand, Region
+from ir.region import Number, Op, Operand, Region, behind
 
 STAGE = "plan"
 
@@ -59,14 +61,17 @@ class StreamView(msgspec.Struct, frozen=True, cache_hash=True):
 
 def stream_view(region: Region, core: PolyCore, *, together: bool = False) -> StreamView | None:
     """The region's streams, or None where the template does not cover them: of several dtypes, of a matrix that is a
-    number, beside an axis of the outputs that nothing moves along, or with an output at other points than the
-    first's. `together`: points of the batch that share keys and values (heads of grouped queries) are rows."""
+    number, with a value that needs a sum, beside an axis of the outputs that nothing moves along, or with an output at
+    other points than the first's. `together`: points of the batch that share keys and values (heads of grouped queries)
+    are rows."""
     roles = core.streams
     if roles is None or any(each.at is not None for each in region.yields):
         return None
     ops = {let.name: let.op for let in region.body}
     sites = {site.value: site for site in core.sites if site.value in roles.members}
     streams = [name for name in roles.members if ops[name].kind == "stream"]
+    if any(_needs_sum(ops, ops[name]) for name in streams):
+        return None
     kinds = {summed_in(region, ops[name]) for name in streams}
     digits = stream_digits(region, roles, [(ops[name], sites[name]) for name in streams], together=together)
     roles = digits.roles
@@ -119,6 +124,13 @@ def summed_in(region: Region, op: Op) -> str:
         element = dtype(each.dtype if isinstance(each, Number) else dtypes[each.value])
         found = promote(found, element.accumulator) or found
     return found.name
+
+
+def _needs_sum(ops: Mapping[str, Op], stream: Op) -> bool:
+    """Whether the value of a stream is computed from an accumulator: a quotient by another stream of its scores is."""
+    value = stream.inputs[1]
+    names = behind(ops, value.value) if isinstance(value, Operand) else []
+    return any(ops[name].kind in ACCUMULATORS for name in names if name in ops)
 
 
 def _has_columns(each: Contraction) -> bool:
