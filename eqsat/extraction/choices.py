@@ -10,7 +10,7 @@ from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import Kernel
-from eqsat.extraction.extractors.problem import Column, Problem
+from eqsat.extraction.extractors.problem import Column, Mark, Problem
 from eqsat.extraction.extractors.tree import cheapest_writers
 from eqsat.extraction.joining import Setting
 from eqsat.extraction.kernel_tree import Tree
@@ -92,8 +92,11 @@ class Choices:
 
     def column(self, choice: Choice) -> Column:
         """The candidate in a covering problem."""
-        marks = self.roundings.marks([choice.tree], folded=choice.compile_time)
-        return Column(choice.buffer, choice.reads, self.prices.cost(choice), marks)
+        return Column(choice.buffer, choice.reads, self.prices.cost(choice), self.marks(choice))
+
+    def marks(self, choice: Choice) -> tuple[Mark, ...]:
+        """How the candidate computes the values that others might compute in another way."""
+        return self.roundings.marks([choice.tree], folded=choice.compile_time)
 
     def kernel(self, choice: Choice, selection: Selection = UNCONTESTED) -> Kernel:
         """The candidate, once priced, in a cover."""

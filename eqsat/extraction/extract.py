@@ -234,7 +234,7 @@ class Extraction:
 
     def _is_disputed(self, picked: _Picked) -> bool:
         """Whether the kernels compute some value in several ways."""
-        return disputed(self.choices.column(choice).marks for choice in picked.choices) is not None
+        return disputed(map(self.choices.marks, picked.choices)) is not None
 
     def _settled_among(self, extractor: Extractor, is_meant: Callable[[Choice], bool]) -> _Picked | None:
         """Such a cover of these candidates alone; None where they make none."""
