@@ -214,6 +214,41 @@ def sum_axes(pool: Pool) -> None:
     pool.add(pool.pick((x.sum, x.max, x.min, x.mean))(pool.axes(x), keepdims=pool.chance(0.5)))
 
 
+def chain_of_norms(pool: Pool) -> None:
+    """Norms, masks, shifts and pools in a row, over small axes, some of size 1; of a value or of a constant."""
+    shape = [pool.size(1, 8) for _ in range(4)]
+    shape[pool.integer(0, 3)] = 1
+    x = pool.constant(*shape) if pool.chance(0.5) else pool.fresh(*shape)
+    for _ in range(pool.integer(3, 6)):
+        x = _linked(x, pool)
+    pool.add(x)
+
+
+def _linked(x: Tensor, pool: Pool) -> Tensor:
+    """The next link: a value of four axes, as `x` is."""
+    axes = pool.pick((None, (0,), (1,), (2,), (3,), (1, 2, 3), (2, 3)))
+    match pool.integer(0, 8):
+        case 0:
+            return x / (abs(x).sum(axes, keepdims=True) + 1e-3)
+        case 1:
+            return x - x.mean(axes, keepdims=True)
+        case 2:
+            centred = x - x.mean(axes, keepdims=True)
+            return centred * ((centred * centred).mean(axes, keepdims=True) + 1e-5).rsqrt()
+        case 3:
+            return nn.layer_norm(x, pool.fresh(x.shape[-1]), pool.fresh(x.shape[-1]))
+        case 4:
+            return tensor.where(tensor.iota(x.shape, 2) >= tensor.iota(x.shape, 3), x, 0.0)
+        case 5:
+            return x.pad([(0, 0), (0, 0), (0, 0), (1, 0)])[..., : x.shape[-1]]
+        case 6:
+            return x.permute(0, 1, 3, 2)
+        case 7:
+            return nn.avg_pool2d(x, (min(2, x.shape[2]), min(2, x.shape[3])))
+        case _:
+            return x.sum(axes, keepdims=True) + x
+
+
 def local_response(pool: Pool) -> None:
     x = pool.floats(2, 4)
     if x.shape[1]:
@@ -224,5 +259,5 @@ NORMS: tuple[Idiom, ...] = (
     layer_norm, layer_norm, rms_norm, group_norm, batch_norm, own_norm, own_norm, softmax, softmax,
     softmax_of_constants, known_by_the_rules, log_sum_exp, temperature, centre, centre_pooled, scan, scan_and_extremum,
     extremum_readers, masked_mean, masked_softmax, residual, elementwise, elementwise, curve, curve, sum_axes,
-    local_response,
+    local_response, chain_of_norms, chain_of_norms,
 )  # fmt: skip
