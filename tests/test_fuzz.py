@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from tests.support.fuzz_tries import run_chunk
 from tests.support.fuzz_workers import fuzz
 from tests.support.idiom_tries import reduced, run_idioms
 from tests.support.idioms.program import FAMILIES, MAX_UOPS, written
+from tests.support.limited import HangError, limited
 from tests.support.plain_numpy import evaluate
 from tests.support.strategies import random_graph, random_inputs
 from tests.support.together import Setting
@@ -167,6 +170,36 @@ def test_two_roundings_of_one_value_are_seen() -> None:
     none = right.copy()
     none[3] = 0
     assert any(each.wrong for each in disagreement(graph, inputs, [none], once=True))
+
+
+def test_nan_of_infinities_may_be_another_value_above_exact() -> None:
+    """c·Σx is inf where Σ(c·x) is NaN; what comes of a NaN stays one, and a number stays that number."""
+    graph, *_ = drawn([(X(3, 4) * tensor.input("c", (1, 4))).sum(0)])
+    x = np.ones((3, 4), np.float32)
+    x[:, 1], x[0, 2] = (-1, -math.inf, 2), math.nan
+    given = {"x": x, "c": np.asarray([[1, -math.inf, 1, 1]], np.float32)}
+    (right,) = playback(graph, given)
+    assert np.isnan(right[1:3]).all()
+
+    def is_wrong(*result: float, exact: bool) -> bool:
+        return disagreement(graph, given, [np.asarray(result, np.float32)], exact=exact)[0].wrong > 0
+
+    assert not is_wrong(3, math.inf, math.nan, 3, exact=False)
+    assert is_wrong(3, math.inf, math.nan, 3, exact=True)
+    assert is_wrong(3, math.nan, 3, 3, exact=False)
+    assert is_wrong(3, math.nan, math.nan, math.inf, exact=False)
+
+
+def test_limits_of_time_nest() -> None:
+    """A hang is seen within a limit, and the limit around it holds afterwards."""
+
+    def hang_twice() -> None:
+        with contextlib.suppress(HangError), limited(1):
+            time.sleep(9)
+        time.sleep(9)
+
+    with pytest.raises(HangError), limited(2):
+        hang_twice()
 
 
 # findings

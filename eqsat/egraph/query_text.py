@@ -153,12 +153,13 @@ class Body:
     def _part(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:
         """Part the operands of a pattern from those `above` them; variables of the root may be the root."""
         around = (*above, pattern)
-        for arg in dict.fromkeys(arg for arg in pattern.args if sort_of(arg) is self._root.ctor.result):
+        for arg in dict.fromkeys(arg for arg in pattern.args if sort_of(arg) not in (Sort.STR, Sort.I64)):
+            alike = [each for each in around if each.ctor.result is sort_of(arg)]
             if isinstance(arg, App) or above:
-                self._conditions.extend(f"(!= {self.text(arg)} {self.text(each)})" for each in around)
+                self._conditions.extend(f"(!= {self.text(arg)} {self.text(each)})" for each in alike)
             if isinstance(arg, App):
                 self._part(arg, around, descending)
-            elif above and descending:
+            elif above and descending and pattern.ctor.result is sort_of(arg):
                 name = self.text(arg)
                 self._conditions.append(f"(= {name} (ordering-min {name} {self.text(pattern)}))")
 

@@ -64,20 +64,31 @@ class ReadFacts:
 
     def successor(self, buffer: int) -> int | None:
         """The one buffer that is computed from this, where storing that instead is always as good: it is no larger,
-        computed index by index, and can be written in this one's place."""
+        computed index by index, and can be written in this one's place. Of buffers that would replace one another in a
+        circle, the first has none."""
         if buffer not in self._successors:
-            ends = self._ends(buffer)
-            (end,) = ends if len(ends) == 1 else (None,)
-            replaces = (
-                end is not None
-                and buffer not in self._given
-                and buffer not in self._constant
-                and any(True for _ in self._pure(end))
-                and self._nbytes(end) <= self._nbytes(buffer)
-                and (self.is_avoidable(buffer) or self._is_epilogue(end))
-            )
-            self._successors[buffer] = end if replaces else None
+            path, end = [buffer], self._replacement(buffer)
+            while end is not None and end not in path and end not in self._successors:
+                path.append(end)
+                end = self._replacement(end)
+            self._successors.update(zip(path, [*path[1:], end], strict=True))
+            if end in path:
+                self._successors[min(path[path.index(end) :])] = None
         return self._successors[buffer]
+
+    def _replacement(self, buffer: int) -> int | None:
+        """The successor of a buffer that is seen by itself."""
+        ends = self._ends(buffer)
+        (end,) = ends if len(ends) == 1 else (None,)
+        replaces = (
+            end is not None
+            and buffer not in self._given
+            and buffer not in self._constant
+            and any(True for _ in self._pure(end))
+            and self._nbytes(end) <= self._nbytes(buffer)
+            and (self.is_avoidable(buffer) or self._is_epilogue(end))
+        )
+        return end if replaces else None
 
     def _is_epilogue(self, buffer: int) -> bool:
         """Whether some kernel that accumulates can write the buffer."""

@@ -64,6 +64,12 @@ def normed_constant() -> t.Tensor:
     return nn.layer_norm(square * square, gain, shift)
 
 
+def norm_of_zeros() -> t.Tensor:
+    """Zeros that only rules know, normed: 0 = 0·0, so that a scale could leave a product with a constant for ever."""
+    zeros = (t.constant(np.arange(21, dtype="i4").reshape(7, 3)) * 0).cast("fp32")
+    return nn.layer_norm(nn.rms_norm(zeros) + t.input("x", (7, 3)))
+
+
 @pytest.mark.parametrize(
     ("program", "level"),
     [
@@ -72,6 +78,7 @@ def normed_constant() -> t.Tensor:
         (softmax_of_one, Exactness.ROUNDING),
         (centred_constant, Exactness.RANGE),
         (normed_constant, Exactness.RANGE),
+        (norm_of_zeros, Exactness.RANGE),
     ],
 )
 def test_saturates(program: Callable[[], t.Tensor], level: Exactness) -> None:

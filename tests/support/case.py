@@ -21,6 +21,7 @@ from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from ir.uop import ELEMENTARY
 from tests.support.agree import disagreement
+from tests.support.limited import limited
 from tests.support.plain_numpy import evaluate
 from tests.support.together import Optimizer, Setting
 from tests.support.whole_numbers import exact_values
@@ -29,6 +30,8 @@ Arrays = Mapping[str, np.ndarray]
 Complaint = tuple[str, str]
 """The stage that failed, and what it said; ("", "") for none."""
 NONE: Complaint = ("", "")
+HANG_SECONDS = 60
+"""A program that takes longer to optimize hangs."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Case:
         """What is wrong with the program, by itself."""
         optimizer, stage = optimizer_of(self.setting), "optimize"
         try:
-            program = optimizer.optimized(self.model)
+            with limited(HANG_SECONDS):
+                program = optimizer.optimized(self.model)
             stage = "compile"
             (run,) = optimizer.compiled([program])
             stage = "run"
@@ -113,7 +117,8 @@ def difference(
         ordered = evaluate(graph, inputs)
         wrong += [_unequal(*each, True) for each in zip(graph.outputs, got, ordered, strict=True)]
     if not set(graph.outputs) <= certain:
-        verdicts = zip(graph.outputs, disagreement(graph, inputs, got, once=True), strict=True)
+        is_exact = setting.level is Exactness.EXACT
+        verdicts = zip(graph.outputs, disagreement(graph, inputs, got, once=True, exact=is_exact), strict=True)
         wrong += [f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong]
     return "; ".join(filter(None, wrong))
 

@@ -24,10 +24,11 @@ from tests.support.agree import disagreement
 from tests.support.batch import Arrays, compile_batch, merged_inputs, run_batch
 from tests.support.fuzz_report import Finding, Report
 from tests.support.idioms.program import written
+from tests.support.limited import limited
 from tests.support.mutate import Mutator
 from tests.support.odd_values import bad_arguments, damaged_text, odd_inputs
 from tests.support.path import complaint
-from tests.support.reproduce import limited, load_finding, reduced_finding, told
+from tests.support.reproduce import load_finding, reduced_finding, told
 from tests.support.strategies import random_graph
 
 RUNS = (0, 1)
@@ -153,12 +154,12 @@ def _compiled_report(seed: int, chosen: Mapping[int, Graph]) -> Report:
     report = Report()
     playable = {index: graph for index, graph in chosen.items() if _plays(seed, index, graph, report)}
     for part, program, constants in _programs(seed, playable, report):
-        graphs = list(part.values())
+        graphs, is_exact = list(part.values()), _options(seed, min(part))["exactness"] == "exact"
         for run in RUNS:
             inputs = [inputs_of(graph, seed, index, run) for index, graph in part.items()]
             results = run_batch(program, graphs, inputs, constants)
             for index, graph, given, got in zip(part, graphs, inputs, results, strict=True):
-                verdicts = disagreement(graph, given, got)
+                verdicts = disagreement(graph, given, got, exact=is_exact)
                 report.elements += sum(each.size for each in verdicts)
                 report.judged += sum(each.judged for each in verdicts)
                 if any(each.wrong for each in verdicts):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import pprint
-import signal
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +18,12 @@ from ir.tiny_bind import load
 from ir.tiny_playback import playback
 from tests.support.batch import Arrays
 from tests.support.fuzz_report import Finding
+from tests.support.limited import HangError, limited
 from tests.support.path import first_guilty_stage
 from tests.support.shrink import shrunk
 
 REDUCE_SECONDS = 80
 HERE = Path(tempfile.gettempdir()) / "eqsat-fuzz"
-
-
-class HangError(Exception):
-    """A try took longer than it may."""
-
-
-@contextlib.contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    """Raises HangError after so many seconds."""
-
-    def stop(*_: object) -> None:
-        raise HangError(f"more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def told(error: Exception) -> str:
