@@ -1,0 +1,147 @@
+"""What the optimizer decides, as digests: the covers, plans, prices and kernel texts of many programs.
+
+    python -m bench.digests [--only bert] [--targets cpu,sm_80] [--update]
+
+A change that means to alter nothing is checked by it: the digests of every program on every target are compared with
+those of `bench/results/digests.json`, and each difference is named (cover, plans, price or text). `--update` writes the
+file instead. Nothing is compiled or run, and the targets are assumed ones, so digests are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from bench.arguments import LIGHT, among, containing
+from bench.facts import RESULTS
+from bench.optimizing import Program, light_program
+from ir.target import Target
+
+PATH = RESULTS / "digests.json"
+TARGETS = ("cpu", "sm_80", "sm_90")
+HEAVY = ("densenet121", "inception_v2", "NasNet-A", "Inception-v3")
+"""Programs whose digests are those of the CPU alone: they take long, and their kernels are like those of others."""
+JOBS = 2
+
+Digest = Mapping[str, Any]
+"""cover, plans, text: hexadecimal digests; price: microseconds, six digits of them."""
+Task = tuple[str, str]
+"""A program and a target."""
+
+
+def programs() -> dict[str, Callable[[], Program]]:
+    """The programs of the benches and of docs/derived.md, light models, encoders, Tensat's graphs."""
+    from bench import programs as benches
+    from bench import scale, tensat_models
+    from docs import derived_programs
+
+    return {
+        **{f"bench: {name}": partial(_written, source) for name, source in benches.programs().items()},
+        **{f"derived: {name}": partial(_written, source) for name, source in derived_programs.PROGRAMS.items()},
+        **{f"encoder ×{layers}": partial(scale.encoder, layers) for layers in (1, 4)},
+        **{f"light: {name}": partial(light_program, name) for name in LIGHT},
+        **{f"tensat: {name}": entry.build for name, entry in tensat_models.TABLE.items()},
+    }
+
+
+def _written(source: Callable[[], Any]) -> Program:
+    """A program of lazy tensors."""
+    from eqsat.model import read_model
+
+    bound = read_model([source()]).bind({}, strict=False)
+    return Program(bound.graph, tuple(sorted(bound.constants)))
+
+
+def target_named(name: str) -> Target:
+    """A CPU of four cores with AVX-512, or a GPU."""
+    from eqsat.cost.targets import cpu_target, gpu_target
+
+    if name != "cpu":
+        return gpu_target(name)
+    return cpu_target(arch="avx512", cores=4, lanes=16, clock_hz=3e9, source="assumed for digests")
+
+
+def digest(task: Task) -> Digest:
+    """The digests of a program on a target."""
+    from codegen.backends.backend_of import backend_of
+    from eqsat.assembly.assemble import assemble
+    from eqsat.egraph.saturate import saturate
+    from eqsat.extraction.extract import extract
+    from eqsat.options import Options
+    from eqsat.pipeline import lower_module, pricer_for
+    from ir.module_dump import dump_module
+    from ir.serde import to_builtins
+    from rules import select
+
+    name, target = task[0], target_named(task[1])
+    program, options, backend = programs()[name](), Options(), backend_of(target)
+    graph, constants = program.graph, sorted(program.constants)
+    view, _ = saturate(graph, select(None, options.exactness), options.exactness, constants=constants)
+    cover = extract(view, graph.outputs, pricer_for(target, options), constants=constants)
+    module, prices = assemble(cover, view, graph, constants)
+    lowered = lower_module(module, prices, backend)
+    texts = backend.texts(lowered.values())
+    return {
+        "cover": _hash(dump_module(module, {})),
+        "plans": _hash([to_builtins(price.plan) for price in prices]),
+        "price": float(f"{cover.time_ns / 1e3:.6g}"),
+        "text": _hash(texts),
+    }
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def tasks(names: Sequence[str], targets: Sequence[str]) -> list[Task]:
+    """Programs on targets; the heavy ones on the CPU alone."""
+    return [(name, each) for name in names for each in targets if each == "cpu" or not name.endswith(HEAVY)]
+
+
+def digests(wanted: Sequence[Task], jobs: int = JOBS) -> Iterator[tuple[Task, Digest]]:
+    """The digests of these, in order, computed in several processes."""
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
+        yield from zip(wanted, pool.imap(digest, wanted), strict=True)
+
+
+def difference(before: Digest | None, after: Digest) -> str:
+    """The fields that differ, in words; "" where none does."""
+    if before is None:
+        return "new"
+    fields = [field for field in after if after[field] != before.get(field)]
+    if "price" in fields:
+        fields[fields.index("price")] = f"price {before['price']:g} → {after['price']:g} µs"
+    return ", ".join(fields)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="the programs whose names contain this")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--update", action="store_true", help="write the digests instead of comparing them")
+    options = parser.parse_args()
+    chosen = containing(parser, options.only, programs())
+    known = json.loads(PATH.read_text()) if PATH.exists() else {}
+    wanted = tasks(chosen, among(parser, "--targets", options.targets, TARGETS))
+    changed = 0
+    for (name, target), found in digests(wanted):
+        key = f"{name} on {target}"
+        said = difference(known.get(key), found)
+        changed += bool(said)
+        print(f"{key}: {said or 'the same'}", flush=True)
+        known[key] = found
+    print(f"{changed} of {len(wanted)} differ")
+    if options.update:
+        lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(known[key])}" for key in sorted(known))
+        PATH.write_text(f"{{\n{lines}\n}}\n")
+    elif changed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
