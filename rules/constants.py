@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 import ml_dtypes
@@ -19,6 +20,8 @@ from ir.uop import UOPS
 from rules.primitives import YES
 
 _CACHE = 1 << 14
+LARGEST_RATIO = 8
+"""Of a sum to its last term: then the term keeps all but three of its bits."""
 
 NUMBERS = {
     "log2_e": math.log2(math.e),
@@ -46,9 +49,18 @@ def fold_binary(op: str, result: str, element: str, left: str, right: str) -> st
 @Primitive
 def regroup(op: str, element: str, left: str, right: str) -> str:
     """The constant left ∘ right of (x ∘ left) ∘ right, where it keeps the whole precision of `element`: it neither
-    overflows nor comes near zero."""
+    overflows nor comes near zero, and a sum keeps the digits of `right`: (x − 2) + 1e-5 is 1e-5 where x = 2."""
     folded = _folded(op, element, ((element, left), (element, right)))
-    return folded if _is_normal(parse_number(folded), dtype(element)) else ""
+    made = parse_number(folded)
+    keeps = op != "add" or _keeps_digits(parse_number(left), parse_number(right), made)
+    return folded if keeps and _is_normal(made, dtype(element)) else ""
+
+
+def _keeps_digits(left: float, right: float, made: float) -> bool:
+    """Whether a rounded sum is exact, or its rounding error is small beside `right`."""
+    if not math.isfinite(made) or abs(right) * LARGEST_RATIO >= abs(made):
+        return True
+    return Fraction(left) + Fraction(right) == Fraction(made)
 
 
 @Primitive

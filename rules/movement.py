@@ -29,11 +29,12 @@ from ir.term import (
     PView,
     Store,
 )
-from rules.analyses import Computed, EpiDtype, Held, Inlined, Own, OwnEpi, ProDtype, Varies
+from rules.analyses import BufDtype, Computed, EpiDtype, Held, Inlined, Own, OwnEpi, ProDtype, Varies
 from rules.primitives import (
     compose,
     domain,
     fill_beside,
+    fill_everywhere,
     fill_of_binary,
     fill_of_ternary,
     fill_of_unary,
@@ -77,6 +78,12 @@ RULES = (
     Rule("compose_on_chip", FAMILY, "(i ↦ e at m(i))(n(i)) = e at m(n(i))",
          PView(At(e, t, m), n), At(e, t, compose(m, n))),
     Rule("view_of_imm", FAMILY, "v(n(i)) = v", PView(Imm(d, v, k), n), Imm(d, v, domain(n)), (filled_with(n, d, v),)),
+    Rule("read_of_nothing", FAMILY, "T[m(i)] = v, the fill of m, which reads nothing", Load(b, m),
+         Imm(BufDtype(b), fill_everywhere(m, BufDtype(b)), domain(m))),
+    Rule("view_of_nothing", FAMILY, "p(n(i)) = v, the fill of n, which reads nothing", PView(p, n),
+         Imm(ProDtype(p), fill_everywhere(n, ProDtype(p)), domain(n))),
+    Rule("epilogue_view_of_nothing", FAMILY, "e(n(i)) = v, the fill of n, which reads nothing", EView(e, n),
+         Pure(Imm(EpiDtype(e), fill_everywhere(n, EpiDtype(e)), domain(n)))),
     Rule("compose_index", FAMILY, "(i ↦ m(i))(n(i)) = m(n(i))",
          PView(Index(d, m), n), Index(d, compose(m, n)), (unguarded(n),)),
     Rule("view_through_gather", FAMILY, "T[m(i), p(i)] at n(i) = T[m(n(i)), p(n(i))]",

@@ -130,6 +130,13 @@ def filled_with(view: str, element: str, number: str) -> str:
 
 
 @Primitive
+def fill_everywhere(view: str, element: str) -> str:
+    """The number of dtype `element` that `view` gives at every index, where it reads nothing at all."""
+    fill = parse_map(view).fill
+    return "" if fill is None else number_text(fill, dtype(element))
+
+
+@Primitive
 def fill_of_unary(view: str, op: str, result: str, x: str) -> str:
     """The view by which a unary op's operand is read: each fill becomes one that the op takes to it."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None),)), 0)

@@ -36,7 +36,7 @@ class _Stage:
 
 class _Facts:
     """What a rule's conditions say of its maps: the identities, those without a guard, those that others undo, and the
-    fills that are known.
+    fills that are known; and what its right side says: the maps that read nothing.
 
     A map that gives an index or says where to gather has no guard, or the left side would be ill-typed.
     """
@@ -53,6 +53,7 @@ class _Facts:
         self.total |= {str(each.args[1]) for each in terms if each.ctor.name in ("Index", "Gather")}
         self.undone = {(str(c.args[1]), str(c.args[2])) for c in calls if c.fn.name == "undone"}
         self.total |= {back for _, back in self.undone}
+        self.empty = _empty_views(rule)
         self.domains: dict[Point, set[str]] = {}
         self.types: set[tuple[Term, Term]] = set()
         self.closed = False
@@ -77,6 +78,18 @@ class _Facts:
 
     def fill(self, name: str) -> Tree:
         return self.fills.get(name, ("fill", name))
+
+
+def _empty_views(rule: Rule) -> dict[Prim, str]:
+    """Calls that give the one value of a view of the left side, in the dtype of what it reads, and the view's name."""
+    reads = {(each.args[1], each.args[0]) for each in subterms(rule.lhs)
+             if isinstance(each, App) and each.ctor.name in ("Load", "PView", "EView")}  # fmt: skip
+    calls = [each for each in subterms(rule.rhs) if isinstance(each, Prim) and each.fn.name == "fill_everywhere"]
+    return {
+        call: _name(call.args[0])
+        for call in calls
+        if isinstance(call.args[1], Fact) and (call.args[0], call.args[1].term) in reads
+    }
 
 
 def _keeps(lhs: App, operand: Term, element: Term) -> bool:
@@ -113,6 +126,8 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
             return "input", name, type_, point
         case "Imm", (element, number, sizes):
             facts.check_domain(point, sizes)
+            if isinstance(number, Prim) and number in facts.empty and element == number.args[1]:
+                return facts.fill(facts.empty[number])
             return "imm", element, number
         case (("Load" | "PView" | "EView"), (source, read)):
             return _through(_stages(read, source, facts), point, facts, lambda at: _at(source, at, facts))
@@ -151,6 +166,8 @@ def _through(stages: Sequence[_Stage], point: Point, facts: _Facts, value: Calla
     stage, *others = stages
     if not facts.closed:
         facts.check_domain(point, f"domain({stage.name})")
+    if stage.name in facts.empty.values() and stage.lifted is None:
+        return stage.fill
     if stage.name in facts.identities:
         return _through(others, point, facts, value)
     if point and (stage.name, point[-1]) in facts.undone:

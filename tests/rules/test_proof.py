@@ -25,7 +25,7 @@ from rules.analyses import ProDtype
 from rules.certificates import certificate
 from rules.op_fills import preimage, same_number
 from rules.primitives import compose as composed
-from rules.primitives import domain, fill_of_reduction, fill_of_unary, filled_with, reads_all
+from rules.primitives import domain, fill_everywhere, fill_of_reduction, fill_of_unary, filled_with, reads_all
 from rules.proof import proved
 
 b, p, q, m, n, o, d, t, k, v = pattern_variables("b:B p:P q:P m:S n:S o:S d:S t:S k:S v:S")
@@ -167,6 +167,12 @@ WRONG = {
         "w", "w", "", PView(PBin(o, d, p, q), n), PUn(o, d, PView(p, fill_of_unary(n, o, d, ProDtype(q))))
     ),
     "an identity of another type": Rule("w", "w", "", PView(p, m), p, (reads_all(m, "fp32[2]"),)),
+    "the fill of another map": Rule(
+        "w", "w", "", PView(PView(p, m), n), Imm(ProDtype(p), fill_everywhere(m, ProDtype(p)), domain(n))
+    ),
+    "a number in a dtype that nothing is known of": Rule(
+        "w", "w", "", PView(PUn(o, d, p), n), Imm(d, fill_everywhere(n, d), domain(n))
+    ),
     "the domain of another map": Rule(
         "w", "w", "", PView(PView(Imm(d, v, k), m), n), Imm(d, v, domain(m)),
         (filled_with(n, d, v), filled_with(m, d, v)),

@@ -18,6 +18,7 @@ from rules.primitives import (
     accumulates,
     compose,
     fill_beside,
+    fill_everywhere,
     fill_of_reduction,
     fill_of_unary,
     reads_all,
@@ -169,6 +170,9 @@ def test_primitives_at_their_edges() -> None:
     assert fill_of_reduction.fn(PADDED.replace("else 0", "else 1"), "max", "fp32", "[2]", "fp32")
     assert fill_of_reduction.fn(PADDED.replace("else 0", "else 1"), "max", "fp32", "[0]", "fp32") == ""
     assert fill_of_reduction.fn(PADDED.replace("else 0", "else 0.1"), "max", "fp32", "[2]", "fp16") == ""
+    assert fill_everywhere.fn(PADDED, "fp32") == "", "it reads something"
+    assert fill_everywhere.fn("[2] -> [0] if false else 0.1", "fp16") == "0.0999755859375"
+    assert fill_everywhere.fn("[0] -> [i0]", "fp32") == ""
     assert without_units.fn("[4,1,3] -> [i0, 0, i2]", "[1,3]") == "[4,3] -> [i0, 0, i1]"
     assert without_repeats_sizes.fn("[4,5,3] -> [i0, i2]", "[5,3]") == "[3]"
     assert without_repeats_sizes.fn("[4,0,3] -> [0, 0]", "[0,3]") == "", "the sum of nothing repeats nothing"
