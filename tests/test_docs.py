@@ -10,7 +10,6 @@ from typing import Any
 
 from docs.make_walkthrough import PAGE, page
 from eqsat.explanation.rule_text import rule_text
-from tests.support.nvrtc import needs_nvrtc
 
 HOME = Path(__file__).parent.parent
 RULES_PAGE = HOME / "docs" / "rules.md"
@@ -81,10 +80,11 @@ def test_the_kernel_of_the_emulator_page_has_the_findings_that_it_tells() -> Non
     assert printed.getvalue() == told
 
 
-@needs_nvrtc
-def test_the_examples_of_the_gpu_page_run() -> None:
-    examples = re.findall(r"```python\n(.*?)```", RULES_PAGE.with_name("gpu.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 3
-    for example in examples:
-        with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(example, "gpu.md", "exec"), {})
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*HOME.glob("*.md"), *HOME.glob("docs/**/*.md")]
+    links = [
+        (page, link) for page in pages for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    ]
+    local = [(page, link) for page, link in links if ":" not in link]
+    assert local
+    assert not [f"{page.name}: {link}" for page, link in local if not (page.parent / link).exists()]

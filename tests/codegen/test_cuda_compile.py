@@ -213,9 +213,11 @@ def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @needs_nvrtc
-def test_the_example_of_the_page_runs(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
-    program, rounded, kernel = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+def test_the_examples_of_the_gpu_pages_run(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    pages = ("gpu.md", "gpu/contractions.md", "gpu/dialect.md")
+    texts = [(docs / page).read_text(encoding="utf-8") for page in pages]
+    ((program,), (rounded,), (kernel,)) = [re.findall(r"```python\n(.*?)```", text, re.DOTALL) for text in texts]
     exec(compile(kernel, "gpu.md", "exec"), {})
     assert capsys.readouterr().out == "False ()\n"
     assert calls == ["sm_90"]
