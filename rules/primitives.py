@@ -196,10 +196,13 @@ def _lifted(view: str, sizes: Sequence[int]) -> str:
 
 
 def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
-    """`view` with each guard's fill replaced by that of one operand; "" where a fill has none."""
+    """`view` with each guard's fill replaced by that of one operand; "" where a fill has none, and of a view that reads
+    nothing, which is a number: of the numbers that its fill can be made from there is no end."""
     map_ = parse_map(view)
     if not map_.guards:
         return view
+    if map_.fill is not None:
+        return ""
     fills = [fill_of(guard.fill) for guard in map_.guards]
     if any(each is None for each in fills):
         return ""

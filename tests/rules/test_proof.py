@@ -145,7 +145,7 @@ def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
     found = 0
     for element, result, sizes in product(DTYPES, DTYPES, ("[]", "[1]", "[3]", "[2,0]", "[0]")):
         for fill in ("0", "-0.0", "1", "0.5", "inf", "nan", "0.1"):
-            view = fill_of_reduction.fn(f"[2] -> [0] if false else {fill}", op, result, sizes, element)
+            view = fill_of_reduction.fn(f"[2] -> [i0] if 1<=i0<2 else {fill}", op, result, sizes, element)
             if not view or (dtype(result).is_float != dtype(element).is_float):
                 continue
             guards = parse_map(view).guards
