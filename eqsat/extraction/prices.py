@@ -54,14 +54,15 @@ class Prices:
         return choice.bound_ns * max(1.0, time / bound) + tie
 
     def learn(self, choices: Iterable[Choice]) -> bool:
-        """Price what is not priced yet; whether there was any that runs when the program does."""
+        """Price what is not priced yet; whether that may change a choice among candidates: there was one that runs when
+        the program does, or one that was refused."""
         fresh = [choice for choice in choices if choice.priced is None]
         for choice in fresh:
             choice.priced = self._priced(choice)
             refusal = self._refused(choice, choice.priced.region)
             if refusal:
                 choice.priced = replace(choice.priced, price=refusal)
-        return any(not choice.compile_time for choice in fresh)
+        return any(choice.refusal or not choice.compile_time for choice in fresh)
 
     def _priced(self, choice: Choice) -> Priced:
         number, buffers = self._shape_of(choice.tree)

@@ -85,10 +85,14 @@ def disagreement(
 
 
 def _excused(graph: Graph, inputs: Mapping[str, Array], wide: Sequence[Array], got: Sequence[Array]) -> Iterator[Array]:
-    """The results, with the NaN or the infinity of `wide` where that comes of infinities and may be another."""
+    """The results, with the NaN or the infinity of `wide` where that comes of infinities and may be another, and what
+    is no float where it depends on such a value."""
     for ref, truth, numbers, result in zip(graph.outputs, wide, _of_numbers(graph, inputs), got, strict=True):
-        if not graph.types[ref].dtype.is_float or result.shape != truth.shape:
+        if result.shape != truth.shape:
             yield result
+            continue
+        if not graph.types[ref].dtype.is_float:
+            yield np.where(numbers != truth, truth, result).astype(result.dtype)
             continue
         of_infinities = ~np.isnan(numbers)
         nan = np.isnan(truth) & of_infinities
@@ -236,13 +240,13 @@ class _Sampler:
         return np.where(tiny & (self.rng.random(x.shape) < self.flush), np.copysign(0.0, x), x)
 
     def jittered(self, x: Array, element: DType, ulps: float) -> Array:
-        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place, to what a
-        register holds: else a maximum would round what its readers compare it with."""
+        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place, to what memory
+        or a register holds: else a maximum would round what its readers compare it with."""
         if self.coin():
             x = np.where(np.isinf(_narrow(x, element)), _narrow(x, element), x)
         noise = self.rng.uniform(-ulps, ulps, x.shape) * float(ml_dtypes.finfo(element.numpy).eps)
         moved = np.where(_is_exact(x, element) | ~np.isfinite(x), x, x * (1 + noise))
-        held = _narrow(moved, element.accumulator)
+        held = _narrow(moved, element if self.coin() else element.accumulator)
         return self.flushed(np.where(np.isfinite(held), held, moved), element)
 
     def coarser(self, x: Array) -> Array:
