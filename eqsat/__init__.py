@@ -12,13 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqsat.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
     from eqsat.runtime.program import Program
     from ir.diagnostics import Diagnostic, EqsatError
 
-__version__ = "0.1.0"
 __all__ = ["Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
 
 _HOMES = {

@@ -9,9 +9,10 @@ from importlib import metadata
 from typing import Any
 
 from codegen.compile import doctor
-from eqsat import __version__, pipeline
+from eqsat import pipeline
 from eqsat.clock import Progress
-from eqsat.internal_error import reported
+from eqsat.failure.internal_error import reported
+from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
@@ -23,10 +24,10 @@ from eqsat.options import (
     checked_running,
     checked_threads,
 )
-from eqsat.retelling import of_load, of_making
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
+from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind
 from ir.rule import Exactness
 from ir.target import Target

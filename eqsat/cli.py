@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from eqsat.internal_error import reported
-from eqsat.reproducer import Call
+from eqsat.failure.internal_error import reported
+from eqsat.failure.reproducer import Call
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from eqsat.internal_error import at_stage, callers_code
+from eqsat.failure.internal_error import at_stage, callers_code
 
 Progress = Callable[[str], None]
 

@@ -28,13 +28,13 @@ from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nomi
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
-from eqsat.internal_error import reported
+from eqsat.failure.internal_error import reported
+from eqsat.failure.reproducer_calls import of_compile
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, checked_running, checked_threads, usable
 from eqsat.planning.plan_cache import PlanCache
 from eqsat.planning.refinement import refined
 from eqsat.planning.tuning import tuned
-from eqsat.retelling import of_compile
 from eqsat.runtime import artifact, store
 from eqsat.runtime.artifact import Artifact, Recipe, sealed
 from eqsat.runtime.call_memory import memory_of_a_call

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from eqsat.egraph.query_text import SEPARATOR
-from eqsat.internal_error import is_panic
+from eqsat.failure.internal_error import is_panic
 from ir.diagnostics import Kind, fail
 from ir.term import Primitive
 

@@ -13,8 +13,8 @@ from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, output_of
 from eqsat.extraction.kernel_term import KernelTerm
-from eqsat.internal_error import reports_all
-from eqsat.retelling import of_exploration
+from eqsat.failure.internal_error import reports_all
+from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from ir.diagnostics import jsonable
 from ir.module import Call

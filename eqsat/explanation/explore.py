@@ -18,10 +18,10 @@ from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
-from eqsat.internal_error import reported
+from eqsat.failure.internal_error import reported
+from eqsat.failure.reproducer_calls import of_making
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
-from eqsat.retelling import of_making
 from eqsat.runtime.compiled import report_of
 from ir.rule import Exactness
 from ir.target import Target

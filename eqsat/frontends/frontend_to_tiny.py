@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from eqsat import tensor
+from eqsat.failure.internal_error import reported
 from eqsat.frontends.ops import OPS, supported
-from eqsat.internal_error import reported
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from eqsat.failure.internal_error import reported
 from eqsat.frontends.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported
-from eqsat.internal_error import reported
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.frontend import (

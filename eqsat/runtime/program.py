@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from eqsat.egraph.view import EGraphView
-from eqsat.internal_error import reported, reports_all
+from eqsat.failure.internal_error import reported, reports_all
+from eqsat.failure.reproducer_calls import of_load, of_program
 from eqsat.model import Model
 from eqsat.options import checked_path, is_count
-from eqsat.retelling import of_load, of_program
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
 from eqsat.runtime.compiled import Compiled, KernelReport
 from eqsat.runtime.device_call import call_on_device

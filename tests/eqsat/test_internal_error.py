@@ -22,8 +22,8 @@ from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.explanation.explore import explore
+from eqsat.failure.internal_error import reported
 from eqsat.frontends.onnx_to_frontend import load_onnx
-from eqsat.internal_error import reported
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 
 W = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -318,12 +318,12 @@ def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monke
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr("eqsat.pipeline.extract", failing(KeyError("lost")))
-    monkeypatch.setattr("eqsat.reproducer.tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("eqsat.failure.reproducer.tempfile.gettempdir", lambda: str(tmp_path))
     assert tmp_path in script(internal(make)).parents, "the folder of temporary files stands in"
-    monkeypatch.setattr("eqsat.reproducer._folders", lambda: [tmp_path / "file" / "reproducers"])
+    monkeypatch.setattr("eqsat.failure.reproducer._folders", lambda: [tmp_path / "file" / "reproducers"])
     found = internal(make)
     assert "none could be written: NotADirectoryError" in found.details["reproducer"]
-    monkeypatch.setattr("eqsat.internal_error.write_reproducer", failing(ValueError("a defect of the writer")))
+    monkeypatch.setattr("eqsat.failure.internal_error.write_reproducer", failing(ValueError("a defect of the writer")))
     assert "a defect of the writer" in internal(make).details["reproducer"]
 
 

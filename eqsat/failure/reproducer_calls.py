@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from eqsat.failure.reproducer import Call, carried
 from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
-from eqsat.reproducer import Call, carried
 from ir.rule import Rule
 from ir.target import Target
 
@@ -41,11 +41,14 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
 
 def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
     """A call of `eqsat.pipeline.compile_model`."""
-    from eqsat.pipeline import compile_model
+    return [_compiling(*args, **keywords)]
 
-    given = inspect.signature(compile_model).bind(*args, **keywords).arguments
-    running = given.get("running", ON_TARGET)
-    return [making(given["bound"], given["target"], given["options"], running, cache=given["cache"])]
+
+def _compiling(
+    bound: BoundModel, target: Target, options: Options, cache: bool, _: Any = None, running: Running = ON_TARGET
+) -> Call:
+    """The parameters are those of `eqsat.pipeline.compile_model`."""
+    return making(bound, target, options, running, cache=cache)
 
 
 def of_load(name: str, args: Args, keywords: Keywords) -> Calls:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from eqsat.version import __version__
 from ir.atomic_file import write_atomically
 from ir.cache_folder import cache_dir, is_open_to_others
 from ir.diagnostics import EqsatError, jsonable
@@ -101,7 +102,7 @@ def reproducer(failure: Failure, calls: Sequence[Call]) -> str:
     imports = [f"from {module} import {name}" for module, name in sorted(writer.imports)]
     helpers = [name for name in _HELPERS if name in writer.used]
     if helpers:
-        imports.append(f"from eqsat.reproducing import {', '.join(helpers)}")
+        imports.append(f"from eqsat.failure.reproducer_values import {', '.join(helpers)}")
     head = "\n".join(f"# {line}".rstrip() for line in _head(failure, writer.notes))
     return "\n".join([head, "", *sorted(imports), "", *lines]) + "\n"
 
@@ -126,8 +127,6 @@ def _head(failure: Failure, notes: Sequence[str]) -> list[str]:
 
 
 def _versions() -> list[str]:
-    from eqsat import __version__
-
     installed = [f"Python {platform.python_version()}"]
     for name in _PACKAGES:
         try:
@@ -258,5 +257,5 @@ class _Writer:
 
 
 def _packed(value: bytes) -> str:
-    """A literal of the bytes, as `eqsat.reproducing` reads them."""
+    """A literal of the bytes, as `eqsat.failure.reproducer_values` reads them."""
     return repr(base64.b85encode(zlib.compress(value, 9)).decode())

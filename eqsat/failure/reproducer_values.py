@@ -1,4 +1,4 @@
-"""What the files call that `eqsat.reproducer` writes: values that Python's own text does not hold."""
+"""What the files call that `eqsat.failure.reproducer` writes: values that Python's own text does not hold."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from eqsat.reproducer import Call, Failure, carried, write_reproducer
+from eqsat.failure.reproducer import Call, Failure, carried, write_reproducer
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.region import Region
 
@@ -26,7 +26,7 @@ C = TypeVar("C", bound=type[Any])
 Retell = Callable[[str, Sequence[Any], Mapping[str, Any]], Sequence[Call]]
 """From a public call's name, arguments and keywords: the calls that make a script do the same."""
 
-_HOME = Path(__file__).parents[1]
+_HOME = Path(__file__).parents[2]
 _OURS = tuple(f"{_HOME / package}/" for package in ("eqsat", "rules", "codegen", "ir"))
 _STAGE, _CALLERS = "_eqsat_stage", "_eqsat_callers"
 """What an exception on its way up is marked with."""

@@ -1,0 +1,1 @@
+"""What becomes of a failure of eqsat itself: an InternalError, and a Python file that makes it happen again."""
