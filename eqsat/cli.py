@@ -393,7 +393,3 @@ def _write(path: Path, data: bytes) -> None:
 def main() -> None:
     """The entry point."""
     app()
-
-
-if __name__ == "__main__":
-    main()

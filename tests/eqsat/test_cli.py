@@ -212,7 +212,7 @@ def test_help_lists_the_verbs() -> None:
 
 def test_as_a_process(folder: Path) -> None:
     def process(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "eqsat.cli", *words], cwd=ROOT, capture_output=True, text=True)
+        return subprocess.run([sys.executable, "-m", "eqsat", *words], cwd=ROOT, capture_output=True, text=True)
 
     fine = process("run", str(folder / "bound.saved"))
     assert (fine.returncode, fine.stderr) == (0, "")
