@@ -9,7 +9,6 @@ of its own. Medians are reported and written to `bench/results/`; the programs a
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -18,9 +17,7 @@ from typing import Any
 
 import msgspec
 
-from bench.arguments import containing, count
-from bench.facts import facts, warn_of_load, write
-from bench.optimizing import Sample, in_process, table
+from bench.optimizing import Sample, in_process, measured
 
 PROGRAMS = Path(__file__).with_name("growth_programs.json")
 MOST_SECONDS = 30.0
@@ -92,20 +89,7 @@ def _seconds(sample: Sample) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=count, default=3)
-    parser.add_argument("--only", default="", help="the programs whose names contain this")
-    options = parser.parse_args()
-    chosen = containing(parser, options.only, programs())
-    warn_of_load()
-    about = {**facts(), "rounds": options.rounds}
-    rows: dict[str, Sample] = {}
-    for name in chosen:
-        rows[name] = sampled(name, options.rounds)
-        print(f"{name}: {_seconds(rows[name]):.2f} s", flush=True)
-    print(table(rows))
-    if not options.only:
-        write("growth", about, [{"program": name, **row} for name, row in rows.items()])
+    rows = measured(__doc__, "growth", programs(), sampled, _seconds)
     late = [name for name, row in rows.items() if _seconds(row) > MOST_SECONDS]
     if late:
         raise SystemExit(f"more than {MOST_SECONDS:.0f} s: {', '.join(late)}")

@@ -3,15 +3,18 @@ its own."""
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.arguments import containing, count
+from bench.facts import facts, warn_of_load, write
 from eqsat.options import Options
 from ir.tiny import Graph
 
@@ -119,6 +122,39 @@ def peak_mebibytes() -> float:
     """The most memory that was resident, since this process began: `ru_maxrss` would hold its parent's."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def measured(
+    doc: str,
+    result: str,
+    programs: Iterable[str],
+    sample: Callable[[str, int], Sample],
+    seconds: Callable[[Sample], float],
+) -> dict[str, Sample]:
+    """A bench from its command line (`--rounds`, `--only`) to its table: `sample` takes the name of a program and the
+    number of rounds. The rows of all programs are written to `bench/results/`, in the file `result`."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--rounds", type=count, default=3)
+    parser.add_argument("--only", default="", help="the programs whose names contain this")
+    options = parser.parse_args()
+    chosen = containing(parser, options.only, programs)
+    warn_of_load()
+    about = {**facts(), "rounds": options.rounds}
+    rows: dict[str, Sample] = {}
+    for name in chosen:
+        rows[name] = sample(name, options.rounds)
+        print(f"{name}: {seconds(rows[name]):.2f} s", flush=True)
+    print(table({name: _columns(row) for name, row in rows.items()}))
+    if not options.only:
+        write(result, about, [{"program": name, **row} for name, row in rows.items()])
+    return rows
+
+
+def _columns(row: Sample) -> Sample:
+    """The numbers and texts of a row, those of its nested tables last."""
+    plain = {name: value for name, value in row.items() if not isinstance(value, dict | list)}
+    nested = (value for value in row.values() if isinstance(value, dict))
+    return {name: value for part in (plain, *nested) for name, value in part.items()}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:

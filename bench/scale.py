@@ -8,14 +8,12 @@ written to `bench/results/`. Seconds are those of an import-free process with Ti
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bench.arguments import LIGHT, containing, count
-from bench.facts import facts, warn_of_load, write
-from bench.optimizing import Program, Sample, light_program, optimized, program_of, sampled, table
+from bench.arguments import LIGHT
+from bench.optimizing import Program, Sample, light_program, measured, optimized, program_of, sampled
 
 LAYERS = (1, 4, 12, 36)
 
@@ -59,24 +57,10 @@ def measure(name: str) -> Sample:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=count, default=3)
-    parser.add_argument("--only", default="", help="the programs whose names contain this")
-    options = parser.parse_args()
-    chosen = containing(parser, options.only, programs())
-    warn_of_load()
-    about = {**facts(), "rounds": options.rounds}
-    rows: dict[str, Sample] = {}
-    for name in chosen:
-        rows[name] = sampled(options.rounds, measure, name)
-        print(f"{name}: {rows[name]['seconds']['total']:.2f} s", flush=True)
-    flat = {
-        name: {key: row[key] for key in row if key not in ("seconds", "stops")} | dict(row["seconds"])
-        for name, row in rows.items()
-    }
-    print(table(flat))
-    if not options.only:
-        write("scale", about, [{"program": name, **row} for name, row in rows.items()])
+    def sample(name: str, rounds: int) -> Sample:
+        return sampled(rounds, measure, name)
+
+    measured(__doc__, "scale", programs(), sample, lambda row: row["seconds"]["total"])
 
 
 if __name__ == "__main__":
