@@ -35,7 +35,7 @@ from bench.facts import RESULTS, commit, load, warn_of_load
 from bench.knockouts import EVERYTHING, KINDS, Knockout, knockouts
 from bench.programs import Source, programs
 from eqsat.extraction.cover import Cover, Kernel
-from eqsat.pipeline import find_target
+from eqsat.find_target import find_target
 from ir.diagnostics import EqsatError
 from ir.target import Target
 

@@ -25,7 +25,7 @@ from bench.arguments import containing, count
 from bench.covers import Running, Subject, agree, measure
 from bench.facts import RESULTS, commit, load, warn_of_load
 from bench.programs import Source, programs
-from eqsat.pipeline import calibrated_target
+from eqsat.find_target import calibrated_target
 from ir.diagnostics import EqsatError
 from ir.target import Target
 

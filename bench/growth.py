@@ -46,9 +46,10 @@ def measure(name: str) -> Sample:
     from eqsat.collector import uncollected
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
+    from eqsat.find_target import find_target
     from eqsat.model import read_model
     from eqsat.options import Options, exactness_named
-    from eqsat.pipeline import find_target, pricer_for
+    from eqsat.planning.target_pricer import pricer_for
     from rules import select
 
     program = programs()[name]

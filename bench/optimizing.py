@@ -55,7 +55,8 @@ def optimized(build: Callable[[], Program], options: Options | None = None) -> S
     from eqsat.collector import uncollected
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
-    from eqsat.pipeline import find_target, pricer_for
+    from eqsat.find_target import find_target
+    from eqsat.planning.target_pricer import pricer_for
     from rules import select
 
     options = options or Options()

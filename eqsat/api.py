@@ -9,10 +9,11 @@ from importlib import metadata
 from typing import Any
 
 from codegen.compile import doctor
-from eqsat import pipeline
 from eqsat.clock import Progress
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_load, of_making
+from eqsat.find_target import find_target
+from eqsat.load_program import load_stored, unpickled
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
@@ -24,6 +25,7 @@ from eqsat.options import (
     checked_running,
     checked_threads,
 )
+from eqsat.pipeline import compile_model
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -93,13 +95,13 @@ def optimize_and_compile(
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
     check_switches(progress, **switches, autotune=autotune, tf32=tf32)
     options = checked_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
-    chosen = pipeline.find_target(target)
+    chosen = find_target(target)
     running = checked_running(emulate, graph, chosen, options.autotune)
     workers = checked_threads(threads, chosen.units)
     model = read_model(source, constants, dims)
 
     def compiled(bound: BoundModel) -> Compiled:
-        made = pipeline.compile_model(bound, chosen, options, cache, progress, running)
+        made = compile_model(bound, chosen, options, cache, progress, running)
         if verify:
             verify_compiled(made, workers)
         return made
@@ -109,8 +111,8 @@ def optimize_and_compile(
 
     bound = _bound_or_free(model, strict)
     if isinstance(bound, BoundModel):
-        return Program(model, specialise, workers, {(): compiled(bound)})
-    return Program(model, specialise, workers, {}, bound)
+        return Program(model, specialise, workers, {(): compiled(bound)}, unpickled)
+    return Program(model, specialise, workers, {}, unpickled, bound)
 
 
 def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
@@ -144,7 +146,7 @@ def load(
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
     check_switches(None, emulate=emulate, recompile=recompile)
-    return pipeline.load_stored(checked_path(path), threads, emulate, recompile)
+    return load_stored(checked_path(path), threads, emulate, recompile)
 
 
 @reported()

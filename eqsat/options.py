@@ -72,6 +72,16 @@ class Options(msgspec.Struct, frozen=True):
     autotune: bool = False
     tf32: bool = False
 
+    @property
+    def flushes(self) -> bool:
+        """Whether denormals may count as 0."""
+        return self.exactness > Exactness.EXACT
+
+    @property
+    def ordered(self) -> bool:
+        """Whether floating-point sums keep the order of their terms."""
+        return self.exactness < Exactness.REASSOCIATE
+
 
 class Running(msgspec.Struct, frozen=True):
     """How a program of a GPU runs; the program is the same. emulate: by the emulator. graph: calls after the first are

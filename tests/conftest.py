@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def auto_is_the_cpu() -> Iterator[None]:
     """Tests that name no target mean the CPU, on machines with a GPU too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eqsat.pipeline.find_device", lambda: None)
+        patch.setattr("eqsat.find_target.find_device", lambda: None)
         yield
 
 

@@ -17,7 +17,7 @@ from eqsat import nn
 from eqsat import tensor as t
 from eqsat.cost.roofline import Terms
 from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.pipeline import find_target
+from eqsat.find_target import find_target
 from rules import FAMILIES
 
 TARGET = find_target("cpu")

@@ -11,8 +11,8 @@ import pytest
 from docs.derived_programs import PROGRAMS
 from docs.make_derived import PAGE, page, row
 from eqsat import nn, optimize_and_compile
+from eqsat.find_target import find_target
 from eqsat.lazy.positions import position
-from eqsat.pipeline import find_target
 from eqsat.tensor import Tensor, iota, where
 from eqsat.tensor import input as input_
 from ir.diagnostics import EqsatError, Kind

@@ -13,7 +13,7 @@ from typing import Any
 from bench.facts import commit
 from codegen.compile.nvrtc import nvrtc_version
 from codegen.run.device import Device, find_device
-from eqsat.runtime.artifact import source_digest
+from eqsat.runtime.artifact_cache import source_digest
 
 NO_DEVICE = "there is no CUDA device here that CuPy and NVRTC can use: nothing was run, nothing is written"
 PACKAGES = ("torch", "triton", "flash-attn", "cupy-cuda13x", "numpy")

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eqsat.explanation.explain import rendered
+from eqsat.explanation.explored_run import ExploredRun
+from eqsat.explanation.tables import headed, plain_table
+from eqsat.runtime.compiled import KernelReport
+
 if TYPE_CHECKING:
     from rich.console import Group
-
-    from eqsat.explanation.exploration import Exploration
-    from eqsat.runtime.compiled import KernelReport
+    from rich.table import Table
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -42,17 +45,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
     def view(self) -> Group:
         """For a terminal, a renderable of rich."""
-        from eqsat.explanation.exploration_text import comparison_group
-
-        return comparison_group(self)
+        return _view(self)
 
     def __str__(self) -> str:
-        from eqsat.explanation.explain import rendered
-
         return rendered(self.view())
 
 
-def compare(left: Exploration, right: Exploration) -> Comparison:
+def compare(left: ExploredRun, right: ExploredRun) -> Comparison:
     """The comparison of two runs."""
     figures, others = _figures(left), _figures(right)
     measures = tuple(Measure(name, figures[name], others[name]) for name in figures)
@@ -68,7 +67,7 @@ def compare(left: Exploration, right: Exploration) -> Comparison:
     )
 
 
-def _names(left: Exploration, right: Exploration) -> tuple[str, str]:
+def _names(left: ExploredRun, right: ExploredRun) -> tuple[str, str]:
     """What tells the runs apart, where it is what the second leaves out."""
     known, other = (each.setting.options.rules or () for each in (left, right))
     more = [each for each in other if each not in known]
@@ -77,7 +76,7 @@ def _names(left: Exploration, right: Exploration) -> tuple[str, str]:
     return "with", f"without {', '.join(each[1:] for each in more)}"
 
 
-def _figures(run: Exploration) -> dict[str, float]:
+def _figures(run: ExploredRun) -> dict[str, float]:
     return {
         "kernels": len(run.kernels),
         "predicted µs": run.estimated_ns / 1e3,
@@ -91,3 +90,37 @@ def _figures(run: Exploration) -> dict[str, float]:
 
 def _written(kernel: KernelReport) -> str:
     return f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"
+
+
+def _view(found: Comparison) -> Group:
+    """Figures, kernels of one side, rules."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[object] = [headed("figures", _measures(found))]
+    for name, kernels in zip(found.names, (found.only_left, found.only_right), strict=True):
+        if kernels:
+            parts.append(headed(f"kernels only {name}", Text("\n".join(kernels))))
+    if found.matches:
+        parts.append(headed("matches", _matches(found)))
+    return Group(*parts)  # type: ignore[arg-type]
+
+
+def _measures(found: Comparison) -> Table:
+    table = plain_table("")
+    for name in (*found.names, "times"):
+        table.add_column(name, justify="right")
+    for each in found.measures:
+        digits = 0 if each.left == int(each.left) and each.right == int(each.right) else 2
+        factor = "" if each.factor is None else f"{each.factor:.2f}"
+        table.add_row(each.name, f"{each.left:,.{digits}f}", f"{each.right:,.{digits}f}", factor)
+    return table
+
+
+def _matches(found: Comparison) -> Table:
+    table = plain_table("rule")
+    for name in found.names:
+        table.add_column(name, justify="right")
+    for rule, (left, right) in sorted(found.matches.items(), key=lambda item: -abs(item[1][0] - item[1][1])):
+        table.add_row(rule, f"{left:,}", f"{right:,}")
+    return table

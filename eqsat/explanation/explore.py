@@ -6,27 +6,38 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from eqsat.assembly.assemble import assemble
 from eqsat.cost.roofline import unfused_ns
 from eqsat.egraph.saturate import Iteration, Saturation, begin
-from eqsat.explanation.exploration import Exploration, Growth, Phase
+from eqsat.explanation.chain import Chain, chain_at
+from eqsat.explanation.compare import Comparison, compare
+from eqsat.explanation.explored_run import ExploredRun, IterationReport, PhaseReport
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
+from eqsat.explanation.which import Wanted, output_of
+from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
-from eqsat.failure.internal_error import reported
-from eqsat.failure.reproducer_calls import of_making
+from eqsat.failure.internal_error import reported, reports_all
+from eqsat.failure.reproducer_calls import of_exploration, of_making
+from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
 from ir.rule import Exactness
 from ir.target import Target
 from ir.term import CTORS
 from rules import select
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Group
 
 
 @reported(partial(of_making, function="eqsat.explanation.explore:explore"))
@@ -57,8 +68,6 @@ def setting(
     tf32: bool = False,
 ) -> Setting:
     """A model and how it is to be optimized, checked; the keywords are those of `optimize_and_compile`."""
-    from eqsat.pipeline import find_target
-
     machine = find_target(target)
     options, _ = usable(checked_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
@@ -72,6 +81,49 @@ def without(given: Setting, names: Sequence[str]) -> Setting:
     if not names or given.options.rules == ():
         return given
     return Setting(given.bound, given.target, msgspec.structs.replace(given.options, rules=rules))
+
+
+@reports_all(of_exploration)
+class Exploration(ExploredRun):
+    """A whole run, to be looked at, compared, and done again with fewer rules."""
+
+    def without(self, *names: str) -> Exploration:
+        """The same run without these families or rules. Raises EqsatError, InvalidOption, for a name that is none."""
+        return Explorer(without(self.setting, names)).finish()
+
+    def compare(self, other: ExploredRun) -> Comparison:
+        """This run beside another: sizes, times, rules, and the kernels that only one of them has."""
+        return compare(self, other)
+
+    def chain(self, kernel: Wanted) -> Chain:
+        """The rewrites that led to a kernel; named by its place, its report, a buffer that it writes, or its name. Of
+        several outputs the one that is named, else the first."""
+        return chain_at(self, *output_of(self.kernels, kernel))
+
+    def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
+        """Why two kernels are not one."""
+        return why_not(self, first, second)
+
+    def view(self) -> Group:
+        """The run for a terminal, a renderable of rich."""
+        from eqsat.explanation.exploration_text import exploration_group
+
+        return exploration_group(self)
+
+    def html(self, path: str | Path, title: str = "eqsat explore") -> None:
+        """Write all of it as one page that needs nothing else, to be opened in a browser.
+
+        Raises:
+            EqsatError: InvalidOption where the file cannot be written.
+        """
+        from eqsat.explanation.html_page import write_page
+
+        write_page(self, path, title)
+
+    def __str__(self) -> str:
+        from eqsat.explanation.explain import rendered
+
+        return rendered(self.view())
 
 
 class Explorer:
@@ -94,7 +146,7 @@ class Explorer:
             constants=sorted(bound.constants),
         )
         self.seconds = {"load": time.perf_counter() - start}
-        self.iterations: list[Growth] = []
+        self.iterations: list[IterationReport] = []
         self._has_ended = False
 
     @property
@@ -102,16 +154,16 @@ class Explorer:
         """The e-graph as it is now, and what has matched."""
         return History(self.setting.bound.graph, self._saturation.view(), self._saturation.trace())
 
-    def step(self, count: int = 1) -> list[Growth]:
+    def step(self, count: int = 1) -> list[IterationReport]:
         """So many iterations, or what is left of them."""
-        made: list[Growth] = []
+        made: list[IterationReport] = []
         while len(made) < count and (growth := self._step()):
             made.append(growth)
         return made
 
-    def phase(self) -> list[Growth]:
+    def phase(self) -> list[IterationReport]:
         """The iterations up to the end of the phase at hand, or of the next one where that has just ended."""
-        made: list[Growth] = []
+        made: list[IterationReport] = []
         while growth := self._step():
             made.append(growth)
             if self._has_ended:
@@ -132,7 +184,7 @@ class Explorer:
         self.seconds["saturate"] = sum(growth.seconds for growth in self.iterations)
         return self._extracted()
 
-    def _step(self) -> Growth | None:
+    def _step(self) -> IterationReport | None:
         start = time.perf_counter()
         found: Iteration | None = self._saturation.step()
         if found is None:
@@ -141,18 +193,18 @@ class Explorer:
         self._has_ended = found.stop is not None
         number = sum(each.phase == found.phase for each in self.iterations)
         classes = self._saturation.egraph.classes(CTORS)
-        growth = Growth(found.phase, number, dict(found.matches), found.nodes, classes, seconds)
+        growth = IterationReport(found.phase, number, dict(found.matches), found.nodes, classes, seconds)
         self.iterations.append(growth)
         return growth
 
-    def _phases(self) -> Iterable[Phase]:
+    def _phases(self) -> Iterable[PhaseReport]:
         joined: set[str] = set()
         for place, phase in enumerate(self._saturation.phases):
             mine = [growth for growth in self.iterations if growth.phase == place]
             matches: Counter[str] = Counter()
             for growth in mine:
                 matches.update(growth.matches)
-            yield Phase(
+            yield PhaseReport(
                 families=phase.families,
                 joined=tuple(each for each in phase.families if each not in joined),
                 stop=phase.stop,
@@ -165,8 +217,6 @@ class Explorer:
             joined.update(phase.families)
 
     def _extracted(self) -> Exploration:
-        from eqsat.pipeline import pricer_for
-
         bound, target, options = self.setting.bound, self.setting.target, self.setting.options
         graph, constants = bound.graph, sorted(bound.constants)
         start = time.perf_counter()

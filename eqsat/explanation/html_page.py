@@ -11,13 +11,13 @@ from ir.atomic_file import write_atomically
 from ir.diagnostics import Kind, fail
 
 if TYPE_CHECKING:
-    from eqsat.explanation.exploration import Exploration
+    from eqsat.explanation.explored_run import ExploredRun
 
 TEMPLATES = "page"
 """The folder of the templates, in this package."""
 
 
-def write_page(run: Exploration, path: str | Path, title: str = "eqsat explore", with_dot: bool = True) -> None:
+def write_page(run: ExploredRun, path: str | Path, title: str = "eqsat explore", with_dot: bool = True) -> None:
     """Write the page of a run. Raises EqsatError, InvalidOption, where the file cannot be written."""
     try:
         write_atomically(Path(path), page(run, title, with_dot).encode())
@@ -25,7 +25,7 @@ def write_page(run: Exploration, path: str | Path, title: str = "eqsat explore",
         fail(Kind.INVALID_OPTION, "explore", f"cannot write the file: {error.strerror or error}", at=str(path))
 
 
-def page(run: Exploration, title: str = "eqsat explore", with_dot: bool = True) -> str:
+def page(run: ExploredRun, title: str = "eqsat explore", with_dot: bool = True) -> str:
     """The page of a run. `with_dot`: let Graphviz lay out the graphs, where it is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from eqsat.explanation.chain import Chain, Step, chains_at
 from eqsat.explanation.explain import parts_text, plan_text, remark
-from eqsat.explanation.exploration import Exploration
+from eqsat.explanation.explored_run import ExploredRun
 from eqsat.explanation.layout import Layout, layout
 from eqsat.explanation.price_text import price_text
 from eqsat.explanation.why_not import Pairs
@@ -25,7 +25,7 @@ KERNEL_WIDTH = 140.0
 """Pixels that a time and its share take, as 99,999.9 µs · 100.0 %."""
 
 
-def page_data(run: Exploration, with_dot: bool = True) -> dict[str, Any]:
+def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
     """All of the page. `with_dot`: let Graphviz lay out, where it is installed."""
     chains = [_chains(run, place) for place in range(len(run.kernels))]
     return {
@@ -53,7 +53,7 @@ def page_data(run: Exploration, with_dot: bool = True) -> dict[str, Any]:
     }
 
 
-def _summary(run: Exploration) -> dict[str, Any]:
+def _summary(run: ExploredRun) -> dict[str, Any]:
     return {
         "target": run.setting.target.name,
         "uops": run.uops,
@@ -68,7 +68,7 @@ def _summary(run: Exploration) -> dict[str, Any]:
     }
 
 
-def _uop_graph(run: Exploration, with_dot: bool) -> dict[str, Any]:
+def _uop_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
     """The program as it was written: nodes with what they are, and which kernels compute them."""
     graph = run.setting.bound.graph
     homes: dict[str, list[int]] = {}
@@ -99,7 +99,7 @@ def _label(node: Node) -> str:
     return f"{node.id} {what}"
 
 
-def _kernel_graph(run: Exploration, with_dot: bool) -> dict[str, Any]:
+def _kernel_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
     """The program as it runs: kernels, what they read from outside, and the program's outputs."""
     written = {name: place for place, call in enumerate(run.calls) for name in call.writes}
     sizes_of = {name: memref.nbytes for call in run.calls for name, memref in _memrefs(call).items()}
@@ -161,7 +161,7 @@ def _drawn(nodes: Mapping[str, Any], found: Layout, sizes: Mapping[str, tuple[fl
     return {"nodes": placed, "edges": edges, "width": round(found.width), "height": round(found.height)}
 
 
-def _kernel(run: Exploration, place: int, chains: list[dict[str, Any]]) -> dict[str, Any]:
+def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[str, Any]:
     kernel, price = run.kernels[place], run.prices[place]
     data = {
         "name": kernel.name,
@@ -197,7 +197,7 @@ def _rejected(selection: Selection) -> list[dict[str, Any]]:
     ]
 
 
-def _chains(run: Exploration, place: int) -> list[dict[str, Any]]:
+def _chains(run: ExploredRun, place: int) -> list[dict[str, Any]]:
     """The chains of a kernel's outputs; none where they cannot be told any more."""
     try:
         return list(map(_chain, chains_at(run, place)))
@@ -216,7 +216,7 @@ def _step(step: Step) -> dict[str, Any]:
     return told | ({"backwards": True} if step.backwards else {}) | ({"times": step.times} if step.times > 1 else {})
 
 
-def _rules(run: Exploration) -> dict[str, Any]:
+def _rules(run: ExploredRun) -> dict[str, Any]:
     """The rules that matched, the most frequent first."""
     matches = run.matches
     known: Sequence[Rule] = [rule for rule in run.rules if rule.name in matches]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsat.explanation.exploration import Exploration
+from eqsat.explanation.explore import Exploration
 from eqsat.explanation.which import Wanted
 from ir.serde import to_builtins
 

@@ -21,6 +21,7 @@ from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import KernelReport
 from ir.pricer import Price, Pricer, Rejected
 from ir.term_text import sizes_text
@@ -81,8 +82,6 @@ class Pairs:
 
     @cached_property
     def _pricer(self) -> Pricer:
-        from eqsat.pipeline import pricer_for
-
         return pricer_for(self._chosen.setting.target, self._chosen.setting.options)
 
     @cached_property

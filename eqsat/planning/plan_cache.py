@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from eqsat.runtime.artifact import source_digest
+from eqsat.runtime.artifact_cache import source_digest
 from ir.checked_file import read_checked, write_checked
 from ir.diagnostics import EqsatError
 from ir.plan import Plan

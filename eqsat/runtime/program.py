@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from eqsat.egraph.view import EGraphView
-from eqsat.failure.internal_error import reported, reports_all
-from eqsat.failure.reproducer_calls import of_load, of_program
+from eqsat.failure.internal_error import reports_all
+from eqsat.failure.reproducer_calls import of_program
 from eqsat.model import Model
 from eqsat.options import checked_path, is_count
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from eqsat.explanation.chain import Chain
-    from eqsat.explanation.exploration import Exploration
+    from eqsat.explanation.explore import Exploration
     from eqsat.explanation.which import Wanted
     from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
 """Keywords of a program's own, which hide inputs of the same name."""
+Unpickled = Callable[[bytes, int], "Program"]
+"""From what `Program.save` writes and a number of threads: the program. A function of a module, for pickles name it."""
 
 
 @reports_all(of_program)
@@ -51,12 +53,14 @@ class Program:
         specialise: Specialise,
         threads: int,
         known: Mapping[Key, Compiled],
+        unpickled: Unpickled,
         free: Sequence[str] = (),
     ) -> None:
         self._model = model
         self._arguments = model.arguments
         self._variants = Variants(specialise, known)
         self._threads = threads
+        self._unpickled = unpickled
         self._free = tuple(free)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
@@ -226,7 +230,7 @@ class Program:
 
         if not self._variants.held:
             self._fail_unbound()
-        return _unpickled, (packed(self._model, self._free, self._variants.held), self._threads)
+        return self._unpickled, (packed(self._model, self._free, self._variants.held), self._threads)
 
     @property
     def _compiled(self) -> Compiled:
@@ -331,10 +335,3 @@ class Program:
 def _meets_device(given: Mapping[str, Any], out: Any) -> bool:
     """Whether any array of a call is on a device."""
     return any(map(is_on_device, [*given.values(), *(out if isinstance(out, tuple | list) else [out])]))
-
-
-@reported(of_load)
-def _unpickled(data: bytes, threads: int) -> Program:
-    from eqsat.pipeline import load_stored
-
-    return load_stored(data, threads)

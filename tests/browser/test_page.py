@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from eqsat import tensor as t
-from eqsat.explanation.exploration import Exploration
-from eqsat.explanation.explore import explore
+from eqsat.explanation.explore import Exploration, explore
 from eqsat.explanation.html_page import page, write_page
 from tests.browser.chromium import browser
 from tests.support import graphs

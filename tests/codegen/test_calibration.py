@@ -15,10 +15,10 @@ from codegen.compile.memory_speeds import best_of
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.roofline import peak
+from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.pipeline import find_target
-from eqsat.runtime.artifact import key_of
+from eqsat.runtime.artifact_cache import key_of
 from tests.support.calibrations import MEMORY, calibration
 
 

@@ -21,9 +21,10 @@ from codegen.text.program_to_c import c_units, launch_table
 from eqsat import nn
 from eqsat import tensor as t
 from eqsat.clock import Clock
+from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.pipeline import find_target, lower_module, optimize
+from eqsat.pipeline import lower_module, optimize
 from ir.launch import UNBOUND
 from ir.module import Module
 

@@ -11,7 +11,7 @@ from codegen.backends.backend import Code, Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.timing import times_of
 from codegen.where.region_facts import region_facts
-from eqsat.pipeline import find_target
+from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import TensorType

@@ -13,8 +13,8 @@ import eqsat
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.roofline import Terms
+from eqsat.find_target import find_target
 from eqsat.options import Budget
-from eqsat.pipeline import find_target
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny_bind import load as load_tiny
 

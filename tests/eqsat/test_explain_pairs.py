@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat import EqsatError, nn, optimize_and_compile, tensor
-from eqsat.explanation.exploration import Exploration
-from eqsat.explanation.explore import explore
+from eqsat.explanation.explore import Exploration, explore
 from eqsat.explanation.why_not import Pairs, WhyNot
 from eqsat.extraction.selection import Selection
 from tests.support import graphs

@@ -10,9 +10,8 @@ import pytest
 
 from eqsat import EqsatError, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.explanation.exploration import Exploration
 from eqsat.explanation.exploration_text import bars
-from eqsat.explanation.explore import Explorer, explore
+from eqsat.explanation.explore import Exploration, Explorer, explore
 from eqsat.explanation.layout import layered, layout
 from ir.diagnostics import Kind
 from tests.support import graphs

@@ -190,7 +190,7 @@ def test_a_load_that_fails_takes_its_file_along(
 ) -> None:
     program.save(tmp_path / "p.eqsat")
     with monkeypatch.context() as broken:
-        broken.setattr("eqsat.pipeline.load_compiled", failing(IndexError("lost")))
+        broken.setattr("eqsat.load_program.load_compiled", failing(IndexError("lost")))
         found = internal(lambda: eqsat.load(tmp_path / "p.eqsat", threads=1), IndexError)
         internal(lambda: pickle.loads(pickle.dumps(program)), IndexError)
     assert found.stage == "load"

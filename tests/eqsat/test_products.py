@@ -11,9 +11,10 @@ import pytest
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
+from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.pipeline import find_target, pricer_for
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
 from rules import select

@@ -21,7 +21,7 @@ from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.model import read_model
 from eqsat.options import Options, usable
 from eqsat.planning.plan_cache import PlanCache
-from eqsat.runtime.artifact import key_of
+from eqsat.runtime.artifact_cache import key_of
 from eqsat.runtime.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.plan import TF32

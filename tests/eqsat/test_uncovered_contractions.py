@@ -10,8 +10,8 @@ from codegen.plan.cpu.candidates import candidates
 from codegen.where.region_facts import region_facts
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
+from eqsat.find_target import find_target
 from eqsat.nn import softmax
-from eqsat.pipeline import find_target
 from eqsat.tensor import Tensor
 from tests.support import regions
 

@@ -35,8 +35,10 @@ from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.extraction.extract import extract
+from eqsat.find_target import find_target
 from eqsat.options import Options
-from eqsat.pipeline import find_target, lower_module, pricer_for
+from eqsat.pipeline import lower_module
+from eqsat.planning.target_pricer import pricer_for
 from ir.dtype import dtype
 from ir.launch import LaunchTable
 from ir.module import Module

@@ -258,9 +258,10 @@ def _miscalled(
 def _large_report(seed: int, graphs: Mapping[int, Graph]) -> Report:
     """Programs too large to run are optimized and become C text all the same, or are refused."""
     from eqsat.clock import Clock
+    from eqsat.find_target import find_target
     from eqsat.model import read_model
     from eqsat.options import Options
-    from eqsat.pipeline import find_target, optimize
+    from eqsat.pipeline import optimize
 
     report = Report()
     for index, graph in list(graphs.items())[:8]:

@@ -20,7 +20,8 @@ from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
-from eqsat.pipeline import find_target, lower_module
+from eqsat.find_target import find_target
+from eqsat.pipeline import lower_module
 from ir.dtype import dtype
 from ir.module import Module
 from ir.pricer import Price, Pricer

@@ -25,9 +25,10 @@ from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.extraction.extract import extract
+from eqsat.find_target import find_target
 from eqsat.model import BoundModel
 from eqsat.options import Options
-from eqsat.pipeline import find_target, pricer_for
+from eqsat.planning.target_pricer import pricer_for
 from ir.cache_folder import writable_cache
 from ir.launch import LaunchTable
 from ir.module import Module

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from eqsat.egraph.stop import Stop
-from eqsat.explanation.chain import Chain, chain_at
+from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
-from eqsat.explanation.which import Wanted, output_of
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
@@ -23,17 +22,8 @@ from ir.region_order import Order
 from ir.rule import Rule
 from ir.serde import to_builtins
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from rich.console import Group
-
-    from eqsat.explanation.compare import Comparison
-    from eqsat.explanation.history import History
-    from eqsat.explanation.why_not import WhyNot
-
-
-class Growth(msgspec.Struct, frozen=True):
+class IterationReport(msgspec.Struct, frozen=True):
     """One iteration: its phase and its number in that, from 0 on; how often each rule matched in it; the e-nodes and
     classes after it; its seconds of wall clock."""
 
@@ -45,7 +35,7 @@ class Growth(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Phase(msgspec.Struct, frozen=True):
+class PhaseReport(msgspec.Struct, frozen=True):
     """One phase: the families that ran, those of them that ran for the first time, why it ended, iterations, how often
     each rule matched, e-nodes and classes at its end, seconds of wall clock."""
 
@@ -61,7 +51,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 @reports_all(of_exploration)
 @dataclass(frozen=True)
-class Exploration:
+class ExploredRun:
     """A whole run.
 
     uops: of the graph. kernels_before: one a uop. nodes, classes: of the saturated e-graph. candidates: that extraction
@@ -72,8 +62,8 @@ class Exploration:
     setting: Setting
     uops: int
     kernels_before: int
-    phases: tuple[Phase, ...]
-    iterations: tuple[Growth, ...]
+    phases: tuple[PhaseReport, ...]
+    iterations: tuple[IterationReport, ...]
     rules: tuple[Rule, ...]
     nodes: int
     classes: int
@@ -110,29 +100,6 @@ class Exploration:
             found[families[rule]] = found.get(families[rule], 0) + count
         return found
 
-    def without(self, *names: str) -> Exploration:
-        """The same run without these families or rules. Raises EqsatError, InvalidOption, for a name that is none."""
-        from eqsat.explanation.explore import Explorer, without
-
-        return Explorer(without(self.setting, names)).finish()
-
-    def compare(self, other: Exploration) -> Comparison:
-        """This run beside another: sizes, times, rules, and the kernels that only one of them has."""
-        from eqsat.explanation.compare import compare
-
-        return compare(self, other)
-
-    def chain(self, kernel: Wanted) -> Chain:
-        """The rewrites that led to a kernel; named by its place, its report, a buffer that it writes, or its name. Of
-        several outputs the one that is named, else the first."""
-        return chain_at(self, *output_of(self.kernels, kernel))
-
-    def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
-        """Why two kernels are not one."""
-        from eqsat.explanation.why_not import why_not
-
-        return why_not(self, first, second)
-
     def data(self) -> dict[str, Any]:
         """All of it but the terms, as JSON-ready data."""
         told = ("uops", "kernels_before", "nodes", "classes", "candidates", "estimated_before_ns", "estimated_ns")
@@ -141,24 +108,3 @@ class Exploration:
         for name in ("phases", "iterations", "kernels"):
             data[name] = [to_builtins(each) for each in getattr(self, name)]
         return data
-
-    def view(self) -> Group:
-        """The run for a terminal, a renderable of rich."""
-        from eqsat.explanation.exploration_text import exploration_group
-
-        return exploration_group(self)
-
-    def html(self, path: str | Path, title: str = "eqsat explore") -> None:
-        """Write all of it as one page that needs nothing else, to be opened in a browser.
-
-        Raises:
-            EqsatError: InvalidOption where the file cannot be written.
-        """
-        from eqsat.explanation.html_page import write_page
-
-        write_page(self, path, title)
-
-    def __str__(self) -> str:
-        from eqsat.explanation.explain import rendered
-
-        return rendered(self.view())

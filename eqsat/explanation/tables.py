@@ -1,0 +1,28 @@
+"""Tables of rich below headings, as explorations and comparisons print them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+
+def headed(title: str, content: object) -> Group:
+    """The content below its title, indented."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Group(Text(title, style="bold"), Padding(content, (0, 0, 1, 2)))  # type: ignore[arg-type]
+
+
+def plain_table(*columns: str) -> Table:
+    """An empty table without lines."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column)
+    return table

@@ -1,0 +1,66 @@
+"""The target that a name stands for on this machine."""
+
+from __future__ import annotations
+
+from codegen.compile.calibration import calibrated
+from codegen.compile.machine import machine, restricted
+from codegen.run.device import find_device
+from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nominal_cpu
+from ir.diagnostics import Kind, fail
+from ir.target import Target
+
+
+def find_target(wanted: str | Target) -> Target:
+    """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for."""
+    if isinstance(wanted, str) and wanted.lower().replace("_", "") in GPUS:
+        wanted = gpu_target(wanted)
+    if isinstance(wanted, Target):
+        if not wanted.is_gpu:
+            restricted(machine(), wanted.arch)
+        return wanted
+    if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
+        hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
+        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
+    if wanted == "auto":
+        device = find_device()
+        found = device and device_target(device.name, device.arch, device.units)
+        if found:
+            return found
+    if wanted == "calibrated":
+        return calibrated_target()
+    here = machine()
+    sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
+    return nominal_cpu(arch=here.arch, cores=here.cores, lanes=here.lanes, source=f"{here.cpu}, nominal", **sizes)
+
+
+def calibrated_target(*, again: bool = False) -> Target:
+    """This machine's CPU with figures that were measured on it: those that `eqsat doctor` or an earlier call kept, else
+    (or `again`) measured now, in a few seconds. Another measurement is another target, and may give another cover.
+
+    Raises:
+        EqsatError: NoCompiler where there is none.
+    """
+    found = calibrated(again=again)
+    here, memory = found.machine, found.memory
+    cycle = found.cycle_ns
+    return cpu_target(
+        name="cpu calibrated",
+        arch=here.arch,
+        cores=here.cores,
+        lanes=here.lanes,
+        clock_hz=1e9 / cycle,
+        bandwidth=memory.memory,
+        cache_bandwidth=memory.l3,
+        l2_bandwidth=memory.l2,
+        unit_bandwidth=memory.alone,
+        launch_ns=memory.call_ns + memory.fork_ns,
+        call_ns=memory.call_ns,
+        l1_bytes=here.l1_bytes,
+        l2_bytes=here.l2_bytes,
+        l3_bytes=here.l3_bytes,
+        weights=found.weights,
+        vector_cycles=memory.vector_ns / cycle,
+        lane_cycles=memory.lane_ns / cycle,
+        far_cycles=memory.far_ns / cycle,
+        source=f"{here.cpu}, measured, {found.compiler}",
+    )

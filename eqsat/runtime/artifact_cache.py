@@ -1,0 +1,72 @@
+"""Optimized programs on disk, as JSON below a checksum (`ir.checked_file`); whatever does not match is made again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from eqsat.model import BoundModel
+from eqsat.options import Options
+from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.artifact_verify import verify
+from ir.checked_file import read_checked, write_checked
+from ir.diagnostics import Diagnostic, Kind, Severity, note
+from ir.serde import from_json, to_json
+from ir.target import Target
+
+PACKAGES = ("ir", "rules", "eqsat", "codegen")
+
+
+def key_of(bound: BoundModel, target: Target, options: Options, measured: str = "") -> str:
+    """What an artifact depends on: the graph, which inputs are constants, the target, the options, our own text, and
+    what its plans were corrected by (`measured`: a compiler's report, or a device)."""
+    parts = {
+        "eqsat": source_digest(),
+        "graph": bound.graph.to_json(),
+        "constants": sorted(bound.constants),
+        "target": msgspec.to_builtins(target),
+        "options": msgspec.to_builtins(options),
+        "measured": measured,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def source_digest() -> str:
+    """SHA-256 of the text of eqsat itself, so that a changed rule or emitter never meets an old artifact."""
+    home = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((home / package).rglob("*.[ph]*")):
+            if path.suffix in (".py", ".h"):
+                digest.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def recall(path: Path, bound: BoundModel, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Diagnostic, ...]]:
+    """The artifact of a model that is stored at `path`, else what `make` returns, stored there for the next run; and
+    what was amiss: a file that was damaged, or one that cannot be written."""
+    notes = []
+    try:
+        found = from_json(read_checked(path), Artifact)
+        verify(found, bound)
+        return found, ()
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # what is no artifact fails in many ways
+        notes.append(_warning(f"a stored program was unusable and has been made again: {error}", path))
+    made = make()
+    try:
+        write_checked(path, to_json(made).encode())
+    except OSError as error:
+        notes.append(_warning(f"the program cannot be kept for the next run: {error}", path))
+    return made, tuple(notes)
+
+
+def _warning(message: str, path: Path) -> Diagnostic:
+    return note(Kind.INPUT_MISMATCH, "cache", message, at=path.name, severity=Severity.WARNING, folder=str(path.parent))
