@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -32,7 +31,9 @@ from bench import log
 from bench.arguments import LIGHT, among, containing, count
 from bench.covers import Running, Subject, measure, whole_price
 from bench.facts import RESULTS, commit, load, warn_of_load
+from bench.knockout_rows import Row, worth
 from bench.knockouts import EVERYTHING, KINDS, Knockout, knockouts
+from bench.plots import losses, predictions
 from bench.programs import Source, programs
 from eqsat.extraction.cover import Cover, Kernel
 from eqsat.find_target import find_target
@@ -40,22 +41,6 @@ from ir.diagnostics import EqsatError
 from ir.target import Target
 
 FOLDER = RESULTS / "ablation"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One program without one idea. Times: `optimize_s` of saturation and extraction; ns of one call, the sum over
-    kernels; `loss`: measured over that of the program with everything on."""
-
-    program: str
-    kind: str
-    name: str
-    kernels: int
-    bytes: float
-    predicted_ns: float
-    measured_ns: float
-    loss: float
-    optimize_s: float
 
 
 @dataclass(frozen=True)
@@ -209,8 +194,6 @@ def _summary(rows: Sequence[Row]) -> str:
 
 
 def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target, folder: Path) -> None:
-    from bench.plots import losses, predictions
-
     folder.mkdir(parents=True, exist_ok=True)
     _write_csv(folder / "ablation.csv", rows)
     _write_csv(folder / "optimality.csv", bounds)
@@ -227,39 +210,6 @@ def _write_csv(path: Path, rows: Sequence[Row] | Sequence[Optimality]) -> None:
         out = csv.writer(file)
         out.writerow([each.name for each in fields(rows[0])] if rows else [])
         out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(row)] for row in rows)
-
-
-@dataclass(frozen=True)
-class Worth:
-    """One knock-out over all programs: geometric means over those with everything on, and the largest loss."""
-
-    kind: str
-    name: str
-    predicted: float
-    measured: float
-    kernels: float
-    bytes: float
-    optimize: float
-    worst: float
-    program: str
-
-
-def worth(rows: Iterable[Row]) -> list[Worth]:
-    """What each knock-out costs, the dearest of its kind first."""
-    rows = list(rows)
-    base = {row.program: row for row in rows if not row.kind}
-    found = []
-    for kind, name in dict.fromkeys((row.kind, row.name) for row in rows if row.kind):
-        of = [row for row in rows if (row.kind, row.name) == (kind, name)]
-        dearest = max(of, key=lambda row: row.loss)
-
-        def mean(column: str, of: Sequence[Row] = of) -> float:
-            return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
-
-        columns = ("predicted_ns", "measured_ns", "kernels", "bytes", "optimize_s")
-        found.append(Worth(kind, name, *map(mean, columns), dearest.loss, dearest.program))
-    kinds = list(dict.fromkeys(each.kind for each in found))
-    return sorted(found, key=lambda each: (kinds.index(each.kind), -each.measured))
 
 
 def _table(rows: Sequence[Row], target: Target) -> Iterable[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bench.ablation import Row, Worth
+from bench.knockout_rows import Row, Worth
 
 _COLOURS = {"family": "tab:blue", "term": "tab:orange", "extractor": "tab:green", "": "black"}
 

@@ -14,24 +14,22 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
 from eqsat.lazy import promotion
-from eqsat.lazy.indexing import wrapped
 from eqsat.lazy.movements import Movements
+from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
-from eqsat.lazy.written import STAGE, Axis, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
+from eqsat.lazy.written import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, DTypeLike, TensorType, fp32, i64
+from ir.dtype import DType, DTypeLike, TensorType, fp32, i32, i64
 from ir.dtype import dtype as as_dtype
 from ir.host_memory import memory_for
 from ir.tiny import check_arg, exact_immediate
 from ir.uop import UOPS
-
-Number = bool | int | float
 
 
 class Tensor(Operators, Movements):
@@ -77,16 +75,13 @@ class Tensor(Operators, Movements):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no values", hint="optimize_and_compile(tensor) computes it")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Tensor:
-        from eqsat.lazy.numpy_calls import call_ufunc
-
-        return call_ufunc(ufunc, method, inputs, keywords)
+        result: Tensor = call_ufunc(_FUNCTIONS, ufunc, method, inputs, keywords)
+        return result
 
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
-        from eqsat.lazy.numpy_calls import call_function
-
-        return call_function(function, args, keywords)
+        return call_function(_FUNCTIONS, function, args, keywords)
 
     # elementwise and movement: the rest is in Operators and Movements
 
@@ -96,8 +91,7 @@ class Tensor(Operators, Movements):
 
     astype = cast
 
-    @staticmethod
-    def _apply(uop: str, *operands: Any) -> Tensor:
+    def _apply(self, uop: str, *operands: Any) -> Tensor:
         return elementwise(uop, *operands)
 
     def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
@@ -122,15 +116,11 @@ class Tensor(Operators, Movements):
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """The first position of the greatest along `axis`, None: in the flattened tensor; i64. NaN is the greatest."""
-        from eqsat.lazy.positions import position
-
-        return position(self, "max", axis, keepdims)
+        return extremum_position(self, "max", axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """As `argmax`, of the least. NaN is the least."""
-        from eqsat.lazy.positions import position
-
-        return position(self, "min", axis, keepdims)
+        return extremum_position(self, "min", axis, keepdims)
 
     def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """fp16 and bf16 are summed and divided in fp32, then rounded; integers and bool give fp64."""
@@ -210,7 +200,7 @@ class Tensor(Operators, Movements):
         """numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end; those
         outside are an error in a constant, and clamped to the nearest end in what is known only at run time."""
         place = axis_in(axis, self.shape)
-        where_ = wrapped(as_tensor(index), self.shape[place])
+        where_ = _wrapped(as_tensor(index), self.shape[place])
         before, after = self.shape[:place], self.shape[place + 1 :]
         flat = where_.reshape((1,) * len(before) + (where_.size,) + (1,) * len(after))
         picked = self.gather(place, flat.expand(*before, where_.size, *after))
@@ -274,6 +264,32 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
         whole = [where(iota(padded.shape, place) < start, whole[0], padded) if whole else padded]
         start += part.shape[place]
     return whole[0]
+
+
+def extremum_position(
+    x: Tensor, extremum: Literal["max", "min"], axis: int | None, keepdims: bool = False, last: bool = False
+) -> Tensor:
+    """The first position (`last`: the last one) of the extremum along `axis`, None: in the flattened tensor; i64. The
+    first NaN comes before any number, as in NumPy.
+
+    best = max x over the axis
+    y    = min over the axis of (i where x[i] is best or no number, else a position beyond all)
+
+    Raises:
+        EqsatError: MalformedGraph where the axis has no elements.
+    """
+    if axis is None:
+        found = extremum_position(x.flatten(), extremum, 0, False, last)
+        return found.reshape((1,) * x.ndim) if flag(keepdims, "keepdims") else found
+    size = x.shape[axis_in(axis, x.shape)]
+    if not size:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"no element along axis {axis}", op=f"arg{extremum}", shape=x.shape)
+    best = x.max(axis, keepdims=True) if extremum == "max" else x.min(axis, keepdims=True)
+    is_best = (x == best) | (x != x) if x.dtype.is_float else x == best
+    places = iota(x.shape, axis, i32 if size <= 2**31 - 1 else i64)
+    if last:
+        return where(is_best, places, -1).max(axis, keepdims).cast(i64)
+    return where(is_best, places, size).min(axis, keepdims).cast(i64)
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -367,6 +383,24 @@ def _infer(tensor: Tensor) -> TensorType:
     return result
 
 
+def _wrapped(index: Tensor, size: int) -> Tensor:
+    """An index of positions along an axis of `size`, of which the negative count from the end, as one of positions from
+    the start.
+
+    Raises:
+        EqsatError: MalformedGraph for a constant that lies outside.
+    """
+    if not index.dtype.is_int or (index.array is None and not index.dtype.is_signed):
+        return index
+    if index.array is None:
+        wide = index if size <= index.dtype.highest else index.cast("i64")
+        return where(wide < 0, wide + size, wide)
+    outside = index.array[(index.array < -size) | (index.array >= size)]
+    if outside.size:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"index {outside[0]} is out of bounds for an axis of {size} elements")
+    return constant(index.array.astype("i8") % size, name=index.arg.get("tensor_id")) if index.size else index
+
+
 def _types(operands: Iterable[Tensor | Number]) -> str:
     return ", ".join(str(each.type) for each in operands if isinstance(each, Tensor))
 
@@ -404,3 +438,6 @@ def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
     element = as_dtype(natural) if wanted is None or natural.kind not in "biufV" else as_dtype(wanted)
     with np.errstate(all="ignore"):
         return array.astype(element.numpy, copy=False)
+
+
+_FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, full)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ir.axis_expr import axis_names
 from ir.isl_text import access, box, points, tuple_name
-from ir.poly_view import Access, Block
+from ir.poly_block import Access, Block
 
 if TYPE_CHECKING:
     import islpy

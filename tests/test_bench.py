@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench import ablation, fidelity, log
-from bench.ablation import Row, ablate, worth
+from bench.ablation import ablate
 from bench.covers import Running, Subject, agree, measure
+from bench.knockout_rows import Row, worth
 from bench.knockouts import EVERYTHING, Knockout, knockouts
 from bench.programs import programs
 from eqsat import nn

@@ -12,8 +12,7 @@ from docs.derived_programs import PROGRAMS
 from docs.make_derived import PAGE, page, row
 from eqsat import nn, optimize_and_compile
 from eqsat.find_target import find_target
-from eqsat.lazy.positions import position
-from eqsat.tensor import Tensor, iota, where
+from eqsat.tensor import Tensor, extremum_position, iota, where
 from eqsat.tensor import input as input_
 from ir.diagnostics import EqsatError, Kind
 from ir.uop_numpy import Array
@@ -138,7 +137,7 @@ def test_nan_is_the_extremum_and_infinities_are_numbers() -> None:
     )
     lazy = input_("x", x.shape)
     for axis in (0, 1):
-        program = optimize_and_compile([lazy.argmax(axis), position(lazy, "min", axis, last=True)])
+        program = optimize_and_compile([lazy.argmax(axis), extremum_position(lazy, "min", axis, last=True)])
         first, last = program(x=x)
         np.testing.assert_array_equal(first, x.argmax(axis))
         np.testing.assert_array_equal(last, x.shape[axis] - 1 - np.flip(x, axis).argmin(axis))

@@ -15,8 +15,9 @@ from ir.axis_isl import isl_read
 from ir.axis_map import axis_map
 from ir.diagnostics import Kind, fail
 from ir.isl_text import box, expression, tuple_name
+from ir.poly_block import Block
 from ir.poly_core import PolyCore, Roles
-from ir.poly_view import Block, PolyView
+from ir.poly_view import PolyView
 from ir.poly_view_isl import domain, relation
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from codegen.where.roles import op_groups
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.indexbook import named
-from ir.poly_view import Pattern
+from ir.poly_block import Pattern
 from ir.region import Op, Operand
 
 

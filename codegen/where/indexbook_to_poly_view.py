@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from codegen.where.contraction_pattern import pattern_of
 from ir.indexbook import IndexBook
-from ir.poly_view import Access, Block, BlockKind, PolyView
+from ir.poly_block import Access, Block, BlockKind
+from ir.poly_view import PolyView
 from ir.region import Let, Region
 
 _KINDS: dict[str, BlockKind] = {

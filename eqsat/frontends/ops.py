@@ -13,9 +13,8 @@ from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.frontends.windows import Padding, Pair, around
-from eqsat.lazy.positions import position
 from eqsat.lazy.written import axis_in
-from eqsat.tensor import Tensor
+from eqsat.tensor import Tensor, extremum_position
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
 from ir.frontend import STAGE
@@ -163,7 +162,7 @@ def _arg_reduce(
     x: Tensor, *, fn: Literal["max", "min"], axis: int = 0, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
     """The position of the extremum along `axis`, i64; of several the first, or the last."""
-    return position(x, fn, axis, keepdims, select_last_index)
+    return extremum_position(x, fn, axis, keepdims, select_last_index)
 
 
 @op("Pool")

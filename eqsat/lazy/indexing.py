@@ -1,60 +1,50 @@
-"""NumPy's basic indexing as SHRINK, FLIP and RESHAPE, and the positions that an index tensor names."""
+"""NumPy's basic indexing: what a key of numbers, slices, `...` and None reads of a shape."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from eqsat.lazy.written import STAGE
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
 
-if TYPE_CHECKING:
-    from eqsat.tensor import Tensor
+
+class BasicIndex(NamedTuple):
+    """What an index reads: per axis the elements lo, lo + step, … below hi, backwards along the axes `flipped`, in the
+    shape that is left after axes are dropped and added. `step` None: 1 along every axis. `shrinks`: some elements are
+    not read."""
+
+    lo: tuple[int, ...]
+    hi: tuple[int, ...]
+    step: tuple[int, ...] | None
+    shrinks: bool
+    flipped: tuple[int, ...]
+    shape: tuple[int, ...]
 
 
-def basic(tensor: Tensor, key: Sequence[Any]) -> Tensor:
-    """`tensor[key]`: first the ranges and their steps, then the reversed axes, then axes dropped and added.
+def basic_index(shape: tuple[int, ...], key: Sequence[Any]) -> BasicIndex:
+    """What `tensor[key]` reads of a tensor of this shape.
 
     Raises:
         EqsatError: MalformedGraph for an index that the shape has not, UnsupportedOp for one that is not basic.
     """
-    full = _whole(tensor, [_item(each) for each in key])
+    full = _whole(shape, [_item(each) for each in key])
     read = [item for item in full if item is not None]
-    ranges = [_range(item, tensor.shape[axis], axis, tensor.shape) for axis, item in enumerate(read)]
-    part = tensor
-    if ranges != [(0, size, 1, False) for size in tensor.shape]:
-        lo, hi, step, _ = zip(*ranges, strict=True)
-        part = tensor.shrink(lo, hi, step if set(step) != {1} else None)
-    flipped = [axis for axis, (*_, backwards) in enumerate(ranges) if backwards]
-    if flipped:
-        part = part.flip(flipped)
-    sizes = iter(part.shape)
-    shape = [1 if item is None else next(sizes) for item in full]
-    dropped = [position for position, item in enumerate(full) if isinstance(item, int)]
-    return part.reshape([size for position, size in enumerate(shape) if position not in dropped])
-
-
-def wrapped(index: Tensor, size: int) -> Tensor:
-    """An index of positions along an axis of `size`, of which the negative count from the end, as one of positions from
-    the start.
-
-    Raises:
-        EqsatError: MalformedGraph for a constant that lies outside.
-    """
-    from eqsat.tensor import constant, where
-
-    if not index.dtype.is_int or (index.array is None and not index.dtype.is_signed):
-        return index
-    if index.array is None:
-        wide = index if size <= index.dtype.highest else index.cast("i64")
-        return where(wide < 0, wide + size, wide)
-    outside = index.array[(index.array < -size) | (index.array >= size)]
-    if outside.size:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"index {outside[0]} is out of bounds for an axis of {size} elements")
-    return constant(index.array.astype("i8") % size, name=index.arg.get("tensor_id")) if index.size else index
+    ranges = [_range(item, shape[axis], axis, shape) for axis, item in enumerate(read)]
+    sizes = iter([-(-(hi - lo) // step) for lo, hi, step, _ in ranges])
+    kept = [(item, 1 if item is None else next(sizes)) for item in full]
+    steps = tuple(step for _, _, step, _ in ranges)
+    return BasicIndex(
+        lo=tuple(lo for lo, *_ in ranges),
+        hi=tuple(hi for _, hi, *_ in ranges),
+        step=steps if set(steps) != {1} else None,
+        shrinks=ranges != [(0, size, 1, False) for size in shape],
+        flipped=tuple(axis for axis, (*_, backwards) in enumerate(ranges) if backwards),
+        shape=tuple(size for item, size in kept if not isinstance(item, int)),
+    )
 
 
 def _item(item: Any) -> int | slice | EllipsisType | None:
@@ -91,15 +81,15 @@ def _not_basic(item: Any) -> NoReturn:
     fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} is no basic index", hint=hint)
 
 
-def _whole(tensor: Tensor, key: Sequence[int | slice | EllipsisType | None]) -> list[int | slice | None]:
+def _whole(shape: tuple[int, ...], key: Sequence[int | slice | EllipsisType | None]) -> list[int | slice | None]:
     """The key with `...` spelled out and every axis present."""
     used = sum(isinstance(item, int | slice) for item in key)
     dots = sum(isinstance(item, EllipsisType) for item in key)
-    if used > tensor.ndim or dots > 1:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{used} indices for a tensor of rank {tensor.ndim}", shape=tensor.shape)
+    if used > len(shape) or dots > 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{used} indices for a tensor of rank {len(shape)}", shape=shape)
     full: list[int | slice | None] = []
     for item in key if dots else (*key, Ellipsis):
-        full += [slice(None)] * (tensor.ndim - used) if isinstance(item, EllipsisType) else [item]
+        full += [slice(None)] * (len(shape) - used) if isinstance(item, EllipsisType) else [item]
     return full
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
-from eqsat.lazy import indexing
-from eqsat.lazy.written import STAGE, Axis, axes_in, axis_in, integers, pairs, refuse, spread
+from eqsat.lazy.indexing import basic_index
+from eqsat.lazy.written import STAGE, Axis, Number, axes_in, axis_in, integers, pairs, refuse, spread
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
-
-if TYPE_CHECKING:
-    from eqsat.tensor import Number, Tensor
 
 Key = SupportsIndex | slice | EllipsisType | None
 
@@ -34,11 +31,11 @@ class Movements:
         @property
         def size(self) -> int: ...
 
-        def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
+        def _moved(self, uop: str, still: bool, /, **arg: Any) -> Self:
             """The uop of this tensor, or the tensor itself where nothing moves."""
             ...
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: Any) -> Self:
         """Row-major; one size may be -1."""
         wanted = spread(shape, "a shape")
         if -1 in wanted:
@@ -55,27 +52,27 @@ class Movements:
             wanted = tuple(self.size // known if size == -1 else size for size in wanted)
         return self._moved("RESHAPE", wanted == self.shape, result_shape=wanted)
 
-    def permute(self, *axes: Any) -> Tensor:
+    def permute(self, *axes: Any) -> Self:
         """Axis i of the result is axis `axes[i]`."""
         order = tuple(axis_in(axis, self.shape) for axis in spread(axes, "a permutation"))
         return self._moved("PERMUTE", order == tuple(range(self.ndim)), perm=order)
 
-    def transpose(self, *axes: Any) -> Tensor:
+    def transpose(self, *axes: Any) -> Self:
         """NumPy's: without axes the order is reversed."""
         given = axes and not (len(axes) == 1 and axes[0] is None)
         return self.permute(*axes) if given else self.permute(tuple(reversed(range(self.ndim))))
 
-    def swapaxes(self, a: int, b: int) -> Tensor:
+    def swapaxes(self, a: int, b: int) -> Self:
         order = list(range(self.ndim))
         first, second = axis_in(a, self.shape), axis_in(b, self.shape)
         order[first], order[second] = order[second], order[first]
         return self.permute(order)
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+    def T(self) -> Self:  # noqa: N802 - NumPy's name
         return self.transpose()
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *shape: Any) -> Self:
         """Broadcast to `shape` (right-aligned); -1 keeps a size."""
         wanted = spread(shape, "a shape")
         lead = len(wanted) - self.ndim
@@ -92,7 +89,7 @@ class Movements:
         wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
         return aligned._moved("EXPAND", wanted == aligned.shape, result_shape=wanted)
 
-    def pad(self, widths: Sequence[Sequence[int]], value: Number = 0) -> Tensor:
+    def pad(self, widths: Sequence[Sequence[int]], value: Number = 0) -> Self:
         """`widths` is one (before, after) per axis, in elements; they hold `value`."""
         each = pairs(widths, "widths")
         if not isinstance(value, bool | int | float):
@@ -105,29 +102,32 @@ class Movements:
         still = len(each) == self.ndim and not any(map(any, each))
         return self._moved("PAD", still, pad=each, value=value)
 
-    def flip(self, axis: Axis = None) -> Tensor:
+    def flip(self, axis: Axis = None) -> Self:
         axes = axes_in(axis, self.shape)
         return self._moved("FLIP", not axes, axes=axes)
 
-    def shrink(self, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> Tensor:
+    def shrink(self, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> Self:
         """Per axis the elements lo, lo + step, … below hi."""
         steps = {} if step is None else {"step": integers(step, "step")}
         return self._moved("SHRINK", False, lo=integers(lo, "lo"), hi=integers(hi, "hi"), **steps)
 
-    def __getitem__(self, key: Key | tuple[Key, ...]) -> Tensor:
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> Self:
         """NumPy's basic indexing: integers, slices with any step, `...` and None."""
-        return indexing.basic(self._moved("RESHAPE", True), key if isinstance(key, tuple) else (key,))
+        index = basic_index(self.shape, key if isinstance(key, tuple) else (key,))
+        part = self.shrink(index.lo, index.hi, index.step) if index.shrinks else self
+        part = part.flip(index.flipped) if index.flipped else part
+        return part.reshape(index.shape)
 
     def __len__(self) -> int:
         if not self.shape:
             fail(Kind.UNSUPPORTED_OP, STAGE, "a tensor of rank 0 has no length")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Self]:
         """The tensors along the first axis."""
         return (self[position] for position in range(len(self)))
 
-    def squeeze(self, axis: Axis = None) -> Tensor:
+    def squeeze(self, axis: Axis = None) -> Self:
         """Without these axes of size 1; None is all of them."""
         ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
         drop = ones if axis is None else axes_in(axis, self.shape)
@@ -138,12 +138,12 @@ class Movements:
             )
         return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
 
-    def unsqueeze(self, axis: int) -> Tensor:
+    def unsqueeze(self, axis: int) -> Self:
         """A new axis of size 1, which is axis `axis` of the result."""
         place = axis_in(axis, (*self.shape, 1))
         return self.reshape(*self.shape[:place], 1, *self.shape[place:])
 
-    def flatten(self, start: int = 0, end: int = -1) -> Tensor:
+    def flatten(self, start: int = 0, end: int = -1) -> Self:
         """The axes from `start` to `end`, both inclusive, as one."""
         if not self.shape:
             return self.reshape(1)

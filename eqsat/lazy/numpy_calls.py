@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from eqsat.lazy.promotion import UOP_OF
 from eqsat.lazy.written import STAGE, Axis, pair
-from eqsat.tensor import Tensor, as_tensor, concatenate, elementwise, full, where
 from ir.diagnostics import Kind, fail
 
+Tensor = Any
+"""`eqsat.tensor.Tensor`, which is made of this file."""
 
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Tensor:
+
+class TensorFunctions(NamedTuple):
+    """The functions of `eqsat.tensor` that NumPy's are made of, besides the methods of tensors."""
+
+    as_tensor: Callable[[Any], Tensor]
+    elementwise: Callable[..., Tensor]
+    where: Callable[[Any, Any, Any], Tensor]
+    concatenate: Callable[[Sequence[Any], int], Tensor]
+    full: Callable[..., Tensor]
+
+
+def call_ufunc(
+    t: TensorFunctions, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]
+) -> Tensor:
     """What `ufunc(*inputs)` is. Raises EqsatError, UnsupportedOp, for other functions, methods and keywords."""
     name = f"np.{ufunc.__name__}"
     if method != "__call__":
@@ -22,18 +38,20 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Ma
     if keywords:
         _unsupported(f"{name} with {', '.join(keywords)}=")
     if ufunc in _COMPOSED:
-        return _COMPOSED[ufunc](*map(as_tensor, inputs))
+        return _COMPOSED[ufunc](*map(t.as_tensor, inputs))
     if ufunc not in UOP_OF:
         _unsupported(name)
-    return elementwise(UOP_OF[ufunc], *inputs, like=ufunc)
+    return t.elementwise(UOP_OF[ufunc], *inputs, like=ufunc)
 
 
-def call_function(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def call_function(
+    t: TensorFunctions, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
     """What `function(*args, **keywords)` is. Raises EqsatError, UnsupportedOp, for other functions and arguments."""
     name = f"np.{getattr(function, '__name__', function)}"
-    ours = _FUNCTIONS.get(function)
-    if ours is None:
+    if function not in _FUNCTIONS:
         _unsupported(name)
+    ours = partial(_FUNCTIONS[function], t)
     try:
         inspect.signature(ours).bind(*args, **keywords)
     except TypeError as error:
@@ -45,48 +63,46 @@ def _unsupported(what: str, why: str = "is not defined for lazy tensors") -> NoR
     fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} {why}", hint="write it in the methods of eqsat.tensor.Tensor")
 
 
-def _logical(uop: str) -> Callable[..., Tensor]:
-    return lambda *operands: elementwise(uop, *(each.cast("bool") for each in operands))
+def _logical(join: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *operands: join(*(each.cast("bool") for each in operands))
 
 
 def _reduction(name: str) -> Callable[..., Tensor]:
-    def reduce(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        result: Tensor = getattr(as_tensor(a), name)(axis, keepdims)
-        return result
+    def reduce(t: TensorFunctions, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+        return getattr(t.as_tensor(a), name)(axis, keepdims)
 
     return reduce
 
 
 def _summing(name: str) -> Callable[..., Tensor]:
-    def reduce(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
-        result: Tensor = getattr(as_tensor(a), name)(axis, keepdims, dtype)
-        return result
+    def reduce(t: TensorFunctions, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+        return getattr(t.as_tensor(a), name)(axis, keepdims, dtype)
 
     return reduce
 
 
-def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+def _pad(t: TensorFunctions, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     if mode != "constant":
         _unsupported(f"np.pad with mode={mode!r}")
-    x = as_tensor(array)
+    x = t.as_tensor(array)
     many = isinstance(pad_width, list | tuple) and any(isinstance(each, list | tuple) for each in pad_width)
     return x.pad(pad_width if many else [pair(pad_width, "pad_width")] * x.ndim, constant_values)
 
 
-def _take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
-    x = as_tensor(a)
+def _take(t: TensorFunctions, a: Any, indices: Any, axis: int | None = None) -> Tensor:
+    x = t.as_tensor(a)
     return x.take(indices, axis) if axis is not None else x.flatten().take(indices)
 
 
-def _dot(a: Any, b: Any) -> Tensor:
-    x, y = as_tensor(a), as_tensor(b)
+def _dot(t: TensorFunctions, a: Any, b: Any) -> Tensor:
+    x, y = t.as_tensor(a), t.as_tensor(b)
     if x.ndim > 2 or y.ndim > 2:
         _unsupported("np.dot of more than two axes")
     return x @ y if x.ndim and y.ndim else x * y
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None) -> Tensor:
-    x = as_tensor(a)
+def _clip(t: TensorFunctions, a: Any, a_min: Any = None, a_max: Any = None) -> Tensor:
+    x = t.as_tensor(a)
     x = x if a_min is None else x.maximum(a_min)
     return x if a_max is None else x.minimum(a_max)
 
@@ -95,10 +111,10 @@ _COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
     np.matmul: lambda a, b: a @ b,
     np.square: lambda x: x * x,
     np.isnan: lambda x: x != x,
-    np.logical_and: _logical("AND"),
-    np.logical_or: _logical("OR"),
-    np.logical_xor: _logical("XOR"),
-    np.logical_not: _logical("NOT"),
+    np.logical_and: _logical(operator.and_),
+    np.logical_or: _logical(operator.or_),
+    np.logical_xor: _logical(operator.xor),
+    np.logical_not: _logical(operator.invert),
 }
 _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.sum: _summing("sum"),
@@ -111,26 +127,26 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.argmin: _reduction("argmin"),
     np.mean: _reduction("mean"),
     np.var: _reduction("var"),
-    np.cumsum: lambda a, axis=None: as_tensor(a).cumsum(axis),
-    np.cumprod: lambda a, axis=None: as_tensor(a).cumprod(axis),
-    np.shape: lambda a: a.shape,
-    np.ndim: lambda a: a.ndim,
-    np.size: lambda a: a.size,
-    np.reshape: lambda a, shape: a.reshape(shape),
-    np.ravel: lambda a: a.flatten(),
-    np.transpose: lambda a, axes=None: a.transpose(axes),
-    np.swapaxes: lambda a, axis1, axis2: a.swapaxes(axis1, axis2),
-    np.squeeze: lambda a, axis=None: a.squeeze(axis),
-    np.expand_dims: lambda a, axis: a.unsqueeze(axis),
-    np.broadcast_to: lambda array, shape: array.expand(shape),
-    np.flip: lambda m, axis=None: m.flip(axis),
+    np.cumsum: lambda t, a, axis=None: t.as_tensor(a).cumsum(axis),
+    np.cumprod: lambda t, a, axis=None: t.as_tensor(a).cumprod(axis),
+    np.shape: lambda t, a: a.shape,
+    np.ndim: lambda t, a: a.ndim,
+    np.size: lambda t, a: a.size,
+    np.reshape: lambda t, a, shape: a.reshape(shape),
+    np.ravel: lambda t, a: a.flatten(),
+    np.transpose: lambda t, a, axes=None: a.transpose(axes),
+    np.swapaxes: lambda t, a, axis1, axis2: a.swapaxes(axis1, axis2),
+    np.squeeze: lambda t, a, axis=None: a.squeeze(axis),
+    np.expand_dims: lambda t, a, axis: a.unsqueeze(axis),
+    np.broadcast_to: lambda t, array, shape: array.expand(shape),
+    np.flip: lambda t, m, axis=None: m.flip(axis),
     np.pad: _pad,
-    np.where: lambda condition, x, y: where(condition, x, y),
-    np.concatenate: lambda arrays, axis=0: concatenate(arrays, axis),
+    np.where: lambda t, condition, x, y: t.where(condition, x, y),
+    np.concatenate: lambda t, arrays, axis=0: t.concatenate(arrays, axis),
     np.take: _take,
     np.dot: _dot,
     np.clip: _clip,
-    np.round: lambda a: a.round(),
-    np.zeros_like: lambda a, dtype=None: full(a.shape, 0, dtype or a.dtype),
-    np.ones_like: lambda a, dtype=None: full(a.shape, 1, dtype or a.dtype),
+    np.round: lambda t, a: a.round(),
+    np.zeros_like: lambda t, a, dtype=None: t.full(a.shape, 0, dtype or a.dtype),
+    np.ones_like: lambda t, a, dtype=None: t.full(a.shape, 1, dtype or a.dtype),
 }

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from eqsat.tensor import Tensor
+from typing import Any, Self
 
 
 class Operators:
@@ -14,90 +11,89 @@ class Operators:
 
     __slots__ = ()
 
-    @staticmethod
     @abstractmethod
-    def _apply(uop: str, *operands: Any) -> Tensor:
+    def _apply(self, uop: str, *operands: Any) -> Self:
         """The uop on operands of which at least one is a tensor."""
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Any) -> Self:
         return self._apply("ADD", self, other)
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Any) -> Self:
         return self._apply("SUB", self, other)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Any) -> Self:
         return self._apply("MUL", self, other)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Any) -> Self:
         return self._apply("FDIV", self, other)
 
-    def __floordiv__(self, other: Any) -> Tensor:
+    def __floordiv__(self, other: Any) -> Self:
         return self._apply("IDIV", self, other)
 
-    def __mod__(self, other: Any) -> Tensor:
+    def __mod__(self, other: Any) -> Self:
         return self._apply("MOD", self, other)
 
-    def __pow__(self, other: Any) -> Tensor:
+    def __pow__(self, other: Any) -> Self:
         return self._apply("POW", self, other)
 
-    def __radd__(self, other: Any) -> Tensor:
+    def __radd__(self, other: Any) -> Self:
         return self._apply("ADD", other, self)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Any) -> Self:
         return self._apply("SUB", other, self)
 
-    def __rmul__(self, other: Any) -> Tensor:
+    def __rmul__(self, other: Any) -> Self:
         return self._apply("MUL", other, self)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: Any) -> Self:
         return self._apply("FDIV", other, self)
 
-    def __rfloordiv__(self, other: Any) -> Tensor:
+    def __rfloordiv__(self, other: Any) -> Self:
         return self._apply("IDIV", other, self)
 
-    def __rmod__(self, other: Any) -> Tensor:
+    def __rmod__(self, other: Any) -> Self:
         return self._apply("MOD", other, self)
 
-    def __rpow__(self, other: Any) -> Tensor:
+    def __rpow__(self, other: Any) -> Self:
         return self._apply("POW", other, self)
 
-    def __and__(self, other: Any) -> Tensor:
+    def __and__(self, other: Any) -> Self:
         return self._apply("AND", self, other)
 
-    def __or__(self, other: Any) -> Tensor:
+    def __or__(self, other: Any) -> Self:
         return self._apply("OR", self, other)
 
-    def __xor__(self, other: Any) -> Tensor:
+    def __xor__(self, other: Any) -> Self:
         return self._apply("XOR", self, other)
 
-    def __rand__(self, other: Any) -> Tensor:
+    def __rand__(self, other: Any) -> Self:
         return self._apply("AND", other, self)
 
-    def __ror__(self, other: Any) -> Tensor:
+    def __ror__(self, other: Any) -> Self:
         return self._apply("OR", other, self)
 
-    def __rxor__(self, other: Any) -> Tensor:
+    def __rxor__(self, other: Any) -> Self:
         return self._apply("XOR", other, self)
 
-    def __invert__(self) -> Tensor:
+    def __invert__(self) -> Self:
         return self._apply("NOT", self)
 
-    def __neg__(self) -> Tensor:
+    def __neg__(self) -> Self:
         return self._apply("NEG", self)
 
-    def __abs__(self) -> Tensor:
+    def __abs__(self) -> Self:
         return self._apply("ABS", self)
 
-    def __lt__(self, other: Any) -> Tensor:
+    def __lt__(self, other: Any) -> Self:
         return self._apply("CMPLT", self, other)
 
-    def __le__(self, other: Any) -> Tensor:
+    def __le__(self, other: Any) -> Self:
         return self._apply("CMPLE", self, other)
 
-    def __gt__(self, other: Any) -> Tensor:
+    def __gt__(self, other: Any) -> Self:
         return self._apply("CMPGT", self, other)
 
-    def __ge__(self, other: Any) -> Tensor:
+    def __ge__(self, other: Any) -> Self:
         return self._apply("CMPGE", self, other)
 
     def __eq__(self, other: object) -> Any:
@@ -108,58 +104,58 @@ class Operators:
 
     __hash__ = object.__hash__
 
-    def maximum(self, other: Any) -> Tensor:
+    def maximum(self, other: Any) -> Self:
         return self._apply("MAX", self, other)
 
-    def minimum(self, other: Any) -> Tensor:
+    def minimum(self, other: Any) -> Self:
         return self._apply("MIN", self, other)
 
-    def exp(self) -> Tensor:
+    def exp(self) -> Self:
         return self._apply("EXP", self)
 
-    def log(self) -> Tensor:
+    def log(self) -> Self:
         return self._apply("LOG", self)
 
-    def exp2(self) -> Tensor:
+    def exp2(self) -> Self:
         return self._apply("EXP2", self)
 
-    def log2(self) -> Tensor:
+    def log2(self) -> Self:
         return self._apply("LOG2", self)
 
-    def sqrt(self) -> Tensor:
+    def sqrt(self) -> Self:
         return self._apply("SQRT", self)
 
-    def rsqrt(self) -> Tensor:
+    def rsqrt(self) -> Self:
         return self._apply("RSQRT", self)
 
-    def recip(self) -> Tensor:
+    def recip(self) -> Self:
         return self._apply("RECIP", self)
 
     reciprocal = recip
 
-    def sin(self) -> Tensor:
+    def sin(self) -> Self:
         return self._apply("SIN", self)
 
-    def cos(self) -> Tensor:
+    def cos(self) -> Self:
         return self._apply("COS", self)
 
-    def tanh(self) -> Tensor:
+    def tanh(self) -> Self:
         return self._apply("TANH", self)
 
-    def erf(self) -> Tensor:
+    def erf(self) -> Self:
         return self._apply("ERF", self)
 
-    def sigmoid(self) -> Tensor:
+    def sigmoid(self) -> Self:
         return self._apply("SIGMOID", self)
 
-    def relu(self) -> Tensor:
+    def relu(self) -> Self:
         return self._apply("RELU", self)
 
-    def floor(self) -> Tensor:
+    def floor(self) -> Self:
         return self._apply("FLOOR", self)
 
-    def ceil(self) -> Tensor:
+    def ceil(self) -> Self:
         return self._apply("CEIL", self)
 
-    def round(self) -> Tensor:
+    def round(self) -> Self:
         return self._apply("ROUND", self)

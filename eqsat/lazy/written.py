@@ -15,6 +15,7 @@ STAGE = "tensor"
 
 Axis = SupportsIndex | Sequence[SupportsIndex] | None
 Sizes = SupportsIndex | Sequence[SupportsIndex]
+Number = bool | int | float
 
 
 def integer(value: Any, what: str) -> int:

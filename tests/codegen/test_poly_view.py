@@ -16,7 +16,8 @@ from codegen.where.region_to_indexbook import index_book
 from ir.axis_expr import ZERO
 from ir.axis_map import axis_map
 from ir.diagnostics import EqsatError, Kind
-from ir.poly_view import Block, Pattern, PolyView
+from ir.poly_block import Block, Pattern
+from ir.poly_view import PolyView
 from ir.poly_view_isl import access_texts, domain, domain_text, relation
 from ir.region import Region
 from ir.serde import from_json, to_json

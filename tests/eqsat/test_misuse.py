@@ -68,6 +68,7 @@ NOT_FOR_USERS = (
     "_moved",
     "elementwise",
     "broadcast_shape",
+    "extremum_position",
 )
 
 

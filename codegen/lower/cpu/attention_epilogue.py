@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from codegen.lower.cpu.blocks import Block
 from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined
-from codegen.lower.cpu.lower_value import Evaluator, Provider
 from codegen.lower.cpu.score_tile import ScoreTile
 from codegen.lower.points import Point, Where
 from ir.axis_expr import ZERO, AxisExpr, constant
@@ -110,7 +110,7 @@ def _given(value: Value) -> Provider:
     return lambda _at, _block, _where: value
 
 
-def _reader(ev: Evaluator, name: str) -> Provider:
+def _reader(ev: LaneEvaluator, name: str) -> Provider:
     def read(at: Point, block: Block, where: Where) -> Value:
         return ev.value(name, at, block, where)
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from codegen.lower.cpu.blocks import Block
 from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import converted
-from codegen.lower.cpu.lower_value import Evaluator, Provider
 from codegen.lower.cpu.register_tile import Accumulator
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
@@ -56,7 +56,7 @@ def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
         block.store(each.buffer, ev.offset(each.buffer, place), value)
 
 
-def _read(ev: Evaluator, what: Yield) -> Provider:
+def _read(ev: LaneEvaluator, what: Yield) -> Provider:
     def read(at: Point, block: Block, where: Where) -> Value:
         return ev.value(what.value, at, block, where)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
@@ -23,7 +23,7 @@ class Frame:
     view: Contraction
     blocks: Blocks
     writer: Writer
-    evaluator: Evaluator
+    evaluator: LaneEvaluator
     at: Mapping[int, AxisExpr]
 
     @property

@@ -22,7 +22,7 @@ from codegen.lower.cpu.attention_epilogue import attention_epilogue
 from codegen.lower.cpu.blocks import Block, Writer
 from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, bound, depth_block, depth_blocks
 from codegen.lower.cpu.lower_contraction import ContractionKernel
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import buffer_param, unused
 from codegen.lower.cpu.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
@@ -80,7 +80,7 @@ class _Template:
 
     def kernel(self, name: str) -> ContractionKernel:
         region, writer = self.view.region, self.writer
-        evaluator = Evaluator(RegionLoops(region, self.core), writer)
+        evaluator = RegionEvaluator(RegionLoops(region, self.core), writer)
         blocks = self.blocks.of_product(self.view.lead)
         phase = self._tasks(Frame(self.view.lead, blocks, writer, evaluator, {}))
         kernel = Kernel(

@@ -25,7 +25,7 @@ from codegen.lower.cpu.contraction_frame import (
     depth_block,
     depth_blocks,
 )
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import (
     PackedConstant,
@@ -91,7 +91,7 @@ class _Template:
         inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
         packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
         outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
-        evaluator = Evaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
+        evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(Frame(view, self.blocks, writer, evaluator, {})),)
         kernel = Kernel(

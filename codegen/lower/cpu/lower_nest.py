@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from codegen.lower.cpu import lower_reduce, lower_stream
 from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
 from codegen.lower.cpu.keep_rows import workspace_rows
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_split import partial_phase
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
 from codegen.plan.region_loops import RegionLoops
@@ -58,7 +59,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         Param(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
         for each in (*region.inputs, *region.outputs)
     )
-    ev = Evaluator(RegionLoops(region, core, plan.ordered), writer)
+    ev = RegionEvaluator(RegionLoops(region, core, plan.ordered), writer)
     dtypes = {name: op.dtype for name, op in ev.ops.items()}
     ev.keep(workspace_rows(chosen_rows(ev.loops, plan), dtypes, rows_together(plan), writer))
     phases: list[Phase] = []
@@ -97,7 +98,7 @@ def _placed(several: Several, loop: Loop, at: AxisExpr) -> Several:
 class _Outputs:
     """The phase that writes the outputs."""
 
-    def __init__(self, ev: Evaluator, plan: Plan) -> None:
+    def __init__(self, ev: LaneEvaluator, plan: Plan) -> None:
         self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
         self.nest = nest_of(ev.loops, plan)

@@ -17,10 +17,10 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
@@ -28,9 +28,6 @@ from ir.axis_expr import AxisExpr, coordinates
 from ir.cpu import Call, Inside, Reg, Value
 from ir.dtype import DTYPES
 from ir.region import Op
-
-if TYPE_CHECKING:
-    from codegen.lower.cpu.lower_value import Evaluator
 
 _CHAINS = 4
 """Accumulators per reduction along lanes, of all rows that run together: they hide the latency of an addition."""
@@ -48,13 +45,13 @@ class Request:
     point: Point
 
 
-def reduction(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
     """The value of a reduce op at `point`, computed in `block`."""
     return _together(ev, [Request(name, point)], block, where)[0]
 
 
-def reductions(ev: Evaluator, requests: Sequence[Request], block: Block) -> None:
-    """Computes reductions over like axes in shared loops, so that `Evaluator.value` finds them afterwards."""
+def reductions(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> None:
+    """Computes reductions over like axes in shared loops, so that `LaneEvaluator.value` finds them afterwards."""
     fresh = [each for each in requests if block.find((each.name, each.point, ())) is None]
     by_home: dict[int, list[Request]] = {}
     homes: dict[int, Block] = {}
@@ -67,28 +64,28 @@ def reductions(ev: Evaluator, requests: Sequence[Request], block: Block) -> None
             homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
 
 
-def unconverted(ev: Evaluator, names: Sequence[str], point: Point, block: Block) -> list[Value]:
+def unconverted(ev: LaneEvaluator, names: Sequence[str], point: Point, block: Block) -> list[Value]:
     """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
     return _totals(ev, [_Sum.of(ev, Request(name, point), ()) for name in names], block)
 
 
-def start(ev: Evaluator, name: str, block: Block) -> Reg:
+def start(ev: LaneEvaluator, name: str, block: Block) -> Reg:
     """A fresh accumulator of the reduction `name`, holding the identity."""
     return _Sum.of(ev, Request(name, ()), ()).start(block)
 
 
-def finished(ev: Evaluator, name: str, total: Value) -> Value:
+def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
     """The accumulator's value in the reduction's own dtype."""
     return converted(total, total.dtype, ev.ops[name].dtype)
 
 
-def _together(ev: Evaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
+def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
     sums = [_Sum.of(ev, each, where) for each in requests]
     totals = _totals(ev, sums, block)
     return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
 
 
-def _totals(ev: Evaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
+def _totals(ev: LaneEvaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
     op = sums[0].op
     if 0 in op.domain[len(op.domain) - op.reduced :]:
         return [each.how.identity for each in sums]
@@ -104,14 +101,14 @@ def _totals(ev: Evaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
 class _Sum:
     """One reduction at one point: its term, and the op that joins terms."""
 
-    ev: Evaluator
+    ev: LaneEvaluator
     request: Request
     op: Op
     where: Where
     how: Joining
 
     @staticmethod
-    def of(ev: Evaluator, request: Request, where: Where) -> _Sum:
+    def of(ev: LaneEvaluator, request: Request, where: Where) -> _Sum:
         op = ev.ops[request.name]
         return _Sum(ev, request, op, where, ev.joining(op))
 
@@ -157,7 +154,7 @@ class _Innermost:
 class _Nest:
     """The loops that several reductions share."""
 
-    ev: Evaluator
+    ev: LaneEvaluator
     sums: Sequence[_Sum]
 
     def serial(self, groups: Sequence[Group], block: Block) -> list[Value]:

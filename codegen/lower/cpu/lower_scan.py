@@ -10,9 +10,8 @@ Y[i] = x[0] + … + x[i], lanes along i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
@@ -20,15 +19,12 @@ from ir.cpu import Call, Inside, Reg, Value
 from ir.diagnostics import Kind, fail
 from ir.region import Op
 
-if TYPE_CHECKING:
-    from codegen.lower.cpu.lower_value import Evaluator
-
 STAGE = "lower_scan"
 _DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
 """The dtypes whose running results along lanes are made by doubling, where their grouping is free."""
 
 
-def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
     """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
     `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
     to the next as well. Points must be evaluated in the scan's order."""
@@ -56,7 +52,7 @@ def scan(ev: Evaluator, name: str, op: Op, point: Point, block: Block, where: Wh
     return converted(along, kind, op.dtype)
 
 
-def _carried(ev: Evaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
+def _carried(ev: LaneEvaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
     """The register that a scan carries through the loop over `along`; it stands before the loop."""
     runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
     in_order = block.sequential and runs  # a constant is the place of one register among several of a step

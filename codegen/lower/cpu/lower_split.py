@@ -15,7 +15,7 @@ from functools import partial
 
 from codegen.lower.cpu import lower_reduce
 from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.cpu.nest_choices import TERMS, split_parts
 from codegen.plan.plan_check import runs_parallel
@@ -26,7 +26,7 @@ from ir.plan import Plan
 from ir.region import Buffer, MemRef
 
 
-def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
+def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
     """The phase that reduces each part into shared memory; afterwards `ev` gives the reductions' values as the
     combinations of their parts.
 
@@ -76,7 +76,7 @@ def partial_phase(ev: Evaluator, plan: Plan) -> Phase:
     return Phase(only, 1, tuple(in_turn.statements))
 
 
-def _shared(ev: Evaluator, name: str, shape: tuple[int, ...]) -> Buffer:
+def _shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:
     """Memory for the parts of a reduction."""
     kind = ev.joining(ev.ops[name]).dtype
     parts = Buffer(f"{name}_parts", MemRef(shape, kind))
@@ -90,7 +90,7 @@ class _Results:
     """The results of reductions that task `task` lays into their `parts`; lanes along the last of their axes, or along
     the terms."""
 
-    ev: Evaluator
+    ev: LaneEvaluator
     parts: Mapping[str, Buffer]
     task: AxisExpr
     lanes_in_results: bool
@@ -117,7 +117,7 @@ class _Results:
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
 
 
-def _combined(ev: Evaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:
+def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:
     """The parts at `point`, joined in order."""
     key = ("combined", name, point, where)
     found = block.find(key)

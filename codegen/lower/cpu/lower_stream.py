@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.cpu.nest_values import RESCALED
@@ -32,9 +32,6 @@ from ir.cpu import Call, Inside, Reg, Value
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.region import Number, Op
-
-if TYPE_CHECKING:
-    from codegen.lower.cpu.lower_value import Evaluator
 
 STAGE = "lower_stream"
 _PART = 256
@@ -53,14 +50,14 @@ class Request:
     score: Hashable = None
 
 
-def stream(ev: Evaluator, name: str, point: Point, block: Block, where: Where) -> Value:
+def stream(ev: LaneEvaluator, name: str, point: Point, block: Block, where: Where) -> Value:
     """The value of a stream at `point`, computed in `block`."""
     return _together(ev, [Request(name, point)], block, where)[0]
 
 
-def streams(ev: Evaluator, requests: Sequence[Request], block: Block) -> None:
-    """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `Evaluator.value` finds
-    them afterwards."""
+def streams(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> None:
+    """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `LaneEvaluator.value`
+    finds them afterwards."""
     by_home: dict[int, tuple[Block, list[Request]]] = {}
     for each in dict.fromkeys(requests):
         if block.find((each.name, each.point, ())) is None:
@@ -89,7 +86,7 @@ def weight(fn: str, score: Value, base: Value) -> Value:
     return Call(fn, (Call("sub", (score, base), score.dtype),), score.dtype)
 
 
-def _together(ev: Evaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
+def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
     lead = next(each for each in requests if ev.ops[each.name].kind == "stream")
     op = ev.ops[lead.name]
     if ev.loops.in_order(lead.name):
@@ -128,7 +125,7 @@ def _nothing(op: Op) -> Value:
 class _Sums:
     """The streams of one score: sums of fn(score - maximum)·value in dtype `kind`."""
 
-    ev: Evaluator
+    ev: LaneEvaluator
     fn: str
     kind: str
     requests: Sequence[Request]
@@ -169,7 +166,7 @@ class _State:
 class _Pass:
     """One pass over the terms of several streams. `along`: lanes are terms."""
 
-    ev: Evaluator
+    ev: LaneEvaluator
     each: Sequence[_Sums]
     along: bool
 

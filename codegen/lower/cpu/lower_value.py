@@ -1,233 +1,25 @@
-"""How an SSA value of a region is evaluated at a point of its domain, in vectors along a block's lane axis.
-
-    v = relu(x[i, j] + b[j])   at (i, j), lanes along j
-      x_1 = load x[512*i + j : unit]        unit stride: one vector load
-      b_1 = load b[j : unit]                does not depend on i: stands outside of i's loop
-      v_1 = relu(add(x_1, b_1))
-
-Operand maps are composed by substitution, so that every offset is one expression over loop variables; its step
-along the lane axis picks the load. A padded read is an `If` where the padding is the same in all lanes, a
-mask where it is not, and nothing where the ranges of the variables prove it inside. Each op rounds to its dtype.
-"""
+"""How every SSA value of a region is evaluated at a point: as `lane_evaluator`, with reductions, scans and streams."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
-
-from codegen.lower.cpu import lower_reduce, lower_scan, lower_stream
-from codegen.lower.cpu.blocks import Block, Writer
-from codegen.lower.cpu.keep_rows import Row
-from codegen.lower.cpu.lane_values import CONVERSIONS, converted
-from codegen.lower.evaluation import Evaluation as _Evaluation
-from codegen.lower.evaluator import Provider as _Provider
-from codegen.lower.evaluator import Read, ValueEvaluator
-from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.region_loops import Group, RegionLoops
-from ir.axis_expr import AxisExpr
-from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
-from ir.diagnostics import Kind, fail
-from ir.region import Number, Op, Operand, behind
-from ir.strides import flat, row_major
-
-Provider: TypeAlias = _Provider[Block, Value]
-Evaluation: TypeAlias = _Evaluation[Value]
-
-STAGE = "lower_value"
+from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.lane_evaluator import Evaluation, LaneEvaluator
+from codegen.lower.cpu.lower_reduce import reduction
+from codegen.lower.cpu.lower_scan import scan
+from codegen.lower.cpu.lower_stream import stream
+from codegen.lower.points import Point, Where
+from ir.region import Op
 
 
-class Evaluator(ValueEvaluator[Value, Block]):
-    """Evaluates the values of one region into blocks; they are lanes, with the value in every lane where the lane axis
-    does not move it.
-
-    `parts` holds reductions to a part of their reduced axes. `rows` are values kept on chip, which the terms of the
-    reduction `filling` compute, and all others load.
-    """
-
-    def __init__(self, loops: RegionLoops, writer: Writer) -> None:
-        super().__init__(loops.region, writer, CONVERSIONS)
-        self.loops, self.writer, self.core = loops, writer, loops.core
-        self.parts: dict[str, tuple[Group, ...]] = {}
-        self.rows: dict[str, Row] = {}
-        self.filling: str | None = None
-
-    def needs(self, value: str, other: str) -> bool:
-        """Whether computing `value` takes the value `other`."""
-        return other in behind(self.ops, value) and other != value
-
-    def groups(self, name: str) -> tuple[Group, ...]:
-        """The loops over the reduced axes of the reduction `name`, the innermost, along which lanes may run, last."""
-        return self.parts.get(name) or self.loops.reduce_groups(name)
-
-    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
-        if name in self.provided:
-            return self.provided[name](point, block, where)
-        if name not in self.ops:
-            return self._load(name, point, block, where)
-        key = (name, point, where)
-        found = block.find(key)
-        if found is None:
-            row = self.rows.get(name)
-            if row is not None and self.filling != row.kept.filler:
-                yield self._value(row.kept.filler, row.filler_point(point), block, ())
-                return self._load(row.buffer.name, row.place(point), block, where, axes_of(point))
-            home = block.home(axes_of(point, where))
-            op = self.ops[name]
-            found = home.let(name, (yield self._computed(name, op, point, home, where)))
-            home.memo.setdefault(key, found)
-            if row is not None:
-                home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), found)
-        return found
-
-    def keep(self, rows: Mapping[str, Row]) -> None:
-        """Keeps these values on chip."""
-        self.rows |= rows
-        self.buffers |= {row.buffer.name: row.buffer for row in rows.values()}
-
-    def _guarded(
-        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Read[Block, Value]
-    ) -> Evaluation:
-        if not guards:
-            return (yield read(at, block, where))
-        (conditions, fill), *rest = guards
-        known = block.facts | set(where)
-        open_ = tuple(each for each in conditions if each not in known and not self.writer.proves(each))
-        if any(self.writer.refutes(each) for each in open_):
-            return fill
-        lane = tuple(each for each in open_ if block.moves_in_lanes(each.expr.axes))
-        outer = tuple(each for each in open_ if each not in lane)
-        inner = (*where, *lane)
-
-        def inside(body: Block) -> Evaluation:
-            value = yield self._guarded(rest, at, body, inner, read)
-            mask = self.mask(lane, body) if lane else None
-            return value if mask is None else Call("where", (mask, value, fill), fill.dtype)
-
-        if not outer:
-            return (yield inside(block))
-        axes = axes_of(at, (*inner, *outer, *(each for bounds, _ in rest for each in bounds)))
-        home = block.home(axes)
-        result = home.let("read", fill, mutable=True)
-        body = home.inner(barrier=True, facts=outer)
-        body.assign(result, (yield inside(body)))  # type: ignore[arg-type]
-        home.guard(body, outer)
-        return result
-
-    def mask(self, conditions: Where, block: Block, *, existing: bool = False) -> Value | None:
-        """The lanes in which all conditions hold, and that exist where `existing` asks it; None for all lanes."""
-        assert block.lane_axis is not None
-        count = block.lane_axis.count if existing else None
-        if not conditions and count is None:
-            return None
-        mask = Inside(conditions, block.lane_axis.variable, count)
-        key = ("mask", mask)
-        found = block.find(key)
-        if found is None:
-            home = block.home(axes_of((count,) if isinstance(count, AxisExpr) else (), conditions))
-            found = home.memo[key] = home.let("inside", mask)
-        return found
-
-    # --- memory ---
-
-    def offset(self, buffer: str, point: Point) -> AxisExpr:
-        """The row-major offset of `point` in elements."""
-        return flat(point, row_major(self.buffers[buffer].memref.shape))
-
-    def _load(
-        self, buffer: str, point: Point, block: Block, where: Where, filled: frozenset[int] = frozenset()
-    ) -> Value:
-        """`filled`: variables at each value of which the buffer is filled anew."""
-        offset = self.offset(buffer, point)
-        elements = math.prod(self.buffers[buffer].memref.shape)
-        if where and self.writer.proves(Within(offset, 0, elements)):
-            where = ()
-        key = ("load", buffer, offset, where)
-        found = block.find(key)
-        if found is None:
-            home = block.home(axes_of((offset,), where) | filled)
-            found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where))
-        return found
-
-    def _access(self, buffer: str, offset: AxisExpr, block: Block, where: Where) -> Load:
-        name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
-        lane = block.lane_axis
-        if lane is None or not (where or lane.variable in offset.axes):
-            return Load(name, offset, dtype, "splat")
-        step = offset.coeff(lane.variable)
-        if where or step is None:
-            mask = self.mask(where, block, existing=True)
-            if step == 1:
-                return Load(name, offset, dtype, "unit", mask=mask)
-            return Load(name, AxisExpr(), dtype, "gather", index=Lanes(offset, lane.variable, "i64"), mask=mask)
-        if step == 1:
-            return Load(name, offset, dtype, "unit", lane.count)
-        return Load(name, offset, dtype, "strided", lane.count, step)
-
-    # --- ops ---
+class RegionEvaluator(LaneEvaluator):
+    """Evaluates all values of one region into blocks, contractions aside."""
 
     def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
         match op.kind:
             case "reduce":
-                return lower_reduce.reduction(self, name, op, point, block, where)
+                return reduction(self, name, op, point, block, where)
             case "stream":
-                return lower_stream.stream(self, name, point, block, where)
+                return stream(self, name, point, block, where)
             case "scan":
-                return lower_scan.scan(self, name, op, point, block, where)
-            case "gather":
-                return (yield self._gather(name, op, point, block, where))
-            case "index":
-                return self._index(op, point, block, where)
-            case "contraction":
-                fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
-        return (yield self._elementwise(op, point, block, where))
-
-    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
-        source, axis, size = self._gathered(name, op)
-        chosen = op.inputs[1]
-        index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
-        depends = index_axes(chosen, point, self.writer)
-
-        def read(at: Point, inner: Block, conditions: Where) -> Value:
-            if not inner.moves_in_lanes(depends):
-                picked = self._picked(index, size, inner.home(depends))
-                return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
-            held = Call("min", (Call("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
-            return self._gather_lanes(source.value, axis, at, inner, conditions, held)
-
-        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
-
-    def _picked(self, index: Value, size: int, home: Block) -> AxisExpr:
-        """An index that is the same in all lanes, as a variable: then its load is one like any other."""
-        key = ("pick", index, size)
-        found = home.find(key)
-        if found is None:
-            variable = self.writer.variable("at", 0, size - 1)
-            home.add(Pick(variable, index))
-            home.variables.add(variable)
-            found = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
-        assert isinstance(found, Lanes)
-        return found.expr
-
-    def _gather_lanes(self, buffer: str, axis: int, at: Point, block: Block, where: Where, index: Value) -> Value:
-        assert block.lane_axis is not None
-        stride = row_major(self.buffers[buffer].memref.shape)[axis]
-        base = self.offset(buffer, (*at[:axis], AxisExpr(), *at[axis + 1 :]))
-        along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
-        scaled = index if stride == 1 else Call("mul", (index, Const(stride, "i64")), "i64")
-        total = block.let("at", scaled if base == AxisExpr() else Call("add", (along, scaled), "i64"))
-        mask = self.mask(where, block, existing=True)
-        dtype = register_type(self.dtype(buffer))
-        return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
-
-    def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
-        moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
-        return Lanes(expr, moving.variable if moving else None, dtype)
-
-
-def index_axes(operand: Operand | Number, point: Point, writer: Writer) -> frozenset[int]:
-    """The variables on which an operand at `point` depends."""
-    if isinstance(operand, Number):
-        return frozenset()
-    conditions = tuple(each for guard in operand.map.guards for each in writer.conditions(guard, point))
-    return axes_of(writer.at(operand.map.exprs, point), conditions)
+                return scan(self, name, op, point, block, where)
+        return (yield super()._computed(name, op, point, block, where))

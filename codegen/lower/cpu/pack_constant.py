@@ -8,7 +8,7 @@ import msgspec
 
 from codegen.lower.cpu.blocks import Block, Writer
 from codegen.lower.cpu.contraction_frame import Frame, bound, depth_block
-from codegen.lower.cpu.lower_value import Evaluator
+from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks
@@ -46,7 +46,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         Param(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
-    frame = Frame(view, whole, writer, Evaluator(RegionLoops(view.region, core), writer), {})
+    frame = Frame(view, whole, writer, RegionEvaluator(RegionLoops(view.region, core), writer), {})
     tasks = view.extent(repeats) * panels if elements else 0
     task = writer.variable("task", 0, max(tasks - 1, 0))
     body = Block(writer, variables={task})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.gpu.builder import Block, Writer
-from codegen.lower.gpu.value import Evaluator
+from codegen.lower.gpu.value import ThreadEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tile import BLOCK_AXES, Tile, tiles_of
 from codegen.where.tails import Steps
@@ -27,7 +27,7 @@ class Frame:
     tile: Tile
     plan: Plan
     writer: Writer
-    evaluator: Evaluator
+    evaluator: ThreadEvaluator
     row: AxisExpr
     column: AxisExpr
     at: Mapping[int, AxisExpr]

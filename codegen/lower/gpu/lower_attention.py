@@ -29,7 +29,7 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
-from codegen.lower.gpu.value import Evaluator, converted, params_of
+from codegen.lower.gpu.value import ThreadEvaluator, converted, params_of
 from codegen.plan.contraction_view import STAGE
 from codegen.plan.gpu.contraction_tile import grid_of, tiles_of
 from codegen.plan.gpu.stream_parts import stream_parts
@@ -95,7 +95,9 @@ class _Template:
         self.part = block_part(of[0], lead, plan, writer)
         if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
-        frame = Frame(of[0], lead, plan, writer, Evaluator(view.region, writer), row * lead.bm, column * lead.bn, {})
+        frame = Frame(
+            of[0], lead, plan, writer, ThreadEvaluator(view.region, writer), row * lead.bm, column * lead.bn, {}
+        )
         frame = frame.placed(frame.along(self.block, of[0].batch, batch))
         self.place = batch, row, column
         self.frames = [replace(frame, view=each, tile=own) for each, own in zip(of, self.tile.sums, strict=True)]

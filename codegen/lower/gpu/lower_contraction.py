@@ -18,7 +18,7 @@ from codegen.lower.gpu.main_loop import Part, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
-from codegen.lower.gpu.value import Evaluator, params_of
+from codegen.lower.gpu.value import ThreadEvaluator, params_of
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
 from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, turns_of, turns_of_block
 from codegen.plan.gpu.shared_tiles import shared_tiles
@@ -50,7 +50,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
     block = Block(writer)
     params_of(region, writer)  # their names come first
     batch, row, column = block_place(view, tile, plan, writer)
-    evaluator = Evaluator(region, writer)
+    evaluator = ThreadEvaluator(region, writer)
     frame = Frame(view, tile, plan, writer, evaluator, row * tile.bm, column * tile.bn, {})
     frame = frame.placed(frame.along(block, view.batch, batch))
     hints = plan.layout_hints

@@ -14,11 +14,11 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import Block
 from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.vector_value import Lane, VectorEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.axis_expr import ZERO, AxisExpr
@@ -26,9 +26,6 @@ from ir.dtype import DTYPES
 from ir.gpu_nodes import Assign, Call, Element, SetElement, Value
 from ir.kernel_nodes import Reg
 from ir.region import Op
-
-if TYPE_CHECKING:
-    from codegen.lower.gpu.nest_value import Lane, NestEvaluator
 
 _PART = 256
 """Additions into one accumulator before it is put away."""
@@ -43,7 +40,7 @@ def join(how: Joining, one: Value, other: Value) -> Value:
     return Call(how.fn, (one, other), how.dtype)
 
 
-def reduction(ev: NestEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def reduction(ev: VectorEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
     """The value of a reduce op at `point`, computed by this thread alone, in `block`."""
     how = ev.joining(op)
     if 0 in op.domain[len(op.shape) :]:
@@ -62,7 +59,7 @@ Place = Mapping[Group, AxisExpr]
 class _Loops:
     """The loops over the terms of one reduction."""
 
-    ev: NestEvaluator
+    ev: VectorEvaluator
     name: str
     op: Op
     how: Joining

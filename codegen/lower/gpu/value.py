@@ -38,7 +38,7 @@ converted = CONVERSIONS.converted
 STAGE = "gpu_value"
 
 
-class Evaluator(ValueEvaluator[Value, Block]):
+class ThreadEvaluator(ValueEvaluator[Value, Block]):
     """Evaluates the values of one region into blocks; they are scalars of one thread."""
 
     def __init__(self, region: Region, writer: Writer) -> None:

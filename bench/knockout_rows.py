@@ -1,0 +1,56 @@
+"""What the ablation measured: programs without one idea, and what each idea is worth over all of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program without one idea. Times: `optimize_s` of saturation and extraction; ns of one call, the sum over
+    kernels; `loss`: measured over that of the program with everything on."""
+
+    program: str
+    kind: str
+    name: str
+    kernels: int
+    bytes: float
+    predicted_ns: float
+    measured_ns: float
+    loss: float
+    optimize_s: float
+
+
+@dataclass(frozen=True)
+class Worth:
+    """One knock-out over all programs: geometric means over those with everything on, and the largest loss."""
+
+    kind: str
+    name: str
+    predicted: float
+    measured: float
+    kernels: float
+    bytes: float
+    optimize: float
+    worst: float
+    program: str
+
+
+def worth(rows: Iterable[Row]) -> list[Worth]:
+    """What each knock-out costs, the dearest of its kind first."""
+    rows = list(rows)
+    base = {row.program: row for row in rows if not row.kind}
+    found = []
+    for kind, name in dict.fromkeys((row.kind, row.name) for row in rows if row.kind):
+        of = [row for row in rows if (row.kind, row.name) == (kind, name)]
+        dearest = max(of, key=lambda row: row.loss)
+
+        def mean(column: str, of: Sequence[Row] = of) -> float:
+            return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
+
+        columns = ("predicted_ns", "measured_ns", "kernels", "bytes", "optimize_s")
+        found.append(Worth(kind, name, *map(mean, columns), dearest.loss, dearest.program))
+    kinds = list(dict.fromkeys(each.kind for each in found))
+    return sorted(found, key=lambda each: (kinds.index(each.kind), -each.measured))

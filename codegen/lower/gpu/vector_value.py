@@ -1,0 +1,241 @@
+"""The values of a nest on a GPU: as `value`, with vectors of neighbours loaded at once.
+
+for v in 0 .. 4 unrolled                    x_1 = x[4*p .. 4*p + 4]
+  y_1[v] = relu(x[4*p + v] + b[i])    →     for v in 0 .. 4 unrolled: y_1[v] = relu(x_1[v] + b_1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from codegen.lower.gpu.buffer_axes import BufferAxes
+from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.rows_on_chip import RowsOnChip
+from codegen.lower.gpu.value import Evaluation, ThreadEvaluator
+from codegen.lower.points import Point, Where, axes_of
+from codegen.plan.region_loops import RegionLoops
+from ir.axis_expr import ZERO, AxisExpr, interval, substitute
+from ir.dtype import DTYPES
+from ir.gpu import Param
+from ir.gpu_nodes import (
+    At,
+    Element,
+    For,
+    LdGlobalVec,
+    LdSharedVec,
+    LoadGlobal,
+    LoadShared,
+    SetElement,
+    StGlobal,
+    StGlobalVec,
+    Stmt,
+    StShared,
+    StSharedVec,
+    Value,
+)
+from ir.gpu_places import divisor
+from ir.kernel_nodes import Bind, Within, register_type
+from ir.strides import flat, row_major
+
+MOST_BYTES = 16
+"""That one thread moves at once."""
+_BYTES_AT_ONCE = (4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The loop over the `width` neighbours of one thread: its variable, the block of its body, the first of the `count`
+    registers that an array has for them, and what follows the loop."""
+
+    variable: int
+    width: int
+    block: Block
+    first: AxisExpr
+    count: int
+    after: list[Stmt] = field(default_factory=list)
+
+    @property
+    def index(self) -> AxisExpr:
+        """The register of the neighbour that the loop has reached."""
+        return self.first + AxisExpr(0, ((self.variable, 1),))
+
+
+class VectorEvaluator(ThreadEvaluator):
+    """Evaluates values at points of a nest. `lane` is set inside of a loop over neighbours; `finished` are values at
+    points where several threads made them together, `staged` elements of buffers that lie on chip. `chip` is set in
+    passes over rows that stay there, of the buffers `kept`."""
+
+    def __init__(self, loops: RegionLoops, writer: Writer, axes: BufferAxes) -> None:
+        super().__init__(loops.region, writer)
+        self.loops, self.axes = loops, axes
+        self.lane: Lane | None = None
+        self.finished: dict[tuple[str, Point], Value] = {}
+        self.staged: dict[tuple[str, Point], Value] = {}
+        self.chip: RowsOnChip | None = None
+        self.kept: frozenset[str] = frozenset()
+
+    def params(self) -> tuple[Param, ...]:
+        """The kernel's parameters, with axes that are one merged."""
+        written = {each.name for each in self.region.outputs}
+        return tuple(
+            Param(self.writer.buffer(each.name), each.memref.dtype, self.axes.shape(each.name), each.name in written)
+            for each in self.region.buffers
+        )
+
+    @contextmanager
+    def neighbours(
+        self, block: Block, variable: int, width: int, first: AxisExpr = ZERO, count: int | None = None
+    ) -> Iterator[Block]:
+        """The body of an unrolled loop over the neighbours of a vector; for one it is `block` itself."""
+        if width == 1:
+            yield block
+            return
+        body = block.inner({variable})
+        around, lane = self.lane, Lane(variable, width, body, first, count or width)
+        self.lane = lane
+        yield body
+        self.lane = around
+        block.add(For(variable, ZERO, AxisExpr(width), tuple(body.statements), unroll=True), *lane.after)
+
+    def lane_of(self, point: Sequence[AxisExpr], where: Where = ()) -> Lane | None:
+        """The loop over neighbours, if these depend on it."""
+        return self.lane if self.lane is not None and self.lane.variable in axes_of(point, where) else None
+
+    def named(self, block: Block, name: str, expr: AxisExpr) -> AxisExpr:
+        """An index as a variable of the block: bounds are proved of variables, and read by people."""
+        if not expr.terms or (expr == AxisExpr(0, expr.terms[:1]) and expr.lone_axis is not None):
+            return expr
+        variable = self.writer.variable(name, *interval(expr, self.writer.box))
+        block.add(Bind(variable, expr))
+        block.variables.add(variable)
+        return self.writer.axis(variable)
+
+    # --- loads ---
+
+    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+        at = self.axes.place(buffer, point)
+        if (buffer, at) in self.staged:
+            return self.staged[buffer, at]
+        open_ = tuple(each for each in where if not block.knows(each))
+        key = ("load", buffer, at, open_)
+        found = block.find(key)
+        if found is None:
+            lane = self.lane_of(at, open_)
+            found = self._several(buffer, at, block, open_, lane) if lane is not None else None
+            home = block.home(axes_of(at, open_))
+            home.memo[key] = found = found or self._single(buffer, at, home, open_)
+        return found
+
+    def _single(self, buffer: str, at: Point, home: Block, where: Where) -> Value:
+        """One element."""
+        dtype = register_type(self.dtype(buffer))
+        load = LoadGlobal(self.writer.buffer(buffer), at, dtype, where)
+        if self.chip is None or buffer not in self.kept or not self.chip.concerns(axes_of(at)):
+            return home.let(buffer, load)
+        lane = self.lane_of(at, where)
+        neighbour = AxisExpr(0, ((lane.variable, 1),)) if lane is not None else ZERO
+        place = self.chip.found((at, where, buffer), neighbour)
+        if place is not None:
+            return home.let(buffer, LoadShared(place, dtype))
+        value = home.let(buffer, load)
+        if self.chip.writes:
+            home.add(StShared(self.chip.made((at, where, buffer), buffer, self.dtype(buffer), neighbour), value))
+        return value
+
+    def _several(self, buffer: str, at: Point, block: Block, where: Where, lane: Lane) -> Value | None:
+        """One of neighbours that are loaded at once; None where they do not lie together."""
+        piece = self.piece(buffer, at, lane)
+        start = self.before(at, lane)
+        together = self._together(where, lane)
+        if not piece or together is None:
+            return None
+        home = block.home(axes_of(start, together))
+        if not _is_around(home, lane.block):
+            return None
+        name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
+        array = self.writer.array(name, dtype, lane.count)
+        firsts = range(0, lane.width, piece)
+        chip = self.chip if buffer in self.kept else None
+        key = start, together, buffer
+        known = chip.found(key) if chip is not None else None
+        if known is not None:
+            home.add(*(LdSharedVec(array, lane.first.shift(k), piece, _further(known, k)) for k in firsts))
+            return Element(array, lane.index, dtype)
+        for first in firsts:
+            place = (*start[:-1], start[-1].shift(first))
+            home.add(LdGlobalVec(array, lane.first.shift(first), piece, name, place, together))
+        if chip is not None and chip.writes and chip.concerns(axes_of(start)):
+            own = chip.made(key, buffer, self.dtype(buffer))
+            home.add(*(StSharedVec(_further(own, k), array, lane.first.shift(k), piece) for k in firsts))
+        return Element(array, lane.index, dtype)
+
+    def piece(self, buffer: str, at: Point, lane: Lane) -> int:
+        """How many neighbours of a buffer move at once, at a place that depends on the loop over them; 0 where they do
+        not lie side by side, or not aligned to as many bytes."""
+        if not at or at[-1].coeff(lane.variable) != 1 or any(lane.variable in each.axes for each in at[:-1]):
+            return 0
+        size = DTYPES[self.dtype(buffer)].bytes
+        piece = min(lane.width, MOST_BYTES // size)
+        start = flat(self.before(at, lane), row_major(self.axes.shape(buffer)))
+        ok = piece > 1 and piece * size in _BYTES_AT_ONCE and divisor(start) % piece == 0
+        return piece if ok and lane.width % piece == 0 else 0
+
+    def before(self, exprs: Sequence[AxisExpr], lane: Lane) -> Point:
+        """Expressions at the first of the neighbours."""
+        box = self.writer.box
+        zero = tuple(ZERO if each == lane.variable else self.writer.axis(each) for each in range(len(box)))
+        return tuple(substitute(each, zero, box) for each in exprs)
+
+    def _together(self, where: Where, lane: Lane) -> Where | None:
+        """Conditions that hold for all neighbours or for none, at the first; None where some may differ."""
+        found = []
+        for each in where:
+            if lane.variable in each.expr.axes:
+                (start,) = self.before((each.expr,), lane)
+                aligned = all(number % lane.width == 0 for number in (divisor(start), each.low, each.high))
+                if each.expr.coeff(lane.variable) != 1 or not aligned:
+                    return None
+                each = Within(start, each.low, each.high)
+            found.append(each)
+        return tuple(found)
+
+    # --- stores ---
+
+    def store(self, buffer: str, point: Point, value: Value, block: Block, where: Where) -> None:
+        """One element of an output; those of neighbours that lie together at once, behind their loop."""
+        at, name = self.axes.place(buffer, point), self.writer.buffer(buffer)
+        lane = self.lane_of(at, where)
+        piece = self.piece(buffer, at, lane) if lane is not None else 0
+        together = self._together(where, lane) if lane is not None else None
+        if lane is None or not piece or together is None:
+            block.add(StGlobal(name, at, value, where))
+            return
+        array = self.writer.array(name, register_type(self.dtype(buffer)), lane.width)
+        block.add(SetElement(array, AxisExpr(0, ((lane.variable, 1),)), value))
+        start = self.before(at, lane)
+        for first in range(0, lane.width, piece):
+            place = (*start[:-1], start[-1].shift(first))
+            lane.after.append(StGlobalVec(name, place, array, AxisExpr(first), piece, together))
+
+    # --- ops ---
+
+    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
+        found = self.finished.get((name, point))
+        return found if found is not None else (yield super()._value(name, point, block, where))
+
+
+def _further(at: At, by: int) -> At:
+    """The element so many places further on."""
+    return At(at.shared, (*at.at[:-1], at.at[-1].shift(by)))
+
+
+def _is_around(outer: Block, block: Block) -> bool:
+    """Whether a block lies outside of another."""
+    parent = block.parent
+    while parent is not None:
+        if parent is outer:
+            return True
+        parent = parent.parent
+    return False
