@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr
-from ir.cpu import (
-    Assign,
-    Bind,
-    Call,
-    Comment,
-    Const,
-    Fence,
-    For,
-    If,
-    Inside,
-    Kernel,
-    Lanes,
-    Let,
-    Load,
-    Pick,
-    Reg,
-    Stmt,
-    Store,
-    Transpose,
-    Value,
-    Within,
-)
+from ir.cpu_nodes import Assign, Call, Fence, For, If, Inside, Lanes, Let, Load, Pick, Stmt, Store, Transpose, Value
 from ir.index_text import Writing
+from ir.kernel_nodes import Bind, Comment, Const, Reg, Variable, Within
 
 
-def kernel_text(kernel: Kernel) -> str:
-    """The kernel as indented lines, as in `ir.cpu`'s example."""
-    printer = _Printer(kernel)
-    params = ", ".join(f"{each.name}: {each.dtype}[{each.elements}]{' out' * each.written}" for each in kernel.params)
-    lines = [f"kernel {kernel.name} lanes={kernel.lanes} ({params})"]
-    for role, buffers in (("shared", kernel.shared), ("private", kernel.private)):
-        lines += [f"  {role} {each.name}: {each.dtype}[{each.elements}]" for each in buffers]
-    for phase in kernel.phases:
-        lines.append(f"  phase {printer.variable(phase.variable)} in 0 .. {phase.tasks}")
-        lines += printer.block(phase.body, 2)
-    return "\n".join(lines)
+class Printer:
+    """Statements and values of a kernel with these variables as text."""
 
-
-class _Printer:
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, variables: Sequence[Variable]) -> None:
+        self._variables = variables
         self._index = Writing(self.variable).text
 
     def block(self, body: tuple[Stmt, ...], depth: int) -> list[str]:
         return [line for stmt in body for line in self._stmt(stmt, depth)]
 
     def variable(self, number: int) -> str:
-        return self.kernel.variables[number].name
+        return self._variables[number].name
 
     def _stmt(self, stmt: Stmt, depth: int) -> Iterator[str]:
         pad = "  " * depth

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from ir.axis_expr import AxisExpr, interval
-from ir.cpu import (
-    Assign,
-    Bind,
-    For,
-    If,
-    Inside,
-    Kernel,
-    Lanes,
-    Let,
-    Load,
-    Pick,
-    Reg,
-    Stmt,
-    Store,
-    Transpose,
-    Value,
-    register_type,
-    values_of,
-)
+from ir.cpu import Kernel
+from ir.cpu_nodes import Assign, For, If, Inside, Lanes, Let, Load, Pick, Stmt, Store, Transpose, Value, values_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.kernel_nodes import Bind, Reg, register_type
 
 STAGE = "cpu"
 

@@ -28,6 +28,7 @@ import msgspec
 from ir.axis_expr import Box
 from ir.dtype import DTYPES
 from ir.gpu_nodes import Stmt
+from ir.gpu_text import Printer
 from ir.kernel_nodes import Variable
 from ir.strides import row_major
 
@@ -101,6 +102,14 @@ class Shared(msgspec.Struct, frozen=True):
         """The byte after the last stage."""
         return self.start + self.stages * self.stage_bytes
 
+    def __str__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        stages = f"{self.stages} stages of " if self.stages > 1 else ""
+        pitch = f" pitch {self.pitch}" if self.pitch else ""
+        swizzle = f" swizzle {self.swizzle}" if self.swizzle else ""
+        scope = " per warp" if self.scope == "warp" else ""
+        return f"{self.name}: {self.dtype}[{stages}{shape}]{pitch}{swizzle}{scope} at {self.start}"
+
 
 class Registers(msgspec.Struct, frozen=True):
     """An array in a thread's registers; `zero`: it starts as zeros. dtype: a register's, or `WORD`."""
@@ -146,9 +155,17 @@ class Kernel(msgspec.Struct, frozen=True):
         return tuple((each.low, each.high) for each in self.variables)
 
     def __str__(self) -> str:
-        from ir.gpu_text import kernel_text
-
-        return kernel_text(self)
+        """The kernel as indented lines, as in the example above."""
+        params = ", ".join(
+            f"{each.name}: {each.dtype}{list(each.shape)}{' out' * each.written}" for each in self.params
+        )
+        lines = [f"kernel {self.name} {self.arch} threads={self.threads} grid={self.grid} ({params})"]
+        lines += [f"  workspace {each.name}: {each.dtype}{list(each.shape)}" for each in self.workspace]
+        lines += [f"  shared {each}" for each in self.shared]
+        lines += [
+            f"  registers {each.name}: {each.dtype}[{each.count}]{' zero' * each.zero}" for each in self.registers
+        ]
+        return "\n".join([*lines, *Printer(self.variables).block(self.body, 1)])
 
 
 def id_variables(threads: int, grid: tuple[int, int, int]) -> tuple[Variable, ...]:

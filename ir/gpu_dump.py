@@ -13,7 +13,7 @@ from ir.axis_expr import AxisExpr
 from ir.diagnostics import jsonable
 from ir.gpu import Kernel
 from ir.gpu_nodes import At, Epilogue, For, If, Stmt
-from ir.gpu_text import Printer, shared_text
+from ir.gpu_text import Printer
 from ir.kernel_nodes import Node, Within
 
 _VARIABLE = "variable"
@@ -21,7 +21,7 @@ _VARIABLE = "variable"
 
 def kernel_dump(kernel: Kernel) -> dict[str, Any]:
     """The kernel as plain JSON: each statement an object of one key, its name; indices as people write them."""
-    printer = Printer(kernel)
+    printer = Printer(kernel.variables)
     return {
         "gpu_ir": {
             "name": kernel.name,
@@ -30,7 +30,7 @@ def kernel_dump(kernel: Kernel) -> dict[str, Any]:
             "grid": list(kernel.grid),
             "params": [jsonable(msgspec.to_builtins(each)) for each in kernel.params],
             **_workspace(kernel),
-            "smem": [shared_text(each) for each in kernel.shared],
+            "smem": [str(each) for each in kernel.shared],
             "smem_bytes": kernel.shared_bytes,
             "registers": [jsonable(msgspec.to_builtins(each)) for each in kernel.registers],
             "stmts": _block(kernel.body, printer),

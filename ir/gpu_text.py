@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import ZERO, AxisExpr
-from ir.gpu import Kernel, Shared
 from ir.gpu_nodes import (
     AnyThread,
     Assign,
@@ -42,38 +41,18 @@ from ir.gpu_nodes import (
     WaitGroup,
 )
 from ir.index_text import Writing
-from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
-
-
-def kernel_text(kernel: Kernel) -> str:
-    """The kernel as indented lines, as in `ir.gpu`'s example."""
-    params = ", ".join(f"{each.name}: {each.dtype}{list(each.shape)}{' out' * each.written}" for each in kernel.params)
-    lines = [f"kernel {kernel.name} {kernel.arch} threads={kernel.threads} grid={kernel.grid} ({params})"]
-    lines += [f"  workspace {each.name}: {each.dtype}{list(each.shape)}" for each in kernel.workspace]
-    lines += [f"  shared {shared_text(each)}" for each in kernel.shared]
-    lines += [f"  registers {each.name}: {each.dtype}[{each.count}]{' zero' * each.zero}" for each in kernel.registers]
-    return "\n".join([*lines, *Printer(kernel).block(kernel.body, 1)])
-
-
-def shared_text(shared: Shared) -> str:
-    """A buffer of shared memory in one line."""
-    shape = ", ".join(map(str, shared.shape))
-    stages = f"{shared.stages} stages of " if shared.stages > 1 else ""
-    pitch = f" pitch {shared.pitch}" if shared.pitch else ""
-    swizzle = f" swizzle {shared.swizzle}" if shared.swizzle else ""
-    scope = " per warp" if shared.scope == "warp" else ""
-    return f"{shared.name}: {shared.dtype}[{stages}{shape}]{pitch}{swizzle}{scope} at {shared.start}"
+from ir.kernel_nodes import Bind, Comment, Const, Reg, Variable, Within
 
 
 class Printer:
-    """Statements and values of one kernel as text."""
+    """Statements and values of a kernel with these variables as text."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, variables: Sequence[Variable]) -> None:
+        self._variables = variables
         self.index = Writing(self.variable).text
 
     def variable(self, number: int) -> str:
-        return self.kernel.variables[number].name
+        return self._variables[number].name
 
     def block(self, body: tuple[Stmt, ...], depth: int) -> list[str]:
         return [line for stmt in body for line in self.stmt(stmt, depth)]

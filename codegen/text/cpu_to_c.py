@@ -13,32 +13,26 @@ from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_term import sum_text
-from ir.cpu import (
+from ir.cpu import Kernel, Phase, Scratch
+from ir.cpu_nodes import (
     Assign,
-    Bind,
     Call,
-    Comment,
-    Const,
     Fence,
     For,
     If,
     Inside,
-    Kernel,
     Lanes,
     Let,
     Load,
-    Phase,
     Pick,
-    Reg,
-    Scratch,
     Stmt,
     Store,
     Transpose,
     Value,
-    Within,
     values_of,
     walk,
 )
+from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
 
 ENTRY = "void {name}(void *const *buf, int32_t threads)"
 

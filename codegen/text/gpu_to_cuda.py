@@ -51,7 +51,6 @@ from ir.gpu_nodes import (
     used_variables,
 )
 from ir.gpu_places import narrowed
-from ir.gpu_text import shared_text
 from ir.index_text import Writing, bounds, multiples
 from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
 from ir.strides import flat
@@ -90,7 +89,7 @@ class _Emitter:
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
         if kernel.shared:
             parts.append(f"  // {kernel.shared_bytes} bytes of shared memory:")
-        parts += [f"  //   {shared_text(each)}" for each in kernel.shared]
+        parts += [f"  //   {each}" for each in kernel.shared]
         used = used_variables(kernel.body)
         parts += [f"  const int {name} = eq_{name}();" for number, name in enumerate(IDS) if number in used]
         for each in kernel.registers:

@@ -9,24 +9,11 @@ from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.axis_expr import AxisExpr
-from ir.cpu import (
-    Assign,
-    Call,
-    Const,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Param,
-    Phase,
-    Reg,
-    Stmt,
-    Store,
-    Variable,
-)
-from ir.cpu_text import kernel_text
+from ir.cpu import Kernel, Param, Phase
+from ir.cpu_nodes import Assign, Call, For, Let, Load, Stmt, Store
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
+from ir.kernel_nodes import Const, Reg, Variable
 from ir.plan import Plan, Vectorize
 from tests.support import regions as r
 
@@ -64,7 +51,7 @@ def load(offset: AxisExpr = I) -> Load:
 
 
 def test_a_kernel_reads_like_its_plan() -> None:
-    assert kernel_text(outer_sum()) == TEXT
+    assert str(outer_sum()) == TEXT
 
 
 def test_c_text_is_headed_by_region_and_plan() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codegen.lower.evaluation import Evaluation, evaluated
-from ir.cpu import Const
+from ir.kernel_nodes import Const
 
 
 def counted(depth: int) -> Evaluation:

@@ -16,7 +16,7 @@ from codegen.lower.cpu.lower_stream import defined
 from codegen.lower.cpu.score_tile import ScoreTile
 from codegen.lower.points import Point, Where
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.cpu import Load, Value
+from ir.cpu_nodes import Load, Value
 
 
 def attention_epilogue(frame: Frame, block: Block, tile: ScoreTile, sums: Mapping[str, str], m0: AxisExpr) -> None:

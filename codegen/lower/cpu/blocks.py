@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from codegen.lower.scopes import Names, Scope
 from ir.axis_expr import AxisExpr, interval
-from ir.cpu import Assign, Call, Const, For, If, Let, Reg, Scratch, Stmt, Store, Value, Within
+from ir.cpu import Scratch
+from ir.cpu_nodes import Assign, Call, For, If, Let, Stmt, Store, Value
+from ir.kernel_nodes import Const, Reg, Within
 
 _SIMPLE = (Const, Reg)
 

@@ -17,7 +17,8 @@ from codegen.lower.cpu.register_tile import Accumulator
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
 from ir.axis_expr import AxisExpr, constant
-from ir.cpu import Comment, Load, Value
+from ir.cpu_nodes import Load, Value
+from ir.kernel_nodes import Comment
 from ir.region import Yield
 
 

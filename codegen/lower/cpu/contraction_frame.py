@@ -10,7 +10,7 @@ from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
-from ir.cpu import Bind
+from ir.kernel_nodes import Bind
 
 Digits = dict[int, AxisExpr]
 """Where the loops stand: digit of the contraction → its value, an expression over kernel variables."""

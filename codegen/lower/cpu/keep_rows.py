@@ -10,7 +10,8 @@ from codegen.lower.cpu.blocks import Writer
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
 from ir.axis_expr import AxisExpr
-from ir.cpu import Scratch, register_type
+from ir.cpu import Scratch
+from ir.kernel_nodes import register_type
 from ir.region import Buffer, MemRef
 
 

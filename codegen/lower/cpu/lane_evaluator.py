@@ -25,8 +25,9 @@ from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.axis_expr import AxisExpr
-from ir.cpu import Call, Const, Inside, Lanes, Load, Pick, Value, Within, register_type
+from ir.cpu_nodes import Call, Inside, Lanes, Load, Pick, Value
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Const, Within, register_type
 from ir.region import Number, Op, Operand, behind
 from ir.strides import flat, row_major
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.lower.conversions import Conversions
-from ir.cpu import Call, Value
+from ir.cpu_nodes import Call, Value
 
 CONVERSIONS: Conversions[Value] = Conversions(Call)
 converted = CONVERSIONS.converted

@@ -33,8 +33,9 @@ from codegen.plan.cpu.stream_blocks import is_packed, stream_blocks
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
-from ir.cpu import Comment, Kernel, Phase, Scratch, Within
+from ir.cpu import Kernel, Phase, Scratch
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Comment, Within
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region

@@ -41,8 +41,9 @@ from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, la
 from codegen.plan.cpu.contraction_blocks import Blocks, blocks_of, cached
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.cpu import Comment, Kernel, Param, Phase, Scratch, Within
+from ir.cpu import Kernel, Param, Phase, Scratch
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Comment, Within
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region

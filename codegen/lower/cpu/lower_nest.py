@@ -33,8 +33,10 @@ from codegen.plan.region_loops import RegionLoops
 from codegen.where.streams import score_read
 from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.axis_map import support
-from ir.cpu import Bind, Fence, Kernel, Param, Phase
+from ir.cpu import Kernel, Param, Phase
+from ir.cpu_nodes import Fence
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Bind
 from ir.plan import Plan
 from ir.poly_core import PolyCore, Site
 from ir.region import Operand, Region, Yield

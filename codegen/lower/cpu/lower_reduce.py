@@ -25,8 +25,9 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu import Call, Inside, Reg, Value
+from ir.cpu_nodes import Call, Inside, Value
 from ir.dtype import DTYPES
+from ir.kernel_nodes import Reg
 from ir.region import Op
 
 _CHAINS = 4

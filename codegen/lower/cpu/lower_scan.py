@@ -15,8 +15,9 @@ from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
-from ir.cpu import Call, Inside, Reg, Value
+from ir.cpu_nodes import Call, Inside, Value
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Reg
 from ir.region import Op
 
 STAGE = "lower_scan"

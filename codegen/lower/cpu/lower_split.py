@@ -20,8 +20,10 @@ from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.cpu.nest_choices import TERMS, split_parts
 from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
-from ir.cpu import Bind, If, Phase, Scratch, Value, Within
+from ir.cpu import Phase, Scratch
+from ir.cpu_nodes import If, Value
 from ir.diagnostics import Kind, fail
+from ir.kernel_nodes import Bind, Within
 from ir.plan import Plan
 from ir.region import Buffer, MemRef
 

@@ -28,9 +28,10 @@ from codegen.plan.cpu.nest_values import RESCALED
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import summed_in
 from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu import Call, Inside, Reg, Value
+from ir.cpu_nodes import Call, Inside, Value
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
+from ir.kernel_nodes import Reg
 from ir.region import Number, Op
 
 STAGE = "lower_stream"

@@ -20,7 +20,9 @@ from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_r
 from codegen.lower.cpu.lane_values import converted
 from codegen.plan.contraction_view import lanes_along_k
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
-from ir.cpu import Const, Load, Scratch, Store, Transpose, Value, Within, register_type
+from ir.cpu import Scratch
+from ir.cpu_nodes import Load, Store, Transpose, Value
+from ir.kernel_nodes import Const, Within, register_type
 from ir.poly_core import OperandRead
 
 

@@ -16,7 +16,8 @@ from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along, 
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.cpu import Assign, Bind, Call, Const, If, Inside, Load, Reg, Store, Value, Within
+from ir.cpu_nodes import Assign, Call, If, Inside, Load, Store, Value
+from ir.kernel_nodes import Bind, Const, Reg, Within
 
 Fetch = Callable[[Frame, Block, AxisExpr], Value]
 """A row's or column's value for one term: (frame, block, number of the term in its block) → value."""

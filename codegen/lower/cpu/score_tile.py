@@ -22,7 +22,9 @@ from codegen.plan.cpu.stream_blocks import StreamBlocks
 from codegen.plan.stream_view import StreamView
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.axis_expr import constant as index
-from ir.cpu import Call, Inside, Load, Reg, Scratch, Store, Value
+from ir.cpu import Scratch
+from ir.cpu_nodes import Call, Inside, Load, Store, Value
+from ir.kernel_nodes import Reg
 from ir.region import Operand
 
 _REGISTERS = 4

@@ -1,0 +1,164 @@
+"""The values and statements of the CPU dialect (`ir.cpu`): what vectors of lanes hold, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, Union
+
+from ir.axis_expr import AxisExpr
+from ir.kernel_nodes import Bind, Comment, Const, Node, Reg, Within
+
+# Values: registers of `lanes` elements. `dtype` is that of the register, never fp16 or bf16.
+
+
+class Lanes(Node, frozen=True):
+    """`expr` with `variable` advanced by the lane number: the values of an index (i32 or i64) in neighbouring
+    lanes; equal lanes where `variable` is None."""
+
+    expr: AxisExpr
+    variable: int | None
+    dtype: str
+
+
+class Inside(Node, frozen=True):
+    """A mask: of the first `count` lanes (all when None) those in which all `conditions` hold, with `variable`
+    advanced by the lane number."""
+
+    conditions: tuple[Within, ...]
+    variable: int
+    count: int | AxisExpr | None = None
+    dtype: str = "bool"
+
+
+class Call(Node, frozen=True):
+    """A prelude function, lane by lane: `eq_<fn>_<type of the last argument>`; "cast" converts to `dtype`."""
+
+    fn: str
+    args: tuple[Value, ...]
+    dtype: str
+
+
+class Load(Node, frozen=True):
+    """`count` elements (all lanes when None; the others are 0) of `buffer` from element `offset`.
+
+    unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
+    gather: at offset + `index` (i64 lanes). Of unit and gather `mask` says which lanes exist (all when None).
+    """
+
+    buffer: str
+    offset: AxisExpr
+    dtype: str
+    mode: Literal["unit", "splat", "strided", "gather"] = "unit"
+    count: int | AxisExpr | None = None
+    step: int = 1
+    index: Value | None = None
+    mask: Value | None = None
+
+
+Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]
+
+
+# Statements.
+
+
+class Let(Node, frozen=True):
+    """A register, defined until the end of its block; `mutable` ones may be assigned."""
+
+    name: str
+    value: Value
+    mutable: bool = False
+
+
+class Assign(Node, frozen=True):
+    name: str
+    value: Value
+
+
+class Store(Node, frozen=True):
+    """The first `count` lanes (all when None) to `buffer` from element `offset`, `step` elements apart.
+    `stream` bypasses the caches."""
+
+    buffer: str
+    offset: AxisExpr
+    value: Value
+    count: int | AxisExpr | None = None
+    step: int = 1
+    stream: bool = False
+
+
+class Pick(Node, frozen=True):
+    """Sets a variable to an i64 register's first lane, held within the variable's range: an index from data."""
+
+    variable: int
+    value: Value
+
+
+class For(Node, frozen=True):
+    """`variable` from `start` while it is below min(stop, limit)."""
+
+    variable: int
+    start: AxisExpr
+    stop: AxisExpr
+    body: tuple[Stmt, ...]
+    step: int = 1
+    limit: int | None = None
+
+
+class If(Node, frozen=True):
+    conditions: tuple[Within, ...]
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+class Fence(Node, frozen=True):
+    """Streamed stores before it are seen by whatever starts after it."""
+
+
+class Transpose(Node, frozen=True):
+    """lanes × lanes elements turned: element j of row i of `source` becomes element i of row j of `buffer`. Rows
+    start at the offsets and are `step` elements apart."""
+
+    buffer: str
+    offset: AxisExpr
+    step: int
+    source: str
+    source_offset: AxisExpr
+    source_step: int
+
+
+Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Transpose"]
+
+
+def children(node: Value) -> tuple[Value, ...]:
+    """The values that a value is computed from."""
+    match node:
+        case Call():
+            return node.args
+        case Load():
+            return tuple(each for each in (node.index, node.mask) if each is not None)
+    return ()
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """All statements, outer before inner, in order."""
+    for stmt in body:
+        yield stmt
+        match stmt:
+            case For():
+                yield from walk(stmt.body)
+            case If():
+                yield from walk(stmt.then)
+                yield from walk(stmt.orelse)
+
+
+def values_of(stmt: Stmt) -> Iterator[Value]:
+    """The values in a statement itself, not in its body: operands before what uses them."""
+    match stmt:
+        case Let() | Assign() | Store() | Pick():
+            yield from _below(stmt.value)
+
+
+def _below(value: Value) -> Iterator[Value]:
+    for child in children(value):
+        yield from _below(child)
+    yield value
