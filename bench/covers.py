@@ -17,7 +17,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
 from codegen.plan.cpu.candidates import candidates
-from codegen.run.executable import Executable
+from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
@@ -201,7 +201,7 @@ class Running:
         library = build(units, restricted(machine(), subject.target.arch), cache=writable_cache()[0])
         self.compile_seconds = time.perf_counter() - start
         constants = folded(module, subject.bound.constants)
-        self._executable = Executable(module, table, library, constants, threads)
+        self._executable = CpuExecutable(module, table, library, constants, threads)
         self._calls = [call for call in module.calls if call.when == "run"]
         self.prices, self._threads = tuple(prices), threads
         self._inputs = list(random_inputs(subject.bound.signature, 0).values())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from codegen.backends.backend import Backend, Code, Lowered
+from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.backends.timing import times_of
 from codegen.where.region_facts import region_facts
@@ -41,6 +41,7 @@ from eqsat.runtime.verify import random_inputs
 from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
+from ir.executable import Code
 from ir.kernel_resources import KernelResources
 from ir.launch import UNBOUND, LaunchTable
 from ir.module import Module

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ir.diagnostics import Diagnostic
-from ir.kernel_resources import KernelResources
+from ir.executable import Code, Executable
 from ir.launch import LaunchTable
 from ir.module import Module
 from ir.plan import Plan
@@ -23,33 +22,6 @@ from ir.target import Target
 Lowered = Any
 """A region's kernel in the family's own dialect."""
 Texts = Mapping[str, str]
-
-
-class Code(Protocol):
-    """The machine code of a program, loaded or ready to be."""
-
-    @property
-    def code(self) -> bytes:
-        """What the family's `load` takes."""
-        ...
-
-    @property
-    def resources(self) -> Mapping[str, KernelResources]:
-        """What the compiler says that kernels take, by function, where it does."""
-        ...
-
-    @property
-    def diagnostics(self) -> Sequence[Diagnostic]: ...
-
-
-class Runs(Protocol):
-    """What runs a module on NumPy arrays."""
-
-    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None: ...
-
-    def profile(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
-    ) -> np.ndarray: ...
 
 
 class Backend(Protocol):
@@ -94,7 +66,7 @@ class Backend(Protocol):
         constants: Mapping[str, np.ndarray],
         units: int,
         graph: bool,
-    ) -> Runs:
+    ) -> Executable:
         """What runs the module on `units` cores or multiprocessors, or as a CUDA graph."""
         ...
 

@@ -13,7 +13,7 @@ from codegen.compile import library
 from codegen.compile.library import Library
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import find_compiler
-from codegen.run.executable import Executable
+from codegen.run.executable import CpuExecutable
 from ir.launch import LaunchTable
 from ir.module import Module
 from ir.plan import Plan
@@ -66,8 +66,8 @@ class CpuBackend:
         constants: Mapping[str, np.ndarray],
         units: int,
         graph: bool,
-    ) -> Executable:
-        return Executable(module, table, code, constants, units)
+    ) -> CpuExecutable:
+        return CpuExecutable(module, table, code, constants, units)
 
     def contract(self, code: Any) -> str | None:
         return str(code.contract)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.backends.backend import Code, Lowered, Runs, Texts
+from codegen.backends.backend import Lowered, Texts
+from ir.executable import Code, Executable
 from ir.launch import LaunchTable
 from ir.module import Module
 from ir.plan import Plan
@@ -63,7 +64,7 @@ class GpuBackend:
         constants: Mapping[str, np.ndarray],
         units: int,
         graph: bool,
-    ) -> Runs:
+    ) -> Executable:
         from codegen.run.cuda_executable import CudaExecutable
 
         return CudaExecutable(module, table, code, constants, graph)
@@ -106,7 +107,7 @@ class EmulatedBackend(GpuBackend):
         constants: Mapping[str, np.ndarray],
         units: int,
         graph: bool,
-    ) -> Runs:
+    ) -> Executable:
         from codegen.run.emulated import EmulatedExecutable
 
         return EmulatedExecutable(module, table, code, constants)

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from codegen.backends.backend import Backend, Code
+from codegen.backends.backend import Backend
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
+from ir.executable import Code
 from ir.launch import LaunchTable
 from ir.module import Call, Module, Role, Slot
 from ir.plan import Plan

@@ -31,7 +31,7 @@ class Arena(NamedTuple):
     threads: int
 
 
-class Executable:
+class CpuExecutable:
     """Runs a module. Calls may come from many threads: each has an arena of its own while it lasts, and as many as
     `MOST_ARENAS` are kept for the calls that follow."""
 

@@ -19,7 +19,7 @@ from ir.region import Region
 
 
 @dataclass(frozen=True)
-class Facts:
+class RegionFacts:
     """The analyses of one region. `book` says where values live, `view` what its blocks are, `core` what follows for
     plans and code."""
 
@@ -46,8 +46,8 @@ class Facts:
 
 
 @lru_cache(maxsize=4096)
-def region_facts(region: Region) -> Facts:
+def region_facts(region: Region) -> RegionFacts:
     """The facts of a region; equal regions share them."""
     book = index_book(region)
     view = poly_view(region, book)
-    return Facts(region, book, view, poly_core(region, book, view))
+    return RegionFacts(region, book, view, poly_core(region, book, view))

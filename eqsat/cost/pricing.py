@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -15,15 +14,8 @@ from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
+from ir.region_facts import Facts
 from ir.target import Target
-
-
-class Facts(Protocol):
-    """What legality is decided on, and planning starts from."""
-
-    @property
-    def core(self) -> PolyCore: ...
-
 
 SPILLS = "registers are spilled"
 """What a plan meets whose values the compiler could not keep in registers."""

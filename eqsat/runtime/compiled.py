@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from eqsat.runtime.device_call import OnDevice
 from eqsat.runtime.dump import Stages
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
+from ir.executable import Code, Executable
 from ir.host_memory import memory_for
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry, Launch
@@ -28,29 +29,6 @@ from ir.pricer import Price, Work
 if TYPE_CHECKING:
     from eqsat.explanation.history import History
     from eqsat.explanation.setting import Setting
-
-
-class Executable(Protocol):
-    """What runs a module."""
-
-    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
-        """One call: reads the inputs, fills the outputs, in the module's order."""
-        ...
-
-    def profile(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
-    ) -> np.ndarray:
-        """ns per kernel launch: an array [repeats, launches]."""
-        ...
-
-
-class Code(Protocol):
-    """The machine code of a program."""
-
-    @property
-    def code(self) -> bytes:
-        """What is saved; empty where the program is emulated."""
-        ...
 
 
 class KernelReport(msgspec.Struct, frozen=True):

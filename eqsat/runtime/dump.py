@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from eqsat.egraph.view import EGraphView
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
-from ir.indexbook import IndexBook
-from ir.poly_report import PolyReport
-from ir.poly_view import PolyView
 from ir.region import Region
+from ir.region_facts import Facts
 from ir.serde import to_builtins
 from ir.target import Target
 
@@ -34,17 +32,6 @@ def check_stage(stage: str, target: Target | None = None) -> None:
         known, place = (GPU_STAGES, " on a GPU") if target.is_gpu else (STAGES, " on a CPU")
     if not isinstance(stage, str) or stage not in known:
         fail(Kind.INVALID_OPTION, "dump", f"no stage {stage!r}{place}", hint=", ".join(known))
-
-
-class Facts(Protocol):
-    """The analyses of a region."""
-
-    @property
-    def book(self) -> IndexBook: ...
-    @property
-    def report(self) -> PolyReport: ...
-    @property
-    def view(self) -> PolyView: ...
 
 
 class Stages:

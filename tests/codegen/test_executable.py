@@ -16,7 +16,7 @@ from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.run.aligned_memory import ALIGNMENT, aligned
-from codegen.run.executable import Executable
+from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat import nn
 from eqsat import tensor as t
@@ -31,16 +31,16 @@ from ir.module import Module
 RNG = np.random.default_rng(0)
 
 
-def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, Executable]:
+def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, CpuExecutable]:
     """The module of lazy tensors, and what runs it."""
     model = read_model(outputs)
     found = optimize(model.bind({}, True), find_target("cpu"), Options(rules=rules), Clock())
     library = build(found.units, machine())
-    return found.module, Executable(found.module, found.table, library, model.constants, 2)
+    return found.module, CpuExecutable(found.module, found.table, library, model.constants, 2)
 
 
 @pytest.fixture(scope="module")
-def chain() -> tuple[Module, Executable]:
+def chain() -> tuple[Module, CpuExecutable]:
     """As written, one kernel a uop: (x·w).exp().sum(1) with buffers between."""
     x = t.input("x", (33, 17))
     return made((x * t.input("w", (33, 17))).exp().sum(1), rules=())
@@ -57,7 +57,7 @@ def test_memory_is_aligned() -> None:
         assert not size or memory.__array_interface__["data"][0] % ALIGNMENT == 0
 
 
-def test_kernels_pass_values_through_the_arena(chain: tuple[Module, Executable]) -> None:
+def test_kernels_pass_values_through_the_arena(chain: tuple[Module, CpuExecutable]) -> None:
     module, executable = chain
     assert module.arena_bytes > 0
     x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
@@ -66,7 +66,7 @@ def test_kernels_pass_values_through_the_arena(chain: tuple[Module, Executable])
     np.testing.assert_allclose(y, expected(x, w), rtol=1e-5)
 
 
-def test_calls_from_many_threads_do_not_share_an_arena(chain: tuple[Module, Executable]) -> None:
+def test_calls_from_many_threads_do_not_share_an_arena(chain: tuple[Module, CpuExecutable]) -> None:
     _, executable = chain
 
     def call(seed: int) -> None:
@@ -80,7 +80,7 @@ def test_calls_from_many_threads_do_not_share_an_arena(chain: tuple[Module, Exec
         list(pool.map(call, range(16)))
 
 
-def test_an_arena_survives_a_failing_call(chain: tuple[Module, Executable]) -> None:
+def test_an_arena_survives_a_failing_call(chain: tuple[Module, CpuExecutable]) -> None:
     _, executable = chain
     x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
     executable.run([x, w], [np.empty(33, np.float32)], 1)
@@ -111,7 +111,7 @@ def test_a_program_of_no_kernel() -> None:
     assert executable.profile([given], [found], 1, 3).shape == (3, 0)
 
 
-def test_profile_has_a_time_per_launch_and_run(chain: tuple[Module, Executable]) -> None:
+def test_profile_has_a_time_per_launch_and_run(chain: tuple[Module, CpuExecutable]) -> None:
     module, executable = chain
     x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
     y = np.empty(33, np.float32)
@@ -127,7 +127,7 @@ def test_a_constant_is_packed_once_for_all_its_readers() -> None:
     model = read_model([x @ weight, (x * 2) @ weight])
     found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
     assert len({(each.function, each.sources) for each in found.table.packings}) == len(found.table.packings)
-    executable = Executable(found.module, found.table, build(found.units, machine()), model.constants, 1)
+    executable = CpuExecutable(found.module, found.table, build(found.units, machine()), model.constants, 1)
     given = RNG.standard_normal((32, 48), dtype=np.float32)
     outputs = [np.empty((32, 64), np.float32) for _ in range(2)]
     executable.run([given], outputs, 1)

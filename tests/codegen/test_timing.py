@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codegen.backends.backend import Code, Lowered, Texts
+from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.timing import times_of
 from codegen.where.region_facts import region_facts
@@ -15,6 +15,7 @@ from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import TensorType
+from ir.executable import Code
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region

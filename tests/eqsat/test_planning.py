@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import eqsat.pipeline as pipeline
 from codegen.backends import timing
-from codegen.backends.backend import Code, Texts
+from codegen.backends.backend import Texts
 from codegen.backends.gpu import GpuBackend
 from codegen.compile import nvrtc
 from codegen.plan.gpu.candidates import candidates
@@ -32,6 +32,7 @@ from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
+from ir.executable import Code
 from ir.kernel_resources import KernelResources
 from ir.module import Call, Module
 from ir.plan import Plan, Vectorize

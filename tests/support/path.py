@@ -12,7 +12,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
-from codegen.run.executable import Executable
+from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import Assembly, assemble
@@ -62,7 +62,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
     library = build(c_units(lowered.values(), table, flush=True), machine())
-    executable = Executable(module, table, library, folded(module, {}), 2)
+    executable = CpuExecutable(module, table, library, folded(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 
     def run(inputs: Arrays) -> list[np.ndarray]:
