@@ -35,7 +35,7 @@ from bench.knockout_rows import Row, worth
 from bench.knockouts import EVERYTHING, KINDS, Knockout, knockouts
 from bench.plots import losses, predictions
 from bench.programs import Source, programs
-from eqsat.extraction.cover import Cover, Kernel
+from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.find_target import find_target
 from ir.diagnostics import EqsatError
 from ir.target import Target
@@ -125,7 +125,7 @@ def _made(
 def _identity(cover: Cover) -> tuple[object, ...]:
     """Equal for covers of one program that are the same code."""
 
-    def told(kernel: Kernel) -> tuple[object, ...]:
+    def told(kernel: CoverKernel) -> tuple[object, ...]:
         buffers = (cover.names[each] for each in (*kernel.writes, *kernel.reads))
         return kernel.region, str(kernel.price and kernel.price.plan), *buffers
 

@@ -27,7 +27,7 @@ from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Bound, Extraction, bound, extract
+from eqsat.extraction.extract import CoverBound, Extraction, bound, extract
 from eqsat.extraction.extractors.greedy import greedy
 from eqsat.extraction.extractors.problem import Column, Covering, Problem
 from eqsat.extraction.extractors.shuffled import shuffled
@@ -37,7 +37,7 @@ from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
 from ir.cache_folder import writable_cache
 from ir.diagnostics import Kind, fail
-from ir.module import Call
+from ir.module import KernelCall
 from ir.pricer import Price
 from ir.target import Target
 from rules import select
@@ -106,7 +106,7 @@ class Subject:
             relayout=self.terms.relayout,
         )
 
-    def optimality(self) -> tuple[Cover, Bound]:
+    def optimality(self) -> tuple[Cover, CoverBound]:
         """The cover that the extractor finds where kernels have one output and buffers are row-major, and what no such
         cover can beat. Prices every candidate."""
         outputs, extractor = self.bound.graph.outputs, self.options.extractor
@@ -185,7 +185,7 @@ def _perturbed(problem: Problem, rng: np.random.Generator, spread: float) -> Cov
 class Launch:
     """One kernel of a program that was measured: the least ns seen, beside the price."""
 
-    call: Call
+    call: KernelCall
     price: Price
     measured_ns: float
 

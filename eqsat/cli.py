@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from eqsat.failure.internal_error import reported
-from eqsat.failure.reproducer import Call
+from eqsat.failure.reproducer import ScriptCall
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _PASSING = (typer.Exit, typer.Abort, _USAGE, BrokenPipeError)
 """What the command line makes an exit status of by itself."""
 
 
-def _same_line(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Call]:
+def _same_line(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[ScriptCall]:
     """The command line again, in a script."""
-    return [Call("", "eqsat.cli:app", (sys.argv[1:],))]
+    return [ScriptCall("", "eqsat.cli:app", (sys.argv[1:],))]
 
 
 class _Verbs(typer.core.TyperGroup):

@@ -19,7 +19,7 @@ import msgspec
 
 from ir.axis_expr import Box
 from ir.cpu_nodes import Stmt
-from ir.cpu_text import Printer
+from ir.cpu_text import CpuPrinter
 from ir.dtype import DTYPES
 from ir.kernel_nodes import Variable
 from ir.launch import Workspace
@@ -28,7 +28,7 @@ LINE_BYTES = 64
 """A cache line: scratch buffers share none."""
 
 
-class Param(msgspec.Struct, frozen=True):
+class CpuParam(msgspec.Struct, frozen=True):
     """A buffer the caller passes: `dtype` and number of elements in memory."""
 
     name: str
@@ -58,14 +58,14 @@ class Phase(msgspec.Struct, frozen=True):
     body: tuple[Stmt, ...]
 
 
-class Kernel(msgspec.Struct, frozen=True):
+class CpuKernel(msgspec.Struct, frozen=True):
     """`params` are the region's inputs, then its outputs. `shared` scratch lives through all phases and is seen
     by all tasks; of `private` scratch every thread has its own, and what a task leaves there is lost. `comment` is
     printed above the text."""
 
     name: str
     lanes: int
-    params: tuple[Param, ...]
+    params: tuple[CpuParam, ...]
     variables: tuple[Variable, ...]
     phases: tuple[Phase, ...]
     shared: tuple[Scratch, ...] = ()
@@ -73,7 +73,7 @@ class Kernel(msgspec.Struct, frozen=True):
     comment: str = ""
 
     @property
-    def buffers(self) -> tuple[Param | Scratch, ...]:
+    def buffers(self) -> tuple[CpuParam | Scratch, ...]:
         """What the phases see."""
         return (*self.params, *self.shared, *self.private)
 
@@ -89,7 +89,7 @@ class Kernel(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """The kernel as indented lines, as in the example above."""
-        printer = Printer(self.variables)
+        printer = CpuPrinter(self.variables)
         params = ", ".join(f"{each.name}: {each.dtype}[{each.elements}]{' out' * each.written}" for each in self.params)
         lines = [f"kernel {self.name} lanes={self.lanes} ({params})"]
         for role, buffers in (("shared", self.shared), ("private", self.private)):

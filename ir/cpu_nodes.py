@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias, Union
 
 from ir.axis_expr import AxisExpr
-from ir.kernel_nodes import Bind, Comment, Const, Node, Reg, Within
+from ir.kernel_nodes import Bind, Comment, Const, KernelNode, Reg, Within
 
 # Values: registers of `lanes` elements. `dtype` is that of the register, never fp16 or bf16.
 
 
-class Lanes(Node, frozen=True):
+class Lanes(KernelNode, frozen=True):
     """`expr` with `variable` advanced by the lane number: the values of an index (i32 or i64) in neighbouring
     lanes; equal lanes where `variable` is None."""
 
@@ -20,7 +20,7 @@ class Lanes(Node, frozen=True):
     dtype: str
 
 
-class Inside(Node, frozen=True):
+class Inside(KernelNode, frozen=True):
     """A mask: of the first `count` lanes (all when None) those in which all `conditions` hold, with `variable`
     advanced by the lane number."""
 
@@ -30,7 +30,7 @@ class Inside(Node, frozen=True):
     dtype: str = "bool"
 
 
-class Call(Node, frozen=True):
+class CpuCall(KernelNode, frozen=True):
     """A prelude function, lane by lane: `eq_<fn>_<type of the last argument>`; "cast" converts to `dtype`."""
 
     fn: str
@@ -38,7 +38,7 @@ class Call(Node, frozen=True):
     dtype: str
 
 
-class Load(Node, frozen=True):
+class Load(KernelNode, frozen=True):
     """`count` elements (all lanes when None; the others are 0) of `buffer` from element `offset`.
 
     unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
@@ -55,13 +55,13 @@ class Load(Node, frozen=True):
     mask: Value | None = None
 
 
-Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "Call", "Load"]
+Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "CpuCall", "Load"]
 
 
 # Statements.
 
 
-class Let(Node, frozen=True):
+class CpuLet(KernelNode, frozen=True):
     """A register, defined until the end of its block; `mutable` ones may be assigned."""
 
     name: str
@@ -69,12 +69,12 @@ class Let(Node, frozen=True):
     mutable: bool = False
 
 
-class Assign(Node, frozen=True):
+class CpuAssign(KernelNode, frozen=True):
     name: str
     value: Value
 
 
-class Store(Node, frozen=True):
+class Store(KernelNode, frozen=True):
     """The first `count` lanes (all when None) to `buffer` from element `offset`, `step` elements apart.
     `stream` bypasses the caches."""
 
@@ -86,14 +86,14 @@ class Store(Node, frozen=True):
     stream: bool = False
 
 
-class Pick(Node, frozen=True):
+class CpuPick(KernelNode, frozen=True):
     """Sets a variable to an i64 register's first lane, held within the variable's range: an index from data."""
 
     variable: int
     value: Value
 
 
-class For(Node, frozen=True):
+class CpuFor(KernelNode, frozen=True):
     """`variable` from `start` while it is below min(stop, limit)."""
 
     variable: int
@@ -104,17 +104,17 @@ class For(Node, frozen=True):
     limit: int | None = None
 
 
-class If(Node, frozen=True):
+class CpuIf(KernelNode, frozen=True):
     conditions: tuple[Within, ...]
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
 
 
-class Fence(Node, frozen=True):
+class CpuFence(KernelNode, frozen=True):
     """Streamed stores before it are seen by whatever starts after it."""
 
 
-class Transpose(Node, frozen=True):
+class Transpose(KernelNode, frozen=True):
     """lanes × lanes elements turned: element j of row i of `source` becomes element i of row j of `buffer`. Rows
     start at the offsets and are `step` elements apart."""
 
@@ -126,13 +126,15 @@ class Transpose(Node, frozen=True):
     source_step: int
 
 
-Stmt: TypeAlias = Union["Comment", "Let", "Assign", "Store", "Bind", "Pick", "For", "If", "Fence", "Transpose"]
+Stmt: TypeAlias = Union[
+    "Comment", "CpuLet", "CpuAssign", "Store", "Bind", "CpuPick", "CpuFor", "CpuIf", "CpuFence", "Transpose"
+]
 
 
 def children(node: Value) -> tuple[Value, ...]:
     """The values that a value is computed from."""
     match node:
-        case Call():
+        case CpuCall():
             return node.args
         case Load():
             return tuple(each for each in (node.index, node.mask) if each is not None)
@@ -144,9 +146,9 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for stmt in body:
         yield stmt
         match stmt:
-            case For():
+            case CpuFor():
                 yield from walk(stmt.body)
-            case If():
+            case CpuIf():
                 yield from walk(stmt.then)
                 yield from walk(stmt.orelse)
 
@@ -154,7 +156,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 def values_of(stmt: Stmt) -> Iterator[Value]:
     """The values in a statement itself, not in its body: operands before what uses them."""
     match stmt:
-        case Let() | Assign() | Store() | Pick():
+        case CpuLet() | CpuAssign() | Store() | CpuPick():
             yield from _below(stmt.value)
 
 

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr
-from ir.cpu_nodes import Assign, Call, Fence, For, If, Inside, Lanes, Let, Load, Pick, Stmt, Store, Transpose, Value
+from ir.cpu_nodes import (
+    CpuAssign,
+    CpuCall,
+    CpuFence,
+    CpuFor,
+    CpuIf,
+    CpuLet,
+    CpuPick,
+    Inside,
+    Lanes,
+    Load,
+    Stmt,
+    Store,
+    Transpose,
+    Value,
+)
 from ir.index_text import Writing
 from ir.kernel_nodes import Bind, Comment, Const, Reg, Variable, Within
 
 
-class Printer:
+class CpuPrinter:
     """Statements and values of a kernel with these variables as text."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:
@@ -28,9 +43,9 @@ class Printer:
         match stmt:
             case Comment():
                 yield f"{pad}# {stmt.text}"
-            case Let():
+            case CpuLet():
                 yield f"{pad}{stmt.name}: {stmt.value.dtype} {':=' if stmt.mutable else '='} {self._value(stmt.value)}"
-            case Assign():
+            case CpuAssign():
                 yield f"{pad}{stmt.name} := {self._value(stmt.value)}"
             case Store():
                 how = self._lanes_of(stmt.count, stmt.step, "stream" if stmt.stream else "unit")
@@ -40,21 +55,21 @@ class Printer:
                 parts += [f"at most {self._index(each)}" for each in stmt.most]
                 parts += [f"at least {self._index(each)}" for each in stmt.least]
                 yield f"{pad}{self.variable(stmt.variable)} = {', '.join(parts)}"
-            case Pick():
+            case CpuPick():
                 yield f"{pad}{self.variable(stmt.variable)} = first lane of {self._value(stmt.value)}, held inside"
-            case For():
+            case CpuFor():
                 limit = f", below {stmt.limit}" if stmt.limit is not None else ""
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
                 bounds = f"{self._index(stmt.start)} .. {self._index(stmt.stop)}{limit}{step}"
                 yield f"{pad}for {self.variable(stmt.variable)} in {bounds}"
                 yield from self.block(stmt.body, depth + 1)
-            case If():
+            case CpuIf():
                 yield f"{pad}if {' and '.join(map(self._within, stmt.conditions)) or 'true'}"
                 yield from self.block(stmt.then, depth + 1)
                 if stmt.orelse:
                     yield f"{pad}else"
                     yield from self.block(stmt.orelse, depth + 1)
-            case Fence():
+            case CpuFence():
                 yield f"{pad}fence"
             case Transpose():
                 to, source = self._index(stmt.offset), self._index(stmt.source_offset)
@@ -73,7 +88,7 @@ class Printer:
             case Inside():
                 conditions = [f"first {self._count(value.count)}"] if value.count is not None else []
                 return f"lanes({' and '.join([*conditions, *map(self._within, value.conditions)])})"
-            case Call():
+            case CpuCall():
                 fn = f"cast<{value.dtype}>" if value.fn == "cast" else value.fn
                 return f"{fn}({', '.join(map(self._value, value.args))})"
             case Load():

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 from ir.axis_expr import AxisExpr, interval
-from ir.cpu import Kernel
-from ir.cpu_nodes import Assign, For, If, Inside, Lanes, Let, Load, Pick, Stmt, Store, Transpose, Value, values_of
+from ir.cpu import CpuKernel
+from ir.cpu_nodes import (
+    CpuAssign,
+    CpuFor,
+    CpuIf,
+    CpuLet,
+    CpuPick,
+    Inside,
+    Lanes,
+    Load,
+    Stmt,
+    Store,
+    Transpose,
+    Value,
+    values_of,
+)
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.kernel_nodes import Bind, Reg, register_type
 
 STAGE = "cpu"
 
 
-def verify(kernel: Kernel) -> None:
+def verify(kernel: CpuKernel) -> None:
     """Raises an EqsatError (MalformedGraph) with all that is wrong with a kernel.
 
     Accesses are held against their buffers by the ranges of the variables (a variable that lanes run along counts
-    its lanes); those under an `If` or a mask are legal by their conditions, which this does not follow, and
+    its lanes); those under an `CpuIf` or a mask are legal by their conditions, which this does not follow, and
     those to private scratch by the distance of two variables, which their ranges do not tell.
     """
-    found = _Check(kernel).run()
+    found = _CpuCheck(kernel).run()
     if found:
         raise EqsatError(
             Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=message, at=kernel.name) for message in found
         )
 
 
-class _Scope:
+class _CpuScope:
     """What is bound in a block and around it: register → (dtype, mutable), and variables."""
 
     def __init__(self, registers: dict[str, tuple[str, bool]], variables: set[int], guarded: bool) -> None:
         self.registers, self.variables, self.guarded = dict(registers), set(variables), guarded
 
-    def inner(self, guarded: bool = False) -> _Scope:
-        return _Scope(self.registers, self.variables, self.guarded or guarded)
+    def inner(self, guarded: bool = False) -> _CpuScope:
+        return _CpuScope(self.registers, self.variables, self.guarded or guarded)
 
 
-class _Check:
-    def __init__(self, kernel: Kernel) -> None:
+class _CpuCheck:
+    def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
         self.problems: list[str] = []
         self.elements = {each.name: each.elements for each in kernel.buffers}
@@ -46,20 +60,20 @@ class _Check:
 
     def run(self) -> list[str]:
         for phase in self.kernel.phases:
-            self._block(phase.body, _Scope({}, {phase.variable}, False))
+            self._block(phase.body, _CpuScope({}, {phase.variable}, False))
         return self.problems
 
-    def _block(self, body: tuple[Stmt, ...], scope: _Scope) -> None:
+    def _block(self, body: tuple[Stmt, ...], scope: _CpuScope) -> None:
         for stmt in body:
             for value in values_of(stmt):
                 self._value(value, scope)
             self._stmt(stmt, scope)
 
-    def _stmt(self, stmt: Stmt, scope: _Scope) -> None:
+    def _stmt(self, stmt: Stmt, scope: _CpuScope) -> None:
         match stmt:
-            case Let():
+            case CpuLet():
                 scope.registers[stmt.name] = (stmt.value.dtype, stmt.mutable)
-            case Assign():
+            case CpuAssign():
                 dtype, mutable = scope.registers.get(stmt.name, ("", False))
                 self._require(mutable and dtype == stmt.value.dtype, f"`{stmt.name}` cannot take a {stmt.value.dtype}")
             case Store():
@@ -71,15 +85,15 @@ class _Check:
                 for expr in (stmt.expr, *stmt.most, *stmt.least):
                     self._bound(expr, scope)
                 scope.variables.add(stmt.variable)
-            case Pick():
+            case CpuPick():
                 scope.variables.add(stmt.variable)
-            case For():
+            case CpuFor():
                 self._bound(stmt.start, scope)
                 self._bound(stmt.stop, scope)
                 inner = scope.inner()
                 inner.variables.add(stmt.variable)
                 self._block(stmt.body, inner)
-            case If():
+            case CpuIf():
                 for each in stmt.conditions:
                     self._bound(each.expr, scope)
                 self._block(stmt.then, scope.inner(guarded=True))
@@ -89,7 +103,7 @@ class _Check:
                 self._access(stmt.buffer, stmt.offset, scope)
                 self._access(stmt.source, stmt.source_offset, scope)
 
-    def _value(self, value: Value, scope: _Scope) -> None:
+    def _value(self, value: Value, scope: _CpuScope) -> None:
         match value:
             case Reg():
                 known = scope.registers.get(value.name)
@@ -107,7 +121,7 @@ class _Check:
                     f"{value.buffer} loaded as {value.dtype}",
                 )
 
-    def _access(self, buffer: str, offset: AxisExpr, scope: _Scope) -> None:
+    def _access(self, buffer: str, offset: AxisExpr, scope: _CpuScope) -> None:
         self._bound(offset, scope)
         if buffer not in self.elements:
             self.problems.append(f"there is no buffer {buffer}")
@@ -119,7 +133,7 @@ class _Check:
         self._require(low >= 0, f"{buffer} is reached before its start, at {low}")
         self._require(high < size, f"{buffer} of {size} elements is reached at {high}")
 
-    def _bound(self, expr: AxisExpr, scope: _Scope) -> None:
+    def _bound(self, expr: AxisExpr, scope: _CpuScope) -> None:
         free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables)
         self._require(not free, f"{', '.join(free)} not bound in {expr}")
 

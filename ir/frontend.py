@@ -52,7 +52,7 @@ class Signature(msgspec.Struct, frozen=True):
     outputs: tuple[SignatureOutput, ...]
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+class FrontendNode(msgspec.Struct, frozen=True, omit_defaults=True):
     """One op. `fn` picks the function of an Elementwise, Reduce or Pool; "" as an input leaves it out."""
 
     op: str
@@ -68,7 +68,7 @@ class FrontendGraph(msgspec.Struct, frozen=True):
 
     signature: Signature
     tensors: dict[str, TensorInfo]
-    graph: tuple[Node, ...]
+    graph: tuple[FrontendNode, ...]
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def _define(name: str, known: set[str]) -> None:
     known.add(name)
 
 
-def _refuse_read(node: Node, name: str, made: set[str]) -> NoReturn:
+def _refuse_read(node: FrontendNode, name: str, made: set[str]) -> NoReturn:
     later = name in made
     fail(
         Kind.MALFORMED_GRAPH,

@@ -28,7 +28,7 @@ import msgspec
 from ir.axis_expr import Box
 from ir.dtype import DTYPES
 from ir.gpu_nodes import Stmt
-from ir.gpu_text import Printer
+from ir.gpu_text import GpuPrinter
 from ir.kernel_nodes import Variable
 from ir.strides import row_major
 
@@ -45,7 +45,7 @@ SWIZZLE_ATOM = 128
 """Bytes of which swizzles permute the 16-byte chunks; the pattern repeats after 2^bits of them."""
 
 
-class Param(msgspec.Struct, frozen=True):
+class GpuParam(msgspec.Struct, frozen=True):
     """A buffer in global memory, row-major; it starts at a multiple of `alignment` bytes."""
 
     name: str
@@ -120,7 +120,7 @@ class Registers(msgspec.Struct, frozen=True):
     zero: bool = False
 
 
-class Kernel(msgspec.Struct, frozen=True):
+class GpuKernel(msgspec.Struct, frozen=True):
     """One launch: `grid` blocks of `threads` threads (whole warps), at least `min_blocks` of them at home on an SM.
     `params` are the region's inputs, then its outputs; `workspace`, behind them, is memory in which blocks meet: it
     holds anything, counters zeros. `arch` is the least that it runs on: "sm80", "sm90". `comment` is printed above the
@@ -130,17 +130,17 @@ class Kernel(msgspec.Struct, frozen=True):
     arch: str
     threads: int
     grid: tuple[int, int, int]
-    params: tuple[Param, ...]
+    params: tuple[GpuParam, ...]
     variables: tuple[Variable, ...]
     body: tuple[Stmt, ...]
     shared: tuple[Shared, ...] = ()
     registers: tuple[Registers, ...] = ()
     min_blocks: int = 1
     comment: str = ""
-    workspace: tuple[Param, ...] = ()
+    workspace: tuple[GpuParam, ...] = ()
 
     @property
-    def memory(self) -> tuple[Param, ...]:
+    def memory(self) -> tuple[GpuParam, ...]:
         """All buffers in global memory, in the order of the text's parameters."""
         return (*self.params, *self.workspace)
 
@@ -165,7 +165,7 @@ class Kernel(msgspec.Struct, frozen=True):
         lines += [
             f"  registers {each.name}: {each.dtype}[{each.count}]{' zero' * each.zero}" for each in self.registers
         ]
-        return "\n".join([*lines, *Printer(self.variables).block(self.body, 1)])
+        return "\n".join([*lines, *GpuPrinter(self.variables).block(self.body, 1)])
 
 
 def id_variables(threads: int, grid: tuple[int, int, int]) -> tuple[Variable, ...]:

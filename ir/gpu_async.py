@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ir.axis_expr import AxisExpr
-from ir.gpu import BLOCK_X, BLOCK_Y, BLOCK_Z, Kernel, Shared
-from ir.gpu_effects import Access, Branch, Commit, Effect, Loop, Set, Sync, Wait, axes_of, effects
+from ir.gpu import BLOCK_X, BLOCK_Y, BLOCK_Z, GpuKernel, Shared
+from ir.gpu_effects import Branch, Commit, Effect, EffectLoop, Set, SharedAccess, Sync, Wait, axes_of, effects
 from ir.gpu_repeat import period, steady
 from ir.kernel_nodes import Within
 
@@ -27,7 +27,7 @@ Values = list[int | None]
 """Of the variables; None where threads differ, or nothing is known."""
 
 
-def hazards(kernel: Kernel) -> list[str]:
+def hazards(kernel: GpuKernel) -> list[str]:
     """What is read or overwritten before its time, one message for each buffer and reason."""
     tree = effects(kernel)
     used = axes_of(tree)
@@ -37,17 +37,17 @@ def hazards(kernel: Kernel) -> list[str]:
         values: Values = [None] * len(kernel.variables)
         for axis, value in zip((axis for axis in _BLOCKS if axis in used), block, strict=True):
             values[axis] = value
-        found |= dict.fromkeys(_Run(kernel, values).run(tree))
+        found |= dict.fromkeys(_AsyncRun(kernel, values).run(tree))
     return list(found)
 
 
 @dataclass
-class _Tile:
+class _StagedTile:
     """One stage of one buffer, by what happened to it last."""
 
     shared: Shared
     stage: int
-    over: list[_Tile] = field(default_factory=list)
+    over: list[_StagedTile] = field(default_factory=list)
     """Tiles of other buffers in the same bytes."""
     groups: set[int] = field(default_factory=set)
     """Copies to it that nothing has waited for."""
@@ -71,14 +71,14 @@ class _Tile:
         return self.shared.start + self.stage * self.shared.stage_bytes
 
 
-class _Run:
-    def __init__(self, kernel: Kernel, values: Values) -> None:
+class _AsyncRun:
+    def __init__(self, kernel: GpuKernel, values: Values) -> None:
         self.kernel, self.values = kernel, values
         self.group = 0
         """The number of the group that is being made."""
         self.started = False
         """Whether it has copies."""
-        tiles = [_Tile(shared, stage) for shared in kernel.shared for stage in range(shared.stages)]
+        tiles = [_StagedTile(shared, stage) for shared in kernel.shared for stage in range(shared.stages)]
         self.tiles = {(each.shared.name, each.stage): each for each in tiles}
         for a, b in itertools.permutations(tiles, 2):
             apart = a.first + a.shared.stage_bytes <= b.first or b.first + b.shared.stage_bytes <= a.first
@@ -96,7 +96,7 @@ class _Run:
     def _all(self, tree: Sequence[Effect]) -> Iterator[str]:
         for effect in tree:
             match effect:
-                case Access():
+                case SharedAccess():
                     yield from self._access(effect)
                 case Commit():
                     self.group, self.started = self.group + 1, False
@@ -106,7 +106,7 @@ class _Run:
                     self._sync(effect.block)
                 case Set():
                     self._set(effect)
-                case Loop():
+                case EffectLoop():
                     yield from self._loop(effect)
                 case Branch():
                     taken = self._holds(effect.conditions)
@@ -115,7 +115,7 @@ class _Run:
                     if taken is not True:
                         yield from self._all(effect.orelse)
 
-    def _loop(self, loop: Loop) -> Iterator[str]:
+    def _loop(self, loop: EffectLoop) -> Iterator[str]:
         start, stop = self._value(loop.start), self._value(loop.stop)
         if start is None or stop is None:  # threads differ: some come here, and none synchronises inside
             yield from self._turn(loop, None)
@@ -132,12 +132,12 @@ class _Run:
                     position, every = self._repeated(loop, turns, position, every), None
                 before = state
 
-    def _turn(self, loop: Loop, value: int | None) -> Iterator[str]:
+    def _turn(self, loop: EffectLoop, value: int | None) -> Iterator[str]:
         self.values[loop.variable] = value
         yield from self._all(loop.body)
         self.values[loop.variable] = None
 
-    def _repeated(self, loop: Loop, turns: range, position: int, every: int) -> int:
+    def _repeated(self, loop: EffectLoop, turns: range, position: int, every: int) -> int:
         """The turn that finds what turn `position` does, as late as conditions stay what they were since the state was
         the same."""
         ranges = zip(self.values, self.kernel.box, strict=True)
@@ -172,7 +172,7 @@ class _Run:
 
     # --- what happens to tiles ---
 
-    def _access(self, access: Access) -> Iterator[str]:
+    def _access(self, access: SharedAccess) -> Iterator[str]:
         stage = self._value(access.stage)
         tile = self.tiles.get((access.shared, stage if stage is not None else -1))
         if tile is None:
@@ -182,7 +182,7 @@ class _Run:
         else:
             yield from self._write(tile, copied=access.kind == "copy")
 
-    def _read(self, tile: _Tile) -> Iterator[str]:
+    def _read(self, tile: _StagedTile) -> Iterator[str]:
         if tile.groups:
             yield f"{tile.name} is read, and nothing has waited for the copies to it"
         elif tile.arrived:
@@ -193,7 +193,7 @@ class _Run:
             yield f"{tile.name} is read, and holds nothing"
         tile.reading, tile.unread = True, False
 
-    def _write(self, tile: _Tile, *, copied: bool) -> Iterator[str]:
+    def _write(self, tile: _StagedTile, *, copied: bool) -> Iterator[str]:
         for each in (tile, *tile.over):
             if each.reading:
                 yield f"{tile.name} is filled, and others may still read {each.name}: no barrier since"

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from ir.device_functions import REGISTER_C
 from ir.diagnostics import Kind
-from ir.gpu import WARP_LANES, Kernel, Shared, id_variables
+from ir.gpu import WARP_LANES, GpuKernel, Shared, id_variables
 from ir.gpu_limits import LIMITS, MAX_GRID, MAX_THREADS
 
 _WRONG, _TOO_MUCH = Kind.MALFORMED_GRAPH, Kind.RESOURCE_EXCEEDED
 _INT = 2**31
 
 
-def problems(kernel: Kernel) -> Iterator[tuple[Kind, str]]:
+def problems(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
     """Each with its kind."""
     yield from _size(kernel)
     names = [*(each.name for each in kernel.memory), *(each.name for each in kernel.shared)]
@@ -35,7 +35,7 @@ def problems(kernel: Kernel) -> Iterator[tuple[Kind, str]]:
         yield from _shared(shared)
 
 
-def _size(kernel: Kernel) -> Iterator[tuple[Kind, str]]:
+def _size(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
     limits = LIMITS.get(kernel.arch)
     if limits is None:
         yield _WRONG, f"{kernel.arch} is none of {', '.join(LIMITS)}"

@@ -11,17 +11,17 @@ import msgspec
 
 from ir.axis_expr import AxisExpr
 from ir.diagnostics import jsonable
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import At, Epilogue, For, If, Stmt
-from ir.gpu_text import Printer
-from ir.kernel_nodes import Node, Within
+from ir.gpu_text import GpuPrinter
+from ir.kernel_nodes import KernelNode, Within
 
 _VARIABLE = "variable"
 
 
-def kernel_dump(kernel: Kernel) -> dict[str, Any]:
+def kernel_dump(kernel: GpuKernel) -> dict[str, Any]:
     """The kernel as plain JSON: each statement an object of one key, its name; indices as people write them."""
-    printer = Printer(kernel.variables)
+    printer = GpuPrinter(kernel.variables)
     return {
         "gpu_ir": {
             "name": kernel.name,
@@ -38,16 +38,16 @@ def kernel_dump(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _workspace(kernel: Kernel) -> dict[str, Any]:
+def _workspace(kernel: GpuKernel) -> dict[str, Any]:
     each = [jsonable(msgspec.to_builtins(each)) for each in kernel.workspace]
     return {"workspace": each} if each else {}
 
 
-def _block(body: tuple[Stmt, ...], printer: Printer) -> list[dict[str, Any]]:
+def _block(body: tuple[Stmt, ...], printer: GpuPrinter) -> list[dict[str, Any]]:
     return [_stmt(stmt, printer) for stmt in body]
 
 
-def _stmt(stmt: Stmt, printer: Printer) -> dict[str, Any]:
+def _stmt(stmt: Stmt, printer: GpuPrinter) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name in stmt.__struct_fields__:
         value = getattr(stmt, name)
@@ -64,7 +64,7 @@ def _stmt(stmt: Stmt, printer: Printer) -> dict[str, Any]:
     return {type(stmt).__name__: fields}
 
 
-def _field(name: str, value: Any, printer: Printer) -> Any:
+def _field(name: str, value: Any, printer: GpuPrinter) -> Any:
     if name == _VARIABLE:
         return printer.variable(value)
     if isinstance(value, AxisExpr):
@@ -74,7 +74,7 @@ def _field(name: str, value: Any, printer: Printer) -> Any:
     if isinstance(value, Within):
         return f"{value.low} <= {printer.index(value.expr)} < {value.high}"
     if isinstance(value, tuple):
-        return [_field("", each, printer) for each in value if not isinstance(each, Node)]
-    if isinstance(value, Node):
+        return [_field("", each, printer) for each in value if not isinstance(each, KernelNode)]
+    if isinstance(value, KernelNode):
         return printer.value(value)  # type: ignore[arg-type]  # the only nodes in a field are values
     return value

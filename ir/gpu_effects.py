@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import (
     AnyThread,
     At,
@@ -32,7 +32,7 @@ from ir.gpu_nodes import (
 from ir.kernel_nodes import Bind, Within
 
 
-class Access(msgspec.Struct, frozen=True):
+class SharedAccess(msgspec.Struct, frozen=True):
     """To one stage of a shared buffer; "copy" is an asynchronous one to it."""
 
     kind: Literal["read", "store", "copy"]
@@ -64,7 +64,7 @@ class Set(msgspec.Struct, frozen=True):
     known: bool = True
 
 
-class Loop(msgspec.Struct, frozen=True):
+class EffectLoop(msgspec.Struct, frozen=True):
     """`alike`: every turn does the same, and a second one nothing more."""
 
     variable: int
@@ -81,10 +81,10 @@ class Branch(msgspec.Struct, frozen=True):
     orelse: tuple[Effect, ...]
 
 
-Effect: TypeAlias = "Access | Commit | Wait | Sync | Set | Loop | Branch"
+Effect: TypeAlias = "SharedAccess | Commit | Wait | Sync | Set | EffectLoop | Branch"
 
 
-def effects(kernel: Kernel) -> tuple[Effect, ...]:
+def effects(kernel: GpuKernel) -> tuple[Effect, ...]:
     """Those of a kernel; what has none is left out."""
     return tuple(_block(kernel.body))
 
@@ -94,11 +94,11 @@ def axes_of(tree: Sequence[Effect]) -> frozenset[int]:
     used: frozenset[int] = frozenset()
     for effect in tree:
         match effect:
-            case Access():
+            case SharedAccess():
                 used |= effect.stage.axes
             case Set():
                 used = used.union(*(each.axes for each in (effect.expr, *effect.most, *effect.least)))
-            case Loop():
+            case EffectLoop():
                 used |= effect.start.axes | effect.stop.axes | axes_of(effect.body)
             case Branch():
                 used = used.union(*(each.expr.axes for each in effect.conditions))
@@ -147,12 +147,12 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
                 yield Branch(stmt.conditions, then, orelse)
 
 
-def _loop(variable: int, start: AxisExpr, stop: AxisExpr, step: int, body: tuple[Effect, ...]) -> Iterator[Loop]:
+def _loop(variable: int, start: AxisExpr, stop: AxisExpr, step: int, body: tuple[Effect, ...]) -> Iterator[EffectLoop]:
     if any(not isinstance(each, Set) for each in body):
-        kinds = {each.kind for each in body if isinstance(each, Access)}
-        plain = all(isinstance(each, Access) for each in body) and len(kinds) == 1
-        yield Loop(variable, start, stop, step, plain and variable not in axes_of(body), body)
+        kinds = {each.kind for each in body if isinstance(each, SharedAccess)}
+        plain = all(isinstance(each, SharedAccess) for each in body) and len(kinds) == 1
+        yield EffectLoop(variable, start, stop, step, plain and variable not in axes_of(body), body)
 
 
-def _access(kind: Literal["read", "store", "copy"], at: At) -> Access:
-    return Access(kind, at.shared, at.stage)
+def _access(kind: Literal["read", "store", "copy"], at: At) -> SharedAccess:
+    return SharedAccess(kind, at.shared, at.stage)

@@ -23,7 +23,7 @@ class Mma(msgspec.Struct, frozen=True):
     b: int
 
 
-class Limits(msgspec.Struct, frozen=True):
+class GpuLimits(msgspec.Struct, frozen=True):
     """`shared_bytes` of a block at most; `mma`: by shape and dtype of the operands."""
 
     shared_bytes: int
@@ -37,8 +37,10 @@ _SYNC = MappingProxyType(
         ("m16n8k8", "tf32"): Mma(16, 8, 8, 4, 4, 2),
     }
 )
-LIMITS: Mapping[str, Limits] = MappingProxyType({"sm80": Limits(163 * 1024, _SYNC), "sm90": Limits(227 * 1024, _SYNC)})
-"""By `Kernel.arch`. Figures: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
+LIMITS: Mapping[str, GpuLimits] = MappingProxyType(
+    {"sm80": GpuLimits(163 * 1024, _SYNC), "sm90": GpuLimits(227 * 1024, _SYNC)}
+)
+"""By `GpuKernel.arch`. Figures: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
 
 
 def least_arch(shared_bytes: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from ir.gpu import COUNTER, THREAD, Kernel
+from ir.gpu import COUNTER, THREAD, GpuKernel
 from ir.gpu_nodes import (
     AnyThread,
     Barrier,
@@ -27,7 +27,7 @@ from ir.gpu_nodes import (
 from ir.gpu_places import Facts, narrowed
 
 
-class _Stage(enum.IntEnum):
+class _MeetingStage(enum.IntEnum):
     """How far a block is on its way from what it stores to what others stored."""
 
     STORED = 0
@@ -41,25 +41,25 @@ class _Stage(enum.IntEnum):
 
 
 _MISSING = {
-    _Stage.STORED: "no ticket has been taken for it",
-    _Stage.TOLD: "no ticket has been taken for it",
-    _Stage.FENCED: "no ticket has been taken for it",
-    _Stage.COUNTED: "no fence since the ticket",
-    _Stage.SEEN: "no barrier since the fence",
+    _MeetingStage.STORED: "no ticket has been taken for it",
+    _MeetingStage.TOLD: "no ticket has been taken for it",
+    _MeetingStage.FENCED: "no ticket has been taken for it",
+    _MeetingStage.COUNTED: "no fence since the ticket",
+    _MeetingStage.SEEN: "no barrier since the fence",
 }
 """What a read lacks."""
 
 
-def meetings(kernel: Kernel) -> list[str]:
+def meetings(kernel: GpuKernel) -> list[str]:
     """What is published or read before its time."""
     parts = frozenset(each.name for each in kernel.workspace if each.dtype != COUNTER)
     return list(dict.fromkeys(_Walk(kernel, parts).block(kernel.body, ()))) if kernel.workspace else []
 
 
 class _Walk:
-    def __init__(self, kernel: Kernel, parts: frozenset[str]) -> None:
+    def __init__(self, kernel: GpuKernel, parts: frozenset[str]) -> None:
         self.box, self.parts = kernel.box, parts
-        self.stage = _Stage.TOLD
+        self.stage = _MeetingStage.TOLD
 
     def block(self, body: tuple[Stmt, ...], facts: Facts) -> Iterator[str]:
         for stmt in body:
@@ -71,23 +71,25 @@ class _Walk:
     def _stmt(self, stmt: Stmt, facts: Facts) -> Iterator[str]:
         read = [each.buffer for each in values_of(stmt) if isinstance(each, LoadGlobal)]
         for buffer in [*read, *([stmt.buffer] if isinstance(stmt, LdGlobalVec | CpAsync) else [])]:
-            if buffer in self.parts and self.stage is not _Stage.SHARED:
+            if buffer in self.parts and self.stage is not _MeetingStage.SHARED:
                 yield f"{buffer} is read, which other blocks store to: {_MISSING[self.stage]}"
         match stmt:
             case StGlobal() | StGlobalVec() if stmt.buffer in self.parts:
-                alone = self.stage is not _Stage.STORED and self._is_first_thread((*facts, *stmt.where))
-                self.stage = _Stage.TOLD if alone else _Stage.STORED
+                alone = self.stage is not _MeetingStage.STORED and self._is_first_thread((*facts, *stmt.where))
+                self.stage = _MeetingStage.TOLD if alone else _MeetingStage.STORED
             case Barrier() | AnyThread():
-                after = {_Stage.STORED: _Stage.TOLD, _Stage.SEEN: _Stage.SHARED}
+                after = {_MeetingStage.STORED: _MeetingStage.TOLD, _MeetingStage.SEEN: _MeetingStage.SHARED}
                 self.stage = after.get(self.stage, self.stage)
             case Fence():
-                if self.stage is _Stage.STORED:
+                if self.stage is _MeetingStage.STORED:
                     yield "a fence, and no barrier has told that all threads have stored what it is to publish"
-                self.stage = _Stage.SEEN if self.stage is _Stage.COUNTED else max(self.stage, _Stage.FENCED)
+                self.stage = (
+                    _MeetingStage.SEEN if self.stage is _MeetingStage.COUNTED else max(self.stage, _MeetingStage.FENCED)
+                )
             case TakeTicket():
-                if self.stage < _Stage.FENCED:
+                if self.stage < _MeetingStage.FENCED:
                     yield f"a ticket of {stmt.buffer}, and no fence has published what is stored before it"
-                self.stage = _Stage.COUNTED
+                self.stage = _MeetingStage.COUNTED
 
     def _is_first_thread(self, facts: Facts) -> bool:
         inside = narrowed(facts, self.box)

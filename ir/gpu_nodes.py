@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ir.axis_expr import ZERO, AxisExpr
-from ir.kernel_nodes import Bind, Comment, Const, Node, Reg, Within
+from ir.kernel_nodes import Bind, Comment, Const, KernelNode, Reg, Within
 
 
 class At(msgspec.Struct, frozen=True):
@@ -22,21 +22,21 @@ class At(msgspec.Struct, frozen=True):
 # Values: scalars of one thread.
 
 
-class Index(Node, frozen=True):
+class Index(KernelNode, frozen=True):
     """The value of an index, as i32 or i64 (or a float, rounded)."""
 
     expr: AxisExpr
     dtype: str = "i32"
 
 
-class Holds(Node, frozen=True):
+class Holds(KernelNode, frozen=True):
     """Whether all conditions hold."""
 
     conditions: tuple[Within, ...]
     dtype: str = "bool"
 
 
-class Call(Node, frozen=True):
+class Call(KernelNode, frozen=True):
     """A device function on scalars: `eq_<fn>_<R of the last argument>`; "cast" converts to `dtype`; "pack_f16" and
     "pack_bf16" make a word of two."""
 
@@ -45,7 +45,7 @@ class Call(Node, frozen=True):
     dtype: str
 
 
-class Element(Node, frozen=True):
+class Element(KernelNode, frozen=True):
     """One register of an array."""
 
     registers: str
@@ -53,7 +53,7 @@ class Element(Node, frozen=True):
     dtype: str
 
 
-class LoadGlobal(Node, frozen=True):
+class LoadGlobal(KernelNode, frozen=True):
     """One element; 0, and memory is not touched, where one of `where` does not hold."""
 
     buffer: str
@@ -62,14 +62,14 @@ class LoadGlobal(Node, frozen=True):
     where: tuple[Within, ...] = ()
 
 
-class LoadShared(Node, frozen=True):
+class LoadShared(KernelNode, frozen=True):
     """One element."""
 
     source: At
     dtype: str
 
 
-class Shuffle(Node, frozen=True):
+class Shuffle(KernelNode, frozen=True):
     """The value that another lane of the warp passes here: `eq_shfl_<way>`."""
 
     way: Literal["xor", "down", "up", "lane"]
@@ -81,7 +81,7 @@ class Shuffle(Node, frozen=True):
 # Statements.
 
 
-class Let(Node, frozen=True):
+class Let(KernelNode, frozen=True):
     """A scalar, defined until the end of its block; `mutable` ones may be assigned."""
 
     name: str
@@ -89,12 +89,12 @@ class Let(Node, frozen=True):
     mutable: bool = False
 
 
-class Assign(Node, frozen=True):
+class Assign(KernelNode, frozen=True):
     name: str
     value: Value
 
 
-class SetElement(Node, frozen=True):
+class SetElement(KernelNode, frozen=True):
     """Sets one register of an array."""
 
     registers: str
@@ -102,14 +102,14 @@ class SetElement(Node, frozen=True):
     value: Value
 
 
-class Pick(Node, frozen=True):
+class Pick(KernelNode, frozen=True):
     """Sets a variable to an integer from data, held within [0, its greatest value]."""
 
     variable: int
     value: Value
 
 
-class For(Node, frozen=True):
+class For(KernelNode, frozen=True):
     """`variable` from `start` while it is below `stop`; `unroll`: every turn is written out, so that it may index
     registers."""
 
@@ -121,13 +121,13 @@ class For(Node, frozen=True):
     unroll: bool = False
 
 
-class If(Node, frozen=True):
+class If(KernelNode, frozen=True):
     conditions: tuple[Within, ...]
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
 
 
-class CpAsync(Node, frozen=True):
+class CpAsync(KernelNode, frozen=True):
     """Starts a copy of `nbytes` (4, 8 or 16) neighbours from memory to shared memory. Where one of `where` fails zeros
     are written and memory is not touched; of `count` only so many elements (held within the piece) come from memory,
     and zeros follow."""
@@ -140,38 +140,38 @@ class CpAsync(Node, frozen=True):
     count: AxisExpr | None = None
 
 
-class CommitGroup(Node, frozen=True):
+class CommitGroup(KernelNode, frozen=True):
     """Ends this thread's group of copies; one without copies is a group too."""
 
 
-class WaitGroup(Node, frozen=True):
+class WaitGroup(KernelNode, frozen=True):
     """Until all but the `pending` latest groups of this thread are complete, and seen by this thread alone."""
 
     pending: int
 
 
-class Barrier(Node, frozen=True):
+class Barrier(KernelNode, frozen=True):
     """All threads of the block: what any wrote before it is seen by all after it."""
 
 
-class SyncWarp(Node, frozen=True):
+class SyncWarp(KernelNode, frozen=True):
     """As a barrier, among the lanes of one warp."""
 
 
-class AnyThread(Node, frozen=True):
+class AnyThread(KernelNode, frozen=True):
     """A barrier, after which `variable` is 1 in all threads of the block where `value` holds in any, else 0."""
 
     variable: int
     value: Value
 
 
-class Fence(Node, frozen=True):
+class Fence(KernelNode, frozen=True):
     """What this thread has done in memory, and what barriers have told it of others, comes before all that it does
     next, for every thread of the device: a `TakeTicket` after it publishes that, one before it brings what other blocks
     published."""
 
 
-class TakeTicket(Node, frozen=True):
+class TakeTicket(KernelNode, frozen=True):
     """The scalar `name`: how many of `count` came to this counter before; the last sets it back to 0. It orders nothing
     without a `Fence`."""
 
@@ -181,7 +181,7 @@ class TakeTicket(Node, frozen=True):
     count: AxisExpr
 
 
-class LdMatrix(Node, frozen=True):
+class LdMatrix(KernelNode, frozen=True):
     """`matrices` tiles of 8 × 8 halves, or of 8 × 4 words unless `trans`, into as many words from `index` on; the row
     that a lane points at is `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
 
@@ -192,7 +192,7 @@ class LdMatrix(Node, frozen=True):
     trans: bool = False
 
 
-class MmaSync(Node, frozen=True):
+class MmaSync(KernelNode, frozen=True):
     """acc += a · b of one tile of a tensor core, from the given registers on (`eq_mma_<shape>_<dtype>`)."""
 
     shape: str
@@ -205,7 +205,7 @@ class MmaSync(Node, frozen=True):
     b_index: AxisExpr
 
 
-class Epilogue(Node, frozen=True):
+class Epilogue(KernelNode, frozen=True):
     """`body` for every register of `acc` in turn, `variable` numbering them, unrolled: what is applied to the
     accumulator where it stands. `ops` names it for people."""
 
@@ -215,7 +215,7 @@ class Epilogue(Node, frozen=True):
     body: tuple[Stmt, ...]
 
 
-class LdGlobalVec(Node, frozen=True):
+class LdGlobalVec(KernelNode, frozen=True):
     """`count` neighbours at once into registers from `index` on: elements, or words as they stand where the registers
     are `WORD`s. Zeros where one of `where` fails."""
 
@@ -227,7 +227,7 @@ class LdGlobalVec(Node, frozen=True):
     where: tuple[Within, ...] = ()
 
 
-class StGlobalVec(Node, frozen=True):
+class StGlobalVec(KernelNode, frozen=True):
     """`count` registers at once to neighbours in memory: elements rounded to its dtype, or words as they stand.
     Nothing where one of `where` fails."""
 
@@ -239,7 +239,7 @@ class StGlobalVec(Node, frozen=True):
     where: tuple[Within, ...] = ()
 
 
-class StGlobal(Node, frozen=True):
+class StGlobal(KernelNode, frozen=True):
     """One element, rounded to the buffer's dtype; nothing where one of `where` fails."""
 
     buffer: str
@@ -248,7 +248,7 @@ class StGlobal(Node, frozen=True):
     where: tuple[Within, ...] = ()
 
 
-class LdSharedVec(Node, frozen=True):
+class LdSharedVec(KernelNode, frozen=True):
     """As `LdGlobalVec`, from shared memory."""
 
     registers: str
@@ -257,7 +257,7 @@ class LdSharedVec(Node, frozen=True):
     source: At
 
 
-class StSharedVec(Node, frozen=True):
+class StSharedVec(KernelNode, frozen=True):
     """As `StGlobalVec`, to shared memory."""
 
     to: At
@@ -266,7 +266,7 @@ class StSharedVec(Node, frozen=True):
     count: int
 
 
-class StShared(Node, frozen=True):
+class StShared(KernelNode, frozen=True):
     """One element, rounded to the buffer's dtype."""
 
     to: At

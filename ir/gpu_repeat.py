@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr, Box
-from ir.gpu_effects import Access, Branch, Effect, Loop, Set
+from ir.gpu_effects import Branch, Effect, EffectLoop, Set, SharedAccess
 from ir.index_text import Remainder, bounds, pieces
 from ir.kernel_nodes import Within
 
 
-def period(loop: Loop) -> int | None:
+def period(loop: EffectLoop) -> int | None:
     """Turns after which all effects but for conditions are the same again; None where they never are."""
     found = 1
     for expr in _exprs(loop.body):
@@ -23,7 +23,7 @@ def period(loop: Loop) -> int | None:
     return found
 
 
-def steady(loop: Loop, first: int, last: int, box: Box) -> bool:
+def steady(loop: EffectLoop, first: int, last: int, box: Box) -> bool:
     """Whether each condition in the loop is one thing while its variable goes from `first` to `last`. `box` holds what
     is known of the others; conditions that threads answer differently are known to none."""
     around = (*box[: loop.variable], (min(first, last), max(first, last)), *box[loop.variable + 1 :])
@@ -54,11 +54,11 @@ def _exprs(body: Sequence[Effect]) -> Iterator[AxisExpr]:
     """What decides which effects there are, conditions aside."""
     for effect in body:
         match effect:
-            case Access():
+            case SharedAccess():
                 yield effect.stage
             case Set():
                 yield from (effect.expr, *effect.most, *effect.least)
-            case Loop():
+            case EffectLoop():
                 yield from (effect.start, effect.stop)
                 yield from _exprs(effect.body)
             case Branch():
@@ -69,7 +69,7 @@ def _exprs(body: Sequence[Effect]) -> Iterator[AxisExpr]:
 def _conditions(body: Sequence[Effect]) -> Iterator[Within]:
     for effect in body:
         match effect:
-            case Loop():
+            case EffectLoop():
                 yield from _conditions(effect.body)
             case Branch():
                 yield from effect.conditions

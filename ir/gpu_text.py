@@ -44,7 +44,7 @@ from ir.index_text import Writing
 from ir.kernel_nodes import Bind, Comment, Const, Reg, Variable, Within
 
 
-class Printer:
+class GpuPrinter:
     """Statements and values of a kernel with these variables as text."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:

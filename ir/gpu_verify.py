@@ -11,7 +11,7 @@ from ir.axis_expr import AxisExpr, Box, FloorDiv, interval
 from ir.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called, parameters
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, IDS, WORD, Kernel, Param, Registers, Shared
+from ir.gpu import COUNTER, IDS, WORD, GpuKernel, GpuParam, Registers, Shared
 from ir.gpu_async import hazards
 from ir.gpu_limits import LIMITS
 from ir.gpu_meeting import meetings
@@ -62,21 +62,21 @@ Found = Iterator[tuple[Kind, str]]
 _WRONG, _MISALIGNED = Kind.MALFORMED_GRAPH, Kind.ALIGNMENT_MISMATCH
 
 
-def verify(kernel: Kernel) -> None:
+def verify(kernel: GpuKernel) -> None:
     """Raises an EqsatError with all that is wrong with a kernel: MalformedGraph, AlignmentMismatch for an access that
     its width forbids, ResourceExceeded for what no block may have.
 
     Bounds are those of coordinates, one by one, by the ranges of the variables and the conditions around an access.
     Threads are told apart by where they stand only: two accesses by different threads are ordered by barriers alone.
     """
-    found = dict.fromkeys((*gpu_declared.problems(kernel), *_Check(kernel).run()))
+    found = dict.fromkeys((*gpu_declared.problems(kernel), *_GpuCheck(kernel).run()))
     if not found:  # what follows walks through a kernel that is well formed
         found = dict.fromkeys((_WRONG, message) for message in (*hazards(kernel), *meetings(kernel)))
     if found:
         raise EqsatError(Diagnostic(kind=kind, stage=STAGE, message=message, at=kernel.name) for kind, message in found)
 
 
-class _Scope:
+class _GpuScope:
     """What is bound in a block and around it."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -89,8 +89,8 @@ class _Scope:
         self.control = Spread.BLOCK
         """Who comes here together."""
 
-    def inner(self) -> _Scope:
-        scope = _Scope(self.names)
+    def inner(self) -> _GpuScope:
+        scope = _GpuScope(self.names)
         scope.scalars, scope.variables = dict(self.scalars), dict(self.variables)
         scope.unrolled, scope.facts, scope.control = self.unrolled, self.facts, self.control
         return scope
@@ -101,20 +101,20 @@ class _Scope:
         self.names.add(name)
 
 
-class _Check:
-    def __init__(self, kernel: Kernel) -> None:
+class _GpuCheck:
+    def __init__(self, kernel: GpuKernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params: dict[str, Param] = {each.name: each for each in kernel.memory}
+        self.params: dict[str, GpuParam] = {each.name: each for each in kernel.memory}
         self.shared: dict[str, Shared] = {each.name: each for each in kernel.shared}
         self.registers: dict[str, Registers] = {each.name: each for each in kernel.registers}
         self.filled = {each.name for each in kernel.registers if each.zero}
 
     def run(self) -> list[tuple[Kind, str]]:
         ids = (each.name for each in self.kernel.variables if each.name in IDS)
-        return list(self._block(self.kernel.body, _Scope((*self.params, *self.registers, *ids))))
+        return list(self._block(self.kernel.body, _GpuScope((*self.params, *self.registers, *ids))))
 
-    def _block(self, body: tuple[Stmt, ...], scope: _Scope) -> Found:
+    def _block(self, body: tuple[Stmt, ...], scope: _GpuScope) -> Found:
         for stmt in body:
             for value in values_of(stmt):
                 yield from self._value(value, scope)
@@ -122,7 +122,7 @@ class _Check:
 
     # --- statements ---
 
-    def _stmt(self, stmt: Stmt, scope: _Scope) -> Found:
+    def _stmt(self, stmt: Stmt, scope: _GpuScope) -> Found:
         match stmt:
             case Bind() | Pick():
                 yield from self._bind(stmt, scope)
@@ -161,7 +161,7 @@ class _Check:
                 yield from self._place(stmt.to, 1, 1, scope)
                 yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
 
-    def _bind(self, stmt: Bind | Pick, scope: _Scope) -> Found:
+    def _bind(self, stmt: Bind | Pick, scope: _GpuScope) -> Found:
         variable = self.kernel.variables[stmt.variable]
         known = Spread.THREAD
         if isinstance(stmt, Bind):
@@ -181,7 +181,7 @@ class _Check:
         yield from scope.named(variable.name)
         scope.variables[stmt.variable] = known
 
-    def _for(self, loop: For, scope: _Scope) -> Found:
+    def _for(self, loop: For, scope: _GpuScope) -> Found:
         variable = self.kernel.variables[loop.variable]
         yield from self._bound((loop.start, loop.stop), scope)
         yield from _unless(loop.step >= 1, f"the loop over {variable.name} does not advance")
@@ -198,7 +198,7 @@ class _Check:
             inner.unrolled |= {loop.variable}
         yield from self._block(loop.body, inner)
 
-    def _if(self, stmt: If, scope: _Scope) -> Found:
+    def _if(self, stmt: If, scope: _GpuScope) -> Found:
         yield from self._bound((each.expr for each in stmt.conditions), scope)
         together = max(scope.control, spread_of(stmt.conditions, scope.variables))
         for body, facts in ((stmt.then, stmt.conditions), (stmt.orelse, ())):
@@ -206,7 +206,7 @@ class _Check:
             inner.facts, inner.control = (*scope.facts, *facts), together
             yield from self._block(body, inner)
 
-    def _epilogue(self, stmt: Epilogue, scope: _Scope) -> Found:
+    def _epilogue(self, stmt: Epilogue, scope: _GpuScope) -> Found:
         inner = scope.inner()
         inner.variables[stmt.variable] = Spread.BLOCK
         inner.unrolled |= {stmt.variable}
@@ -218,14 +218,14 @@ class _Check:
             yield from _unless(inside, f"{variable.name} does not number the {acc.count} registers of {stmt.acc}")
         yield from self._block(stmt.body, inner)
 
-    def _synchronising(self, stmt: CommitGroup | WaitGroup | Barrier | SyncWarp, scope: _Scope) -> Found:
+    def _synchronising(self, stmt: CommitGroup | WaitGroup | Barrier | SyncWarp, scope: _GpuScope) -> Found:
         widest = Spread.WARP if isinstance(stmt, SyncWarp) else Spread.BLOCK
         whose = "lanes of a warp" if widest is Spread.WARP else "threads of the block"
         yield from _unless(scope.control <= widest, f"a {_named(stmt)} that not all {whose} reach together")
         if isinstance(stmt, WaitGroup):
             yield from _unless(stmt.pending >= 0, "a WaitGroup for fewer than no groups")
 
-    def _any(self, stmt: AnyThread, scope: _Scope) -> Found:
+    def _any(self, stmt: AnyThread, scope: _GpuScope) -> Found:
         variable = self.kernel.variables[stmt.variable]
         together = scope.control is Spread.BLOCK
         yield from _unless(together, "an AnyThread that not all threads of the block reach together")
@@ -235,7 +235,7 @@ class _Check:
         yield from scope.named(variable.name)
         scope.variables[stmt.variable] = Spread.BLOCK
 
-    def _ticket(self, stmt: TakeTicket, scope: _Scope) -> Found:
+    def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Found:
         counters = self.params.get(stmt.buffer)
         if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
             yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
@@ -247,7 +247,7 @@ class _Check:
         yield from scope.named(stmt.name)
         scope.scalars[stmt.name] = ("i32", False)
 
-    def _copy(self, stmt: CpAsync, scope: _Scope) -> Found:
+    def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Found:
         param = self.params.get(stmt.buffer)
         if param is None or param.dtype == COUNTER:
             yield _WRONG, f"there is no buffer {stmt.buffer} of elements"
@@ -261,7 +261,7 @@ class _Check:
         same = shared is None or shared.dtype == param.dtype
         yield from _unless(same, f"{stmt.buffer} copied as it stands to {stmt.to.shared} of another dtype")
 
-    def _load_matrix(self, stmt: LdMatrix, scope: _Scope) -> Found:
+    def _load_matrix(self, stmt: LdMatrix, scope: _GpuScope) -> Found:
         shared = self.shared.get(stmt.source.shared)
         size = DTYPES[shared.dtype].bytes if shared is not None else 2
         fits = size == 2 or (size == 4 and not stmt.trans)
@@ -269,7 +269,7 @@ class _Check:
         yield from self._place(stmt.source, 16 // size, 16, scope)
         yield from self._fill(stmt.registers, stmt.index, stmt.matrices, WORD, scope)
 
-    def _mma(self, stmt: MmaSync, scope: _Scope) -> Found:
+    def _mma(self, stmt: MmaSync, scope: _GpuScope) -> Found:
         limits = LIMITS.get(self.kernel.arch)
         tile = limits.mma.get((stmt.shape, stmt.dtype)) if limits else None
         if tile is None:
@@ -279,12 +279,12 @@ class _Check:
         yield from self._read(stmt.a, stmt.a_index, tile.a, WORD, scope)
         yield from self._read(stmt.b, stmt.b_index, tile.b, WORD, scope)
 
-    def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _Scope) -> Found:
+    def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _GpuScope) -> Found:
         registers = self.registers.get(stmt.registers)
         if registers is None:
             yield _WRONG, f"there are no registers {stmt.registers}"
             return
-        buffer: Param | Shared | None
+        buffer: GpuParam | Shared | None
         if isinstance(stmt, LdGlobalVec | StGlobalVec):
             buffer = self.params.get(stmt.buffer)
         else:
@@ -312,7 +312,7 @@ class _Check:
 
     # --- values ---
 
-    def _value(self, value: Value, scope: _Scope) -> Found:
+    def _value(self, value: Value, scope: _GpuScope) -> Found:
         match value:
             case Const():
                 yield from _unless(value.dtype in REGISTER_C, f"a constant {value.dtype}")
@@ -346,7 +346,7 @@ class _Check:
         at: tuple[AxisExpr, ...],
         count: int,
         where: tuple[Within, ...],
-        scope: _Scope,
+        scope: _GpuScope,
         *,
         write: bool = False,
         limit: AxisExpr | None = None,
@@ -367,7 +367,7 @@ class _Check:
             aligned, f"{count * size} bytes of {buffer} at once, which are not aligned to it", _MISALIGNED
         )
 
-    def _place(self, at: At, count: int, nbytes: int, scope: _Scope) -> Found:
+    def _place(self, at: At, count: int, nbytes: int, scope: _GpuScope) -> Found:
         shared = self.shared.get(at.shared)
         if shared is None or len(shared.shape) != len(at.at):
             yield _WRONG, f"there is no shared {at.shared} of {len(at.at)} axes"
@@ -384,15 +384,15 @@ class _Check:
         aligned = all(each % nbytes == 0 for each in (divisor(offset), shared.start, shared.stage_bytes))
         yield from _unless(aligned, f"{nbytes} bytes of {at.shared} at once, which are not aligned to it", _MISALIGNED)
 
-    def _fill(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _Scope) -> Found:
+    def _fill(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
         yield from self._array(name, index, count, dtype, scope)
         self.filled.add(name)
 
-    def _read(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _Scope) -> Found:
+    def _read(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
         yield from self._array(name, index, count, dtype, scope)
         yield from _unless(name in self.filled, f"{name} is read before anything is put into it")
 
-    def _array(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _Scope) -> Found:
+    def _array(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
         registers = self.registers.get(name)
         if registers is None:
             yield _WRONG, f"there are no registers {name}"
@@ -404,7 +404,7 @@ class _Check:
         for problem in outside((index,), (registers.count,), count, scope.facts, self.box):
             yield _WRONG, f"{name}: {problem}"
 
-    def _bound(self, exprs: Iterable[AxisExpr], scope: _Scope) -> Found:
+    def _bound(self, exprs: Iterable[AxisExpr], scope: _GpuScope) -> Found:
         for expr in exprs:
             free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables.keys())
             yield from _unless(not free, f"{', '.join(free)} not bound in an index")
@@ -429,7 +429,7 @@ def _negative(expr: AxisExpr, box: Box) -> bool:
     return any(bounds(each, box)[0] < 0 or _negative(each, box) for each in floors)
 
 
-def _fits(buffer: Param | Shared | None, dtype: str, name: str) -> Found:
+def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Found:
     fits = buffer is None or register_type(buffer.dtype) == dtype
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 

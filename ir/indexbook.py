@@ -27,7 +27,7 @@ class Axis(msgspec.Struct, frozen=True):
     kind: AxisKind
 
 
-class Piece(msgspec.Struct, frozen=True):
+class DomainPiece(msgspec.Struct, frozen=True):
     """A part of a domain: where all `bounds` (over the value's axes, then its reduced axes) hold and no piece
     before it does. `fill` is None where the operand is read, else the number that stands there instead; "inf",
     "-inf" and "nan" are written as text."""
@@ -36,7 +36,7 @@ class Piece(msgspec.Struct, frozen=True):
     fill: int | float | str | None = None
 
 
-class Access(msgspec.Struct, frozen=True):
+class InputAccess(msgspec.Struct, frozen=True):
     """How a value reads one input: `map` takes the value's axes, then its reduced axes, to the input's
     coordinates."""
 
@@ -44,7 +44,7 @@ class Access(msgspec.Struct, frozen=True):
     map: AxisMap
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[DomainPiece, ...]:
         """The parts of the map's domain where the read is padded somewhere (empty: it never is)."""
         return pieces(self.map)
 
@@ -55,7 +55,7 @@ class IndexInfo(msgspec.Struct, frozen=True):
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...] = ()
-    inputs: tuple[Access, ...] = ()
+    inputs: tuple[InputAccess, ...] = ()
     non_scop: bool = False
 
     @property
@@ -86,7 +86,7 @@ class IndexBook(msgspec.Struct, frozen=True):
     region: str
     values: dict[str, IndexInfo]
 
-    def reads(self, value: str) -> tuple[Access, ...]:
+    def reads(self, value: str) -> tuple[InputAccess, ...]:
         """What a value reads; of a contraction, what its product reads."""
         inputs = self.values[value].inputs
         own = len(inputs) == 1 and inputs[0].value_id == product(value)
@@ -107,17 +107,17 @@ class IndexBook(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def pieces(view: AxisMap) -> tuple[Piece, ...]:
+def pieces(view: AxisMap) -> tuple[DomainPiece, ...]:
     """The parts of a map's domain, which are its guards: where the operand is read, unless it never is; then one per
     guard from the innermost out, each where the guards outside it hold."""
     if not view.guards:
         return ()
     guards = view.guards
     inside = [bound for guard in guards if not guard.is_never for bound in guard.bounds]
-    found = [] if view.guards[-1].is_never else [Piece(tuple(inside))]
+    found = [] if view.guards[-1].is_never else [DomainPiece(tuple(inside))]
     for position in reversed(range(len(guards))):
         outer = tuple(bound for guard in guards[:position] for bound in guard.bounds)
-        found.append(Piece(outer, jsonable(guards[position].fill)))
+        found.append(DomainPiece(outer, jsonable(guards[position].fill)))
     return tuple(found)
 
 
@@ -166,7 +166,7 @@ def _sides(bound: Bound, names: tuple[str, ...]) -> tuple[str, str]:
     return f"{bound.lo}<={expression}", f"{expression}<{bound.hi}"
 
 
-def _piece(piece: Piece, names: tuple[str, ...]) -> str:
+def _piece(piece: DomainPiece, names: tuple[str, ...]) -> str:
     where = " and ".join(named(bound, names) for bound in piece.bounds)
     what = "read" if piece.fill is None else f"{piece.fill}"
     return f"{what} where {where}" if where else f"{what} else"

@@ -17,7 +17,7 @@ from typing import Any
 from ir.axis_expr import AxisExpr, FloorDiv, axis_names, interval, simplify
 from ir.axis_map import AxisMap
 from ir.diagnostics import Diagnostic, EqsatError, Kind
-from ir.indexbook import MOST_PIECES, Access, Axis, IndexBook, IndexInfo
+from ir.indexbook import MOST_PIECES, Axis, IndexBook, IndexInfo, InputAccess
 
 STAGE = "indexbook"
 
@@ -94,7 +94,7 @@ def _non_scop(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnosti
         yield _found(Kind.NON_SCOP, name, "a data-dependent read must be of memory: the region ends before it")
 
 
-def _access(book: IndexBook, name: str, info: IndexInfo, access: Access) -> Iterator[Diagnostic]:
+def _access(book: IndexBook, name: str, info: IndexInfo, access: InputAccess) -> Iterator[Diagnostic]:
     operand = book.values.get(access.value_id)
     if operand is None:
         yield _found(Kind.MALFORMED_GRAPH, name, f"reads `{access.value_id}`, which the book does not have")
@@ -117,7 +117,7 @@ def _access(book: IndexBook, name: str, info: IndexInfo, access: Access) -> Iter
     yield from _pieces(name, access)
 
 
-def _coordinate(name: str, access: Access, position: int, coordinate: AxisExpr, size: int) -> Iterator[Diagnostic]:
+def _coordinate(name: str, access: InputAccess, position: int, coordinate: AxisExpr, size: int) -> Iterator[Diagnostic]:
     view = access.map
     where: dict[str, Any] = {"coordinate": position, "map": str(view), "size": size}
     if not all(map(_lowest_terms, _floors(coordinate))) or simplify(coordinate, view.interior) != coordinate:
@@ -163,7 +163,7 @@ def _inside_by_isl(view: AxisMap, position: int, size: int) -> bool:
     return bool(read.is_subset(allowed))
 
 
-def _pieces(name: str, access: Access) -> Iterator[Diagnostic]:
+def _pieces(name: str, access: InputAccess) -> Iterator[Diagnostic]:
     found = len(access.pieces)
     if found > MOST_PIECES:
         yield _found(

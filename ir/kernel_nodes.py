@@ -8,7 +8,12 @@ import msgspec
 from ir.axis_expr import AxisExpr
 
 
-class Node(msgspec.Struct, frozen=True, tag_field="node", tag=str.lower):
+def _tag(name: str) -> str:
+    """The name of a node in JSON: both dialects have a `let`, a `for` and the like."""
+    return name.removeprefix("Cpu").lower()
+
+
+class KernelNode(msgspec.Struct, frozen=True, tag_field="node", tag=_tag):
     """A part of a kernel."""
 
 
@@ -28,25 +33,25 @@ class Within(msgspec.Struct, frozen=True):
     high: int
 
 
-class Const(Node, frozen=True):
+class Const(KernelNode, frozen=True):
     """The number in every lane; "inf", "-inf", "nan" are text."""
 
     number: bool | int | float | str
     dtype: str
 
 
-class Reg(Node, frozen=True):
+class Reg(KernelNode, frozen=True):
     """What `Let` or `Assign` put into `name`."""
 
     name: str
     dtype: str
 
 
-class Comment(Node, frozen=True):
+class Comment(KernelNode, frozen=True):
     text: str
 
 
-class Bind(Node, frozen=True):
+class Bind(KernelNode, frozen=True):
     """Sets a variable, until the end of the block: to `expr`, but to `most` where one of these is less, and to
     `least` where one of these is then greater."""
 

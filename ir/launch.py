@@ -28,7 +28,7 @@ class Geometry(msgspec.Struct, frozen=True):
     shared_bytes: int
 
 
-class Piece(msgspec.Struct, frozen=True):
+class WorkspacePiece(msgspec.Struct, frozen=True):
     """`nbytes` of a workspace from byte `start` on: of its counters where it `counts`, else of its shared bytes."""
 
     start: int
@@ -43,7 +43,7 @@ class Launch(msgspec.Struct, frozen=True):
     function: str
     args: tuple[str, ...]
     geometry: Geometry | None = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[WorkspacePiece, ...] = ()
 
 
 class Workspace(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
-from ir.launch import Geometry, Launch, LaunchTable, Packing, Piece
-from ir.module import MOST_BYTES, Call, Module
+from ir.launch import Geometry, Launch, LaunchTable, Packing, WorkspacePiece
+from ir.module import MOST_BYTES, KernelCall, Module
 
 STAGE = "launch"
 _MOST_GRID, _MOST_THREADS, _MOST_SHARED = (2**31 - 1, 2**16 - 1, 2**16 - 1), 1024, 1 << 20
@@ -55,7 +55,7 @@ def _packings(packings: Sequence[Packing], module: Module, is_gpu: bool) -> dict
     return found
 
 
-def _verify_args(launch: Launch, call: Call, packings: Mapping[str, Packing]) -> None:
+def _verify_args(launch: Launch, call: KernelCall, packings: Mapping[str, Packing]) -> None:
     """A kernel takes the inputs that it reads, its packed constants, then its outputs; in the call's order. An input
     that it does not take is one that a constant of the kernel's was packed from."""
     outputs = len(call.writes)
@@ -76,14 +76,14 @@ def _verify_args(launch: Launch, call: Call, packings: Mapping[str, Packing]) ->
     _require(name is None, call.name, f"takes {name!r}, which it does not read, or in another order")
 
 
-def _verify_geometry(found: Geometry, call: Call) -> None:
+def _verify_geometry(found: Geometry, call: KernelCall) -> None:
     fits = all(1 <= size <= most for size, most in zip(found.grid, _MOST_GRID, strict=True))
     _require(fits, call.name, f"a grid of {'x'.join(map(str, found.grid))} blocks")
     _require(1 <= found.threads <= _MOST_THREADS, call.name, f"a block of {found.threads} threads")
     _require(0 <= found.shared_bytes <= _MOST_SHARED, call.name, f"{found.shared_bytes} bytes of shared memory")
 
 
-def _verify_piece(piece: Piece, whole: int, call: Call) -> None:
+def _verify_piece(piece: WorkspacePiece, whole: int, call: KernelCall) -> None:
     inside = piece.start >= 0 and piece.nbytes >= 0 and piece.start + piece.nbytes <= whole
     _require(inside, call.name, f"takes bytes {piece.start} to {piece.start + piece.nbytes} of a workspace of {whole}")
 

@@ -40,7 +40,7 @@ class Slot(msgspec.Struct, frozen=True):
         return f"{self.role} {self.name}: {self.memref}{order_text(self.order)}{where}"
 
 
-class Call(msgspec.Struct, frozen=True):
+class KernelCall(msgspec.Struct, frozen=True):
     """A region applied: `args` are slot names for the region's inputs then outputs. Calls that differ only in
     their arguments share a region, and are kernels of their own: no two have one `name`.
 
@@ -76,7 +76,7 @@ class Module(msgspec.Struct, frozen=True):
 
     name: str
     slots: tuple[Slot, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     inputs: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
     arena_bytes: int = 0
@@ -87,7 +87,7 @@ class Module(msgspec.Struct, frozen=True):
         return tuple({call.region.name: call.region for call in self.calls}.values())
 
     @property
-    def running(self) -> tuple[Call, ...]:
+    def running(self) -> tuple[KernelCall, ...]:
         """The calls that every run makes, in order."""
         return tuple(call for call in self.calls if call.when == "run")
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ir.diagnostics import Kind, fail
-from ir.module import STAGE, Call, Module, Slot
+from ir.module import STAGE, KernelCall, Module, Slot
 from ir.region_dump import dump_region, load_region
 from ir.serde import to_builtins
 
@@ -42,7 +42,7 @@ def load_module(record: Mapping[str, Any]) -> Module:
         return Module(
             name=record["name"],
             slots=tuple(msgspec.convert(each, Slot) for each in record["slots"]),
-            calls=tuple(msgspec.convert(each, Call) for each in calls),
+            calls=tuple(msgspec.convert(each, KernelCall) for each in calls),
             inputs=tuple(record["inputs"]),
             outputs=tuple((name, slot) for name, slot in record["outputs"]),
             arena_bytes=record["arena_bytes"],

@@ -50,7 +50,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return self.batch_idx, self.m_idx, self.n_idx
 
 
-class Block(msgspec.Struct, frozen=True):
+class PolyBlock(msgspec.Struct, frozen=True):
     """One statement, over the box of `sizes`: the axes of its value, `i0, i1, …`, then those that it reduces,
     `r0, r1, …`. It writes each element of its value once; `accesses` are what else it touches."""
 

@@ -60,7 +60,7 @@ class MinBuffer(msgspec.Struct, frozen=True):
     depth: int = 1
 
 
-class Barrier(msgspec.Struct, frozen=True):
+class BarrierNeed(msgspec.Struct, frozen=True):
     """What must wait for what on a GPU of `arch`: `kind` is the instruction family, `at` the loop it stands in."""
 
     arch: Literal["sm80", "sm90"]
@@ -84,7 +84,7 @@ class PolyReport(msgspec.Struct, frozen=True):
     dependences: tuple[Dependence, ...]
     compute_at: ComputeAt
     min_buffer: tuple[MinBuffer, ...]
-    barriers: tuple[Barrier, ...]
+    barriers: tuple[BarrierNeed, ...]
     bank_conflicts: tuple[BankConflict, ...]
 
     def to_dump(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ir.poly_block import Block, Pattern
+from ir.poly_block import Pattern, PolyBlock
 from ir.poly_view_isl import access_texts, domain_text
 
 
@@ -27,7 +27,7 @@ class PolyView(msgspec.Struct, frozen=True):
     data."""
 
     region: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[PolyBlock, ...]
     non_scop: tuple[str, ...] = ()
 
     @property
@@ -42,7 +42,7 @@ class PolyView(msgspec.Struct, frozen=True):
         )
         return tuple(dict.fromkeys(found))
 
-    def block(self, name: str) -> Block:
+    def block(self, name: str) -> PolyBlock:
         """The block of this name, which must be one of the view's."""
         return next(block for block in self.blocks if block.name == name)
 
@@ -73,7 +73,7 @@ class PolyView(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def _block(block: Block) -> dict[str, Any]:
+def _block(block: PolyBlock) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": block.name,
         "kind": block.kind,

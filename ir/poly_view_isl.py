@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ir.axis_expr import axis_names
 from ir.isl_text import access, box, points, tuple_name
-from ir.poly_block import Access, Block
+from ir.poly_block import Access, PolyBlock
 
 if TYPE_CHECKING:
     import islpy
 
 
-def domain(block: Block) -> islpy.Set:
+def domain(block: PolyBlock) -> islpy.Set:
     """The points of a block."""
     import islpy
 
@@ -20,14 +20,14 @@ def domain(block: Block) -> islpy.Set:
     return islpy.Set(f"{{ [{', '.join(block.axes)}] : {conditions} }}")
 
 
-def own_write(block: Block) -> islpy.Map:
+def own_write(block: PolyBlock) -> islpy.Map:
     """Point → the element of the block's value that it writes."""
     import islpy
 
     return islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(block.name)}[{', '.join(block.own_axes)}] }}")
 
 
-def relation(block: Block, each: Access) -> islpy.Map:
+def relation(block: PolyBlock, each: Access) -> islpy.Map:
     """Point → the elements that are read, or of an output written: the access' map, turned round."""
     import islpy
 
@@ -39,12 +39,12 @@ def relation(block: Block, each: Access) -> islpy.Map:
     return own_write(block).apply_range(written).apply_range(plain)  # the last leaves the range's axes unnamed
 
 
-def domain_text(block: Block) -> str:
+def domain_text(block: PolyBlock) -> str:
     """The domain in isl's notation."""
     return str(simplified(domain(block)))
 
 
-def access_texts(block: Block) -> list[tuple[str, str]]:
+def access_texts(block: PolyBlock) -> list[tuple[str, str]]:
     """(tensor, map) in isl's notation: what is read, the block's own value, the outputs."""
     within = domain(block)
     reads, writes = (

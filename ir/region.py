@@ -121,7 +121,7 @@ class Op(msgspec.Struct, frozen=True):
         return self.domain[: len(self.domain) - self.reduced]
 
 
-class Let(msgspec.Struct, frozen=True):
+class Definition(msgspec.Struct, frozen=True):
     """`name = op`."""
 
     name: str
@@ -148,7 +148,7 @@ class Region(msgspec.Struct, frozen=True):
     name: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    body: tuple[Let, ...]
+    body: tuple[Definition, ...]
     yields: tuple[Yield, ...]
 
     @property
@@ -228,7 +228,7 @@ def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
         inputs=tuple(map(buffer, region.inputs)),
         outputs=tuple(map(buffer, region.outputs)),
         body=tuple(
-            Let(
+            Definition(
                 names.get(let.name, let.name),
                 msgspec.structs.replace(let.op, inputs=tuple(map(operand, let.op.inputs))),
             )
@@ -261,7 +261,7 @@ _ARITY = {
 }
 
 
-def _verify_op(region: Region, let: Let, readable: dict[str, tuple[int, ...]]) -> None:
+def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, ...]]) -> None:
     op = let.op
     _require(op.dtype in DTYPES, region, let.name, f"no dtype {op.dtype!r}")
     arity = _ARITY.get(op.kind)

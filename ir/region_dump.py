@@ -13,7 +13,7 @@ import msgspec
 
 from ir.axis_map import AxisMap, parse_map
 from ir.diagnostics import Kind, fail
-from ir.region import STAGE, Buffer, Let, Number, Op, Operand, Region, Yield
+from ir.region import STAGE, Buffer, Definition, Number, Op, Operand, Region, Yield
 from ir.serde import to_builtins
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def load_region(record: Mapping[str, Any]) -> Region:
             name=record["name"],
             inputs=tuple(msgspec.convert(each, Buffer) for each in record["inputs"]),
             outputs=tuple(msgspec.convert(each, Buffer) for each in record["outputs"]),
-            body=tuple(Let(each["let"], _load_op(each["op"])) for each in lets),
+            body=tuple(Definition(each["let"], _load_op(each["op"])) for each in lets),
             yields=tuple(_load_yield(*each) for each in zip(ends["yield"], maps, places, strict=True)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:

@@ -50,10 +50,10 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
         note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
         for symbol in unused
     ]
-    binder = _Pass(source, sizes, strict)
+    binder = _BindingPass(source, sizes, strict)
     while binder.missing and binder.inferred:
         sizes |= binder.inferred
-        binder = _Pass(source, sizes, strict)
+        binder = _BindingPass(source, sizes, strict)
     if binder.missing:
         fail(
             Kind.UNBOUND_DIM,
@@ -66,7 +66,7 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
     return Graph.build(binder.nodes, outputs), (*source.notes, *warnings, *binder.notes)
 
 
-class _Pass:
+class _BindingPass:
     """One walk over a program with the sizes known so far; what waits for a size is left out."""
 
     def __init__(self, source: Source, sizes: Mapping[str, int], strict: bool) -> None:

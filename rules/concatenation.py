@@ -40,7 +40,7 @@ def merged(part: str, m: str, n: str, u: str, w: str, k: str) -> str:
     return part_of(_merged(m, n, u, w, k), part)
 
 
-class Place(NamedTuple):
+class InputPlace(NamedTuple):
     """The place of inputs that multiply one operand alike: the number of that group, how many it has, the first input
     of those that are put together here, and the last."""
 
@@ -80,8 +80,8 @@ def in_one_group(place: str, other: str) -> str:
     return YES if _place(place).group == _place(other).group else ""
 
 
-def _place(text: str) -> Place:
-    return Place(*map(int, text.split(":")))
+def _place(text: str) -> InputPlace:
+    return InputPlace(*map(int, text.split(":")))
 
 
 def can_merge(m: AxisMap, n: AxisMap, u: AxisMap, w: AxisMap, reduced: int) -> bool:

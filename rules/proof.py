@@ -26,7 +26,7 @@ class Unproved(Exception):  # noqa: N818 - a signal, not an error
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _MapStage:
     """One map: its name, what it gives outside its guards, and the sizes over which it is lifted."""
 
     name: str
@@ -159,7 +159,7 @@ def _accumulated(head: tuple[Term, ...], operands: Sequence[Term], point: Point,
     return _joined(values, lambda *leaves: _axiom("reduce", head, leaves, facts), lambda guard: "lift" not in guard[1])
 
 
-def _through(stages: Sequence[_Stage], point: Point, facts: _Facts, value: Callable[[Point], Tree]) -> Tree:
+def _through(stages: Sequence[_MapStage], point: Point, facts: _Facts, value: Callable[[Point], Tree]) -> Tree:
     """The value at the point that the maps lead to, under their guards."""
     if not stages:
         return value(point)
@@ -191,7 +191,7 @@ def _total(read: Term, point: Point, facts: _Facts) -> Point:
     return (*point, *(stage.name for stage in stages))
 
 
-def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_Stage]:
+def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_MapStage]:
     """The maps that an argument stands for, the outermost first; `source` is what is read through them.
 
     compose(m, n) is m after n. The primitives that give fills leave a map what it is but for them: those of
@@ -199,7 +199,7 @@ def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_Stage]:
     """
     match read:
         case Var():
-            return [_Stage(read.name, facts.fill(read.name))]
+            return [_MapStage(read.name, facts.fill(read.name))]
         case Prim(fn=fn, args=(outer, inner)) if fn.name == "compose":
             return [*_stages(inner, None, facts), *_stages(outer, source, facts)]
         case Prim(fn=fn, args=(view, op, element, *rest)) if fn.name in _OPERANDS:
@@ -207,14 +207,14 @@ def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_Stage]:
             if place >= len(operands):
                 raise Unproved
             _demand_dtype(operands[place], source)
-            return [_Stage(_name(view), ("before", _name(view), op, element, tuple(operands), place))]
+            return [_MapStage(_name(view), ("before", _name(view), op, element, tuple(operands), place))]
         case Prim(fn=fn, args=(view, op, element, known, number, side)) if fn.name == "fill_beside":
-            return [_Stage(_name(view), ("beside", _name(view), op, element, ("imm", known, number), side))]
+            return [_MapStage(_name(view), ("beside", _name(view), op, element, ("imm", known, number), side))]
         case Prim(fn=fn, args=(view, op, element, sizes, operand)) if fn.name == "fill_of_reduction":
             _demand_dtype(operand, source)
-            return [_Stage(_name(view), ("kept", _name(view), (op, element, sizes)), sizes)]
+            return [_MapStage(_name(view), ("kept", _name(view), (op, element, sizes)), sizes)]
         case Prim(fn=fn, args=(view, sizes)) if fn.name == "fill_of_contraction":
-            return [_Stage(_name(view), ("kept", _name(view), ("contract", sizes)), sizes)]
+            return [_MapStage(_name(view), ("kept", _name(view), ("contract", sizes)), sizes)]
     raise Unproved
 
 

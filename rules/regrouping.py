@@ -86,7 +86,7 @@ def _over(view: AxisMap, axes: tuple[int, ...]) -> AxisMap:
     return found
 
 
-class _Joint(NamedTuple):
+class _JointRead(NamedTuple):
     """Two maps over the axes that either depends on, and how a buffer of these axes, of these sizes, is read."""
 
     first: AxisMap
@@ -132,7 +132,7 @@ def summed_over(view: str, sizes: str) -> str:
 
 
 @lru_cache(maxsize=_CACHE)
-def _joint(x: str, y: str) -> _Joint | None:
+def _joint(x: str, y: str) -> _JointRead | None:
     first, second = parse_map(x), parse_map(y)
     if first.sizes != second.sizes or first.is_empty:
         return None
@@ -140,4 +140,4 @@ def _joint(x: str, y: str) -> _Joint | None:
     box = box_of(first.sizes)
     read = axis_map.axis_map(first.sizes, [axis(each, box) for each in used])
     one = _over(first, used)
-    return _Joint(one, _over(second, used), sizes_text(one.sizes), read)
+    return _JointRead(one, _over(second, used), sizes_text(one.sizes), read)

@@ -10,7 +10,7 @@ import numpy as np
 from codegen.compile.nvrtc import build
 from codegen.run.device import Device as Found
 from codegen.run.device import find_device
-from codegen.simt import Kernel, compile_kernels
+from codegen.simt import EmulatedKernel, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import Kind, fail
 
@@ -129,7 +129,7 @@ class EmulatedDevice:
 
 
 class _OnHost:
-    def __init__(self, kernel: Kernel, grid: Sequence[int], arguments: Arguments, shared_bytes: int) -> None:
+    def __init__(self, kernel: EmulatedKernel, grid: Sequence[int], arguments: Arguments, shared_bytes: int) -> None:
         self._kernel, self._grid, self._arguments, self._shared = kernel, grid, arguments, shared_bytes
 
     def __call__(self) -> None:

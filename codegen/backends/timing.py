@@ -16,7 +16,7 @@ from ir.diagnostics import EqsatError
 from ir.dtype import dtype
 from ir.executable import Code
 from ir.launch import LaunchTable
-from ir.module import Call, Module, Role, Slot
+from ir.module import KernelCall, Module, Role, Slot
 from ir.plan import Plan
 from ir.region import Region
 from ir.target import Target
@@ -117,7 +117,7 @@ def _in_turn(region: Region, count: int) -> Module:
             for name, each in zip(written, region.outputs, strict=True)
         ]
         named = msgspec.structs.replace(region, name=f"{region.name}_{number}")
-        calls.append(Call(named.name, named, (*(each.name for each in region.inputs), *written)))
+        calls.append(KernelCall(named.name, named, (*(each.name for each in region.inputs), *written)))
         outputs += [(name, name) for name in written]
     given = tuple(each.name for each in region.inputs if not each.constant)
     return Module(region.name, tuple(slots), tuple(calls), given, tuple(outputs))

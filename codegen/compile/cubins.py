@@ -18,7 +18,7 @@ from ir.kernel_resources import KernelResources
 _STAGE = "cubins"
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredCubins(msgspec.Struct, frozen=True):
     """Cubins as one piece of data, each by the name of its kernel."""
 
     arch: str
@@ -39,7 +39,7 @@ class Cubins(msgspec.Struct, frozen=True):
     def code(self) -> bytes:
         """What `load_cubins` takes."""
         modules = {name: path.read_bytes() for name, path in self.paths.items()}
-        return msgspec.msgpack.encode(Stored(self.arch, modules, self.resources))
+        return msgspec.msgpack.encode(StoredCubins(self.arch, modules, self.resources))
 
 
 def build_cubins(texts: Mapping[str, str], arch: str) -> Cubins:
@@ -69,7 +69,7 @@ def load_cubins(code: bytes) -> Cubins:
         EqsatError: InputMismatch for what is no such data, CompileFailed where it cannot be stored.
     """
     try:
-        stored = msgspec.msgpack.decode(code, type=Stored)
+        stored = msgspec.msgpack.decode(code, type=StoredCubins)
     except msgspec.DecodeError as error:
         fail(Kind.INPUT_MISMATCH, _STAGE, f"no cubins: {error}")
     kept = {name: store_loaded(each, ".cubin") for name, each in stored.modules.items()}

@@ -42,7 +42,7 @@ class Cubin(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class Assembly(msgspec.Struct, frozen=True):
+class NvrtcResult(msgspec.Struct, frozen=True):
     """What one run of NVRTC gives: the module, its PTX, and the log of both."""
 
     cubin: bytes
@@ -106,7 +106,7 @@ def _report(stored: bytes, text: str) -> tuple[KernelResources, ...] | None:
     return found if all(each.name in text and each.registers >= 0 for each in found) else None
 
 
-def assemble(text: str, arch: str) -> Assembly:
+def assemble(text: str, arch: str) -> NvrtcResult:
     """As `build`, compiled anew and not stored."""
     nvrtc = _binding()
     source = f'{cuda_prelude()}\n#line 1 "{_FILE}"\n{text}'
@@ -118,7 +118,7 @@ def assemble(text: str, arch: str) -> Assembly:
             _reject(text, arch, nvrtc.getProgramLog(program) or str(error))
         ptx = nvrtc.getPTX(program)
         text_of_ptx = ptx if isinstance(ptx, str) else ptx.decode()
-        return Assembly(_whole(bytes(nvrtc.getCUBIN(program))), text_of_ptx, nvrtc.getProgramLog(program))
+        return NvrtcResult(_whole(bytes(nvrtc.getCUBIN(program))), text_of_ptx, nvrtc.getProgramLog(program))
     finally:
         nvrtc.destroyProgram(program)
 

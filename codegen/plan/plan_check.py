@@ -15,7 +15,7 @@ RUNNERS = ("thread", "serial")
 """What may run an axis piece on a CPU: tasks of the pool, or a loop; serial is also what is not bound."""
 
 
-class Choices(msgspec.Struct, frozen=True):
+class TemplateChoices(msgspec.Struct, frozen=True):
     """The values that a template knows, by key (None: any), the pieces that it can bind, and whether it can keep values
     on chip."""
 
@@ -25,7 +25,7 @@ class Choices(msgspec.Struct, frozen=True):
     keeps_rows: bool = False
 
 
-def check_choices(plan: Plan, choices: Choices, stage: str) -> None:
+def check_choices(plan: Plan, choices: TemplateChoices, stage: str) -> None:
     """Raises EqsatError: UnsupportedOp for a choice that the template does not know, UnknownTarget for another
     machine's plan."""
     if plan.arch not in LANES:
@@ -38,7 +38,7 @@ def check_choices(plan: Plan, choices: Choices, stage: str) -> None:
     check_open_fields(plan, choices, stage, RUNNERS)
 
 
-def check_open_fields(plan: Plan, choices: Choices, stage: str, runners: Collection[str]) -> None:
+def check_open_fields(plan: Plan, choices: TemplateChoices, stage: str, runners: Collection[str]) -> None:
     """Raises EqsatError: UnsupportedOp for a key or value that the template does not know in a field that is open to
     every template; `runners` are what may run an axis piece."""
     _known("algo_choice", plan.algo_choice, choices.algo_choice, stage)

@@ -16,7 +16,7 @@ import msgspec
 
 from codegen.plan.stream_view import summed_in
 from ir.axis_map import AxisMap, axis_map, identity, project, support
-from ir.region import Let, Number, Op, Operand, Region
+from ir.region import Definition, Number, Op, Operand, Region
 
 
 def without_streams(region: Region) -> Region:
@@ -35,7 +35,7 @@ class _Maker:
         self.dtypes |= {each.name: each.memref.dtype for each in region.buffers}
         self.known: dict[Hashable, str] = {}
 
-    def made(self, let: Let) -> list[Let]:
+    def made(self, let: Definition) -> list[Definition]:
         """What stands in the place of a value."""
         if let.op.kind == "stream":
             return self._sum(let.name, let.op)
@@ -43,10 +43,10 @@ class _Maker:
             self.known.setdefault(("max", let.op), let.name)
         return [let]
 
-    def _sum(self, name: str, op: Op) -> list[Let]:
+    def _sum(self, name: str, op: Op) -> list[Definition]:
         if 0 in op.domain:  # a sum of nothing, whatever the terms are
-            return [Let(name, Op("reduce", "sum", op.dtype, op.domain, op.inputs[:1], reduced=op.reduced))]
-        kind, found = summed_in(self.region, op), list[Let]()
+            return [Definition(name, Op("reduce", "sum", op.dtype, op.domain, op.inputs[:1], reduced=op.reduced))]
+        kind, found = summed_in(self.region, op), list[Definition]()
         power, own = self._power(name, op, kind, found)
         term = Operand(power, _picked(op.domain, own))
         value = op.inputs[1]
@@ -54,10 +54,10 @@ class _Maker:
             factor = self._widened(f"{name}_value", value, op.domain, kind, found)
             product = Op("ewise", "mul", kind, op.domain, (term, factor))
             term = _whole(self._let(f"{name}_term", product, found), op.domain)
-        found.append(Let(name, Op("reduce", "sum", op.dtype, op.domain, (term,), reduced=op.reduced)))
+        found.append(Definition(name, Op("reduce", "sum", op.dtype, op.domain, (term,), reduced=op.reduced)))
         return found
 
-    def _power(self, name: str, op: Op, kind: str, found: list[Let]) -> tuple[str, tuple[int, ...]]:
+    def _power(self, name: str, op: Op, kind: str, found: list[Definition]) -> tuple[str, tuple[int, ...]]:
         """fn(score - max), and the axes of the stream's domain that it has."""
         score, rank = op.inputs[0], len(op.shape)
         used = support(score.map) if isinstance(score, Operand) else frozenset()
@@ -76,7 +76,7 @@ class _Maker:
         return self.known[key], own
 
     def _over(
-        self, own: tuple[int, ...], name: str, value: Operand | Number, sizes: tuple[int, ...], found: list[Let]
+        self, own: tuple[int, ...], name: str, value: Operand | Number, sizes: tuple[int, ...], found: list[Definition]
     ) -> Operand:
         """An operand over the axes `own` alone, of `sizes`, with which it moves; a number is a value there."""
         if isinstance(value, Number):
@@ -89,7 +89,7 @@ class _Maker:
             raise ValueError(f"{value.map} moves along other axes than {own}")
         return Operand(value.value, view)
 
-    def _greatest(self, name: str, op: Op, found: list[Let]) -> str:
+    def _greatest(self, name: str, op: Op, found: list[Definition]) -> str:
         """The maximum of the scores, in a dtype that holds it exactly: one that the region has may be narrower."""
         dtypes = dict.fromkeys((op.dtype, self._dtype(op.inputs[0])))
         for each in (msgspec.structs.replace(op, dtype=dtype) for dtype in dtypes):
@@ -99,7 +99,7 @@ class _Maker:
         return self.known["max", op]
 
     def _widened(
-        self, name: str, value: Operand | Number, domain: tuple[int, ...], kind: str, found: list[Let]
+        self, name: str, value: Operand | Number, domain: tuple[int, ...], kind: str, found: list[Definition]
     ) -> Operand | Number:
         """A value as `kind`, over the domain."""
         if isinstance(value, Number):
@@ -111,11 +111,11 @@ class _Maker:
     def _dtype(self, value: Operand | Number) -> str:
         return value.dtype if isinstance(value, Number) else self.dtypes[value.value]
 
-    def _let(self, name: str, op: Op, found: list[Let]) -> str:
+    def _let(self, name: str, op: Op, found: list[Definition]) -> str:
         while name in self.dtypes:
             name += "_"
         self.dtypes[name] = op.dtype
-        found.append(Let(name, op))
+        found.append(Definition(name, op))
         return name
 
 

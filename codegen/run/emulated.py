@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codegen.run.slot_memory import SlotMemory, Space, flat_bytes
-from codegen.simt import Kernel, compile_kernels
+from codegen.simt import EmulatedKernel, compile_kernels
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.gpu_limits import LIMITS
 from ir.host_memory import memory_for
@@ -26,7 +26,7 @@ class EmulatedKernels:
     """Kernels' texts, compiled for the emulator. There is no machine code to keep: the text is enough."""
 
     arch: str
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, EmulatedKernel]
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property

@@ -7,8 +7,8 @@
 What it models, and what it does not: docs/emulator.md.
 """
 
-from codegen.simt.compile import Kernel, compile_kernels
+from codegen.simt.compile import EmulatedKernel, compile_kernels
 from codegen.simt.launch import Order
 from codegen.simt.report import Counters, Finding, FindingKind, Report
 
-__all__ = ["Counters", "Finding", "FindingKind", "Kernel", "Order", "Report", "compile_kernels"]
+__all__ = ["Counters", "EmulatedKernel", "Finding", "FindingKind", "Order", "Report", "compile_kernels"]

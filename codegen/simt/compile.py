@@ -10,16 +10,16 @@ from codegen.compile.library import Library
 from codegen.simt.launch import FUEL, SM80_SHARED_BYTES, Order, run
 from codegen.simt.libraries import kernel_library, prelude_source
 from codegen.simt.report import Report
-from codegen.simt.signature import Signature, signatures
+from codegen.simt.signature import KernelSignature, signatures
 from ir.diagnostics import Kind, fail
 
 _STAGE = "simt"
 
 
-class Kernel:
+class EmulatedKernel:
     """One kernel of a compiled text."""
 
-    def __init__(self, signature: Signature, library: Library, lines: Sequence[str]) -> None:
+    def __init__(self, signature: KernelSignature, library: Library, lines: Sequence[str]) -> None:
         self.signature = signature
         self.lines = lines
         self._library = library  # keeps the code loaded
@@ -64,13 +64,13 @@ class Kernel:
         )
 
 
-class Kernels(Mapping[str, Kernel]):
+class Kernels(Mapping[str, EmulatedKernel]):
     """The kernels of a text, by name."""
 
-    def __init__(self, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, kernels: Sequence[EmulatedKernel]) -> None:
         self._kernels = {each.signature.name: each for each in kernels}
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> EmulatedKernel:
         if name not in self._kernels:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"the text defines no kernel {name!r}", defined=list(self._kernels))
         return self._kernels[name]
@@ -96,14 +96,14 @@ def compile_kernels(text: str) -> Kernels:
     found = signatures(text)
     library = kernel_library("\n".join([prelude_source(), '#line 1 "kernel"', text, *map(_entry, found)]) + "\n")
     lines = text.splitlines()
-    return Kernels([Kernel(each, library, lines) for each in found])
+    return Kernels([EmulatedKernel(each, library, lines) for each in found])
 
 
 def _entry_name(kernel: str) -> str:
     return f"eq_simt_entry_{kernel}"
 
 
-def _entry(signature: Signature) -> str:
+def _entry(signature: KernelSignature) -> str:
     """The function that takes the addresses of all arguments and calls the kernel with what lies there."""
     arguments = (f"*({each.c_type} *)arguments[{place}]" for place, each in enumerate(signature.parameters))
     head = f"EQ_EXPORT void {_entry_name(signature.name)}(void *const *arguments)"

@@ -14,7 +14,7 @@ from codegen.simt.abi import MOST_FINDINGS, CBuffer, CFinding, CLaunch
 from codegen.simt.findings import finding
 from codegen.simt.libraries import engine
 from codegen.simt.report import Counters, Report
-from codegen.simt.signature import Parameter, Signature
+from codegen.simt.signature import KernelSignature, Parameter
 from ir.diagnostics import Kind, fail
 
 _STAGE = "simt"
@@ -37,7 +37,7 @@ _ORDERS = tuple(Order)
 
 
 def run(
-    signature: Signature,
+    signature: KernelSignature,
     entry: ctypes.c_void_p,
     lines: Sequence[str],
     grid: Sequence[int],
@@ -49,7 +49,7 @@ def run(
     shared_limit: int,
     fuel: int,
 ) -> Report:
-    """`Kernel.launch` of the kernel whose entry this is."""
+    """`EmulatedKernel.launch` of the kernel whose entry this is."""
     bound = _Bound(signature, arguments)
     sizes = _grid(signature, grid)
     found = (CFinding * MOST_FINDINGS)()
@@ -77,7 +77,7 @@ def run(
     return Report(signature.name, findings, counters)
 
 
-def _grid(signature: Signature, grid: Sequence[int]) -> tuple[int, int, int]:
+def _grid(signature: KernelSignature, grid: Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(grid) <= 3 or any(not 0 <= size <= most for size, most in zip(grid, _MOST_GRID, strict=False)):
         fail(
             Kind.INPUT_MISMATCH,
@@ -92,7 +92,7 @@ def _grid(signature: Signature, grid: Sequence[int]) -> tuple[int, int, int]:
 class _Bound:
     """Arguments as the kernel reads them, and the buffers behind its pointers; one array given twice is one buffer."""
 
-    def __init__(self, signature: Signature, arguments: Sequence[Any]) -> None:
+    def __init__(self, signature: KernelSignature, arguments: Sequence[Any]) -> None:
         if len(arguments) != len(signature.parameters):
             fail(
                 Kind.INPUT_MISMATCH,

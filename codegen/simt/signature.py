@@ -44,7 +44,7 @@ class Parameter(msgspec.Struct, frozen=True):
     counts: bool = False
 
 
-class Signature(msgspec.Struct, frozen=True):
+class KernelSignature(msgspec.Struct, frozen=True):
     """`threads` are those of a block, `line` is where the kernel starts in the text."""
 
     name: str
@@ -53,14 +53,14 @@ class Signature(msgspec.Struct, frozen=True):
     line: int
 
 
-def signatures(text: str) -> tuple[Signature, ...]:
+def signatures(text: str) -> tuple[KernelSignature, ...]:
     """The kernels of `text`, in its order.
 
     Raises:
         EqsatError: CompileFailed where there is none, or a parameter or a number of threads is not understood.
     """
     found = tuple(
-        Signature(
+        KernelSignature(
             match[2], _threads(match[2], int(match[1])), _parameters(match[2], match[3]), _line(text, match.start())
         )
         for match in _KERNEL.finditer(text)

@@ -2,9 +2,9 @@
 
     void eq_k3(void *const *buf, int32_t threads)
 
-`buf` holds the addresses of the kernel's buffers in the order of `Kernel.params`, then that of its workspace: a table
-of the address of the shared scratch, and of each thread's private scratch. The text needs the vector prelude and the
-pool's declarations above it, and `SUPPORT` once.
+`buf` holds the addresses of the kernel's buffers in the order of `CpuKernel.params`, then that of its workspace: a
+table of the address of the shared scratch, and of each thread's private scratch. The text needs the vector prelude and
+the pool's declarations above it, and `SUPPORT` once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 
 from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_term import sum_text
-from ir.cpu import Kernel, Phase, Scratch
+from ir.cpu import CpuKernel, Phase, Scratch
 from ir.cpu_nodes import (
-    Assign,
-    Call,
-    Fence,
-    For,
-    If,
+    CpuAssign,
+    CpuCall,
+    CpuFence,
+    CpuFor,
+    CpuIf,
+    CpuLet,
+    CpuPick,
     Inside,
     Lanes,
-    Let,
     Load,
-    Pick,
     Stmt,
     Store,
     Transpose,
@@ -90,13 +90,13 @@ def suffix(dtype: str) -> str:
     return SUFFIX.get(dtype, dtype)
 
 
-def c_text(kernel: Kernel) -> str:
+def c_text(kernel: CpuKernel) -> str:
     """The C functions of a kernel."""
-    return _Emitter(kernel).text()
+    return _CEmitter(kernel).text()
 
 
-class _Emitter:
-    def __init__(self, kernel: Kernel) -> None:
+class _CEmitter:
+    def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
         self.buffers = {each.name: each.dtype for each in kernel.buffers}
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
@@ -165,28 +165,28 @@ class _Emitter:
         match stmt:
             case Comment(text):
                 return [f"{pad}/* {text.replace('*/', '* /')} */"]
-            case Let():
+            case CpuLet():
                 const = "" if stmt.mutable else "const "
                 return [f"{pad}{const}eq_{suffix(stmt.value.dtype)} {_name(stmt.name)} = {self._value(stmt.value)};"]
-            case Assign(name, value):
+            case CpuAssign(name, value):
                 return [f"{pad}{_name(name)} = {self._value(value)};"]
             case Store():
                 return [f"{pad}{self._store(stmt)};"]
             case Bind():
                 return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._held(stmt)};"]
-            case Pick(variable, value):
+            case CpuPick(variable, value):
                 found = self.kernel.variables[variable]
                 held = f"eq_pick({self._value(value)}, {found.low}, {found.high})"
                 return [f"{pad}const int64_t {_name(found.name)} = {held};"]
-            case For():
+            case CpuFor():
                 return self._for(stmt, depth)
-            case If(conditions, then, orelse):
+            case CpuIf(conditions, then, orelse):
                 lines = [f"{pad}if ({' && '.join(map(self._condition, conditions)) or '1'}) {{"]
                 lines += self._block(then, depth + 1)
                 if orelse:
                     lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
                 return [*lines, f"{pad}}}"]
-            case Fence():
+            case CpuFence():
                 return [f"{pad}EQ_STREAM_FENCE();"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
@@ -197,7 +197,7 @@ class _Emitter:
         source = self._address(stmt.source, stmt.source_offset)
         return f"eq_transpose_{bits}({to}, {stmt.step}, {source}, {stmt.source_step})"
 
-    def _for(self, loop: For, depth: int) -> list[str]:
+    def _for(self, loop: CpuFor, depth: int) -> list[str]:
         pad, name = "  " * depth, self._variable(loop.variable)
         below = [f"{name} < {self._index(loop.stop)}"]
         if loop.limit is not None:
@@ -233,12 +233,12 @@ class _Emitter:
                 for mask in masks[1:]:
                     text = f"eq_and_bool({text}, {mask})"
                 return text
-            case Call():
+            case CpuCall():
                 return self._call(value)
             case Load():
                 return self._load(value)
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: CpuCall) -> str:
         args = ", ".join(map(self._value, call.args))
         source = suffix(call.args[-1].dtype)
         if call.fn == "cast":
@@ -325,13 +325,13 @@ class _Emitter:
         return _name(self.kernel.variables[number].name)
 
 
-def _values(kernel: Kernel) -> Iterator[Value]:
+def _values(kernel: CpuKernel) -> Iterator[Value]:
     return (value for phase in kernel.phases for stmt in walk(phase.body) for value in values_of(stmt))
 
 
 def _is_long(value: Value) -> bool:
     """Whether the value is a function of dozens of instructions."""
-    return isinstance(value, Call) and value.fn in _LONG.get(value.dtype, ())
+    return isinstance(value, CpuCall) and value.fn in _LONG.get(value.dtype, ())
 
 
 def _buffers_of(body: Sequence[Stmt]) -> set[str]:

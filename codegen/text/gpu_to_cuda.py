@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ir.axis_expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.device_functions import CELLS, REGISTER_C, called, register_suffix
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, IDS, WORD, Kernel, Param
+from ir.gpu import COUNTER, IDS, WORD, GpuKernel, GpuParam
 from ir.gpu_nodes import (
     AnyThread,
     Assign,
@@ -66,13 +66,13 @@ _RESERVED = frozenset(_KEYWORDS.split())
 _INT = 2**31
 
 
-def cuda_text(kernel: Kernel) -> str:
+def cuda_text(kernel: GpuKernel) -> str:
     """The kernel's function, with its comment above it."""
-    return _Emitter(kernel).text()
+    return _CudaEmitter(kernel).text()
 
 
-class _Emitter:
-    def __init__(self, kernel: Kernel) -> None:
+class _CudaEmitter:
+    def __init__(self, kernel: GpuKernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
         self.params = {each.name: each for each in kernel.memory}
@@ -326,7 +326,7 @@ class _Emitter:
         return _name(self.kernel.variables[number].name)
 
 
-def _param(param: Param, *, shared: bool) -> str:
+def _param(param: GpuParam, *, shared: bool) -> str:
     """`shared`: other blocks store to it, which a compiler that is told `__restrict__` need not expect."""
     cell = COUNTER if param.dtype == COUNTER else CELLS[param.dtype]
     return f"{'' if param.written else 'const '}eq_{cell} *{'' if shared else '__restrict__ '}{_name(param.name)}"

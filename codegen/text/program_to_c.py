@@ -18,9 +18,9 @@ from operator import or_
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
-from ir.cpu import Kernel
+from ir.cpu import CpuKernel
 from ir.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
-from ir.module import Call, Module
+from ir.module import KernelCall, Module
 
 UNITS = 2
 """Translation units that the kernels are spread over: they are compiled side by side."""
@@ -68,12 +68,14 @@ def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
     return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
 
 
-def _kernels(lowered: Iterable[Lowered]) -> Iterator[Kernel]:
+def _kernels(lowered: Iterable[Lowered]) -> Iterator[CpuKernel]:
     for each in lowered:
         yield from (each.kernel, *(packed.kernel for packed in each.packed))
 
 
-def _arguments(call: Call, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]) -> tuple[str, ...]:
+def _arguments(
+    call: KernelCall, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]
+) -> tuple[str, ...]:
     slots = {buffer.name: slot for buffer, slot in zip(call.region.buffers, call.args, strict=True)}
     for packed in lowered.packed:
         sources = tuple(slots[name] for name in packed.sources)
@@ -85,7 +87,7 @@ def _arguments(call: Call, lowered: Lowered, packings: dict[tuple[str, tuple[str
     return tuple(slots[arg] for arg in lowered.args)
 
 
-def _spread(kernels: Sequence[Kernel]) -> list[list[str]]:
+def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
     """The texts in `UNITS` parts of about the same length, in a fixed order."""
     parts: list[list[str]] = [[] for _ in range(UNITS)]
     for text in sorted(map(c_text, kernels), key=lambda each: (-len(each), each)):
@@ -93,7 +95,7 @@ def _spread(kernels: Sequence[Kernel]) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def _entries(kernels: Sequence[Kernel], table: LaunchTable, flush: bool) -> str:
+def _entries(kernels: Sequence[CpuKernel], table: LaunchTable, flush: bool) -> str:
     lines = [pool_declarations(), _CLOCK]
     lines += [f"{ENTRY.format(name=kernel.name)};" for kernel in kernels]
     runs = [(each.function, len(each.args) + 1) for each in table.launches]

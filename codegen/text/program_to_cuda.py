@@ -10,36 +10,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import or_
 
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.gpu import COUNTER, Kernel
-from ir.launch import Geometry, Launch, LaunchTable, Piece, Workspace
+from ir.gpu import COUNTER, GpuKernel
+from ir.launch import Geometry, Launch, LaunchTable, Workspace, WorkspacePiece
 from ir.module import Module
 
 _ALIGNMENT = 256
 """Of what a launch takes of the workspace, in bytes: that of an allocation."""
 
 
-def launch_table(module: Module, lowered: Mapping[str, Kernel]) -> LaunchTable:
+def launch_table(module: Module, lowered: Mapping[str, GpuKernel]) -> LaunchTable:
     """The launches of the run-time calls. `lowered` is by region name, which is unique in a module."""
     launches = tuple(_launch(lowered[call.region.name], call.args) for call in module.running)
     return LaunchTable(launches, (), functools.reduce(or_, map(_workspace, launches), Workspace()))
 
 
-def kernel_texts(lowered: Iterable[Kernel]) -> dict[str, str]:
+def kernel_texts(lowered: Iterable[GpuKernel]) -> dict[str, str]:
     """The text of every kernel by function name, without the prelude: what is compiled, and what people read."""
     return {kernel.name: cuda_text(kernel) for kernel in lowered}
 
 
-def _launch(kernel: Kernel, args: tuple[str, ...]) -> Launch:
+def _launch(kernel: GpuKernel, args: tuple[str, ...]) -> Launch:
     geometry = Geometry(kernel.grid, kernel.threads, kernel.shared_bytes)
     return Launch(kernel.name, args, geometry, tuple(_pieces(kernel)))
 
 
-def _pieces(kernel: Kernel) -> Iterator[Piece]:
+def _pieces(kernel: GpuKernel) -> Iterator[WorkspacePiece]:
     """One after another, the counters apart from all else."""
     ends = {True: 0, False: 0}
     for each in kernel.workspace:
         counts = each.dtype == COUNTER
-        yield Piece(ends[counts], each.nbytes, counts)
+        yield WorkspacePiece(ends[counts], each.nbytes, counts)
         ends[counts] += -(-each.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from codegen.where.sites import ACCUMULATORS
 from ir.dtype import dtype
 from ir.poly_core import PolyCore
-from ir.poly_report import BankConflict, Barrier, ComputeAt, MinBuffer
-from ir.region import Let, Operand, Region
+from ir.poly_report import BankConflict, BarrierNeed, ComputeAt, MinBuffer
+from ir.region import Definition, Operand, Region
 
 STACK_BYTES = 4096
 BANKS_BYTES = 128
@@ -37,16 +37,16 @@ def min_buffers(region: Region, core: PolyCore, at: ComputeAt) -> tuple[MinBuffe
     )
 
 
-def barriers(region: Region) -> tuple[Barrier, ...]:
+def barriers(region: Region) -> tuple[BarrierNeed, ...]:
     """What a pipeline of the region waits for on each GPU architecture, one hint per loop."""
-    hints: list[Barrier] = []
+    hints: list[BarrierNeed] = []
     for let in region.body:
         if let.op.kind == "contraction":
-            hints.append(Barrier("sm80", "cp.async.commit_group / wait_group", f"{let.name}.k"))
-            hints.append(Barrier("sm90", "mbarrier.arrive / try_wait", f"{let.name}.k"))
+            hints.append(BarrierNeed("sm80", "cp.async.commit_group / wait_group", f"{let.name}.k"))
+            hints.append(BarrierNeed("sm90", "mbarrier.arrive / try_wait", f"{let.name}.k"))
         elif let.op.kind in ACCUMULATORS:
-            hints.append(Barrier("sm80", "bar.sync", let.name))
-            hints.append(Barrier("sm90", "bar.sync", let.name))
+            hints.append(BarrierNeed("sm80", "bar.sync", let.name))
+            hints.append(BarrierNeed("sm90", "bar.sync", let.name))
     return tuple(hints)
 
 
@@ -68,7 +68,7 @@ def bank_conflicts(region: Region, core: PolyCore) -> tuple[BankConflict, ...]:
     return tuple(found)
 
 
-def _accumulator(core: PolyCore, at: ComputeAt, let: Let) -> MinBuffer:
+def _accumulator(core: PolyCore, at: ComputeAt, let: Definition) -> MinBuffer:
     nested = [each for each in at.slices if each.value == let.name]
     if nested:
         largest = max(each.bytes for each in nested)

@@ -15,7 +15,7 @@ from ir.axis_isl import isl_read
 from ir.axis_map import axis_map
 from ir.diagnostics import Kind, fail
 from ir.isl_text import box, expression, tuple_name
-from ir.poly_block import Block
+from ir.poly_block import PolyBlock
 from ir.poly_core import PolyCore, Roles
 from ir.poly_view import PolyView
 from ir.poly_view_isl import domain, relation
@@ -45,7 +45,7 @@ def check_contractions(view: PolyView, core: PolyCore) -> None:
             fail(Kind.UNSOUND_RULE, STAGE, f"contraction `{block.name}`: {wrong}", at=core.region, hint=hint)
 
 
-def pattern_holds(block: Block, reads: Sequence[islpy.Map]) -> bool:
+def pattern_holds(block: PolyBlock, reads: Sequence[islpy.Map]) -> bool:
     """Whether the pattern of a contraction of two tensors says what its `reads` do, and that exactly its reduced axes
     are the ones that its value does not have."""
     import islpy
@@ -65,7 +65,7 @@ def pattern_holds(block: Block, reads: Sequence[islpy.Map]) -> bool:
     return True
 
 
-def wrong_loops(roles: Roles, block: Block, reads: Sequence[islpy.Map], shape: tuple[int, ...]) -> str:
+def wrong_loops(roles: Roles, block: PolyBlock, reads: Sequence[islpy.Map], shape: tuple[int, ...]) -> str:
     """What is wrong with the loops of a contraction that is `block`, for outputs of `shape`; empty if nothing is."""
     import islpy
 

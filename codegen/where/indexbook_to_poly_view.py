@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from codegen.where.contraction_pattern import pattern_of
 from ir.indexbook import IndexBook
-from ir.poly_block import Access, Block, BlockKind
+from ir.poly_block import Access, BlockKind, PolyBlock
 from ir.poly_view import PolyView
-from ir.region import Let, Region
+from ir.region import Definition, Region
 
 _KINDS: dict[str, BlockKind] = {
     "contraction": "contraction_pattern",
@@ -34,10 +34,10 @@ def poly_view(region: Region, book: IndexBook) -> PolyView:
     )
 
 
-def _block(book: IndexBook, let: Let, writes: list[Access]) -> Block:
+def _block(book: IndexBook, let: Definition, writes: list[Access]) -> PolyBlock:
     info = book.values[let.name]
     reads = tuple(Access(read.value_id, read.map, "read") for read in book.reads(let.name))
-    return Block(
+    return PolyBlock(
         name=let.name,
         kind=_KINDS.get(let.op.kind, "ewise"),
         axes=info.names,

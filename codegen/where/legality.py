@@ -19,7 +19,7 @@ from ir.diagnostics import Kind
 from ir.indexbook import MOST_PIECES
 from ir.poly_core import Site, StreamRoles
 from ir.poly_view import PolyView
-from ir.region import Let, Operand, Region
+from ir.region import Definition, Operand, Region
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Candidate:
     found: Sites
 
     @cached_property
-    def accumulators(self) -> list[tuple[Let, list[Site]]]:
+    def accumulators(self) -> list[tuple[Definition, list[Site]]]:
         """Those that are used, with their sites."""
         lets = [let for let in self.region.body if let.op.kind in ACCUMULATORS]
         return [(let, sites) for let in lets if (sites := self.found.of(let.name))]
@@ -181,7 +181,7 @@ def _scans(each: Candidate) -> Iterator[str]:
         along = each.carried[let.name]
 
 
-def _scanned_axis(let: Let, site: Site) -> int | None:
+def _scanned_axis(let: Definition, site: Site) -> int | None:
     own = let.op.shape
     picked = picked_axes(site.map, own)
     along = let.op.axis or 0
@@ -190,7 +190,7 @@ def _scanned_axis(let: Let, site: Site) -> int | None:
     return picked[sum(size != 1 for size in own[:along])]
 
 
-def _covers(each: Candidate, let: Let) -> bool:
+def _covers(each: Candidate, let: Definition) -> bool:
     """Whether the value has every output axis of more than one point."""
     outer = each.region.outputs[0].memref.shape
     axes = each.finished[let.name]

@@ -12,8 +12,8 @@ from itertools import count
 
 from ir.axis_map import AxisMap, identity
 from ir.diagnostics import Kind, fail
-from ir.indexbook import Access, Axis, IndexBook, IndexInfo, product
-from ir.region import Let, Region
+from ir.indexbook import Axis, IndexBook, IndexInfo, InputAccess, product
+from ir.region import Definition, Region
 
 STAGE = "indexbook"
 
@@ -38,7 +38,7 @@ def index_book(region: Region) -> IndexBook:
     return IndexBook(region.name, values)
 
 
-def _add(values: dict[str, IndexInfo], let: Let, ids: Iterator[int]) -> None:
+def _add(values: dict[str, IndexInfo], let: Definition, ids: Iterator[int]) -> None:
     op = let.op
     accesses = tuple(_access(values, let.name, each.value, each.map, op.domain) for each in op.operands)
     axes = _axes(op.domain, _survivors(values, accesses), ids)
@@ -46,11 +46,11 @@ def _add(values: dict[str, IndexInfo], let: Let, ids: Iterator[int]) -> None:
     own, reduced = axes[:kept], tuple(_reduced(axis, position) for position, axis in enumerate(axes[kept:]))
     if op.kind == "contraction":
         values[product(let.name)] = IndexInfo(axes, inputs=accesses)
-        accesses = (Access(product(let.name), identity(op.domain)),)
+        accesses = (InputAccess(product(let.name), identity(op.domain)),)
     values[let.name] = IndexInfo(own, reduced, accesses, non_scop=op.kind == "gather")
 
 
-def _access(values: dict[str, IndexInfo], reader: str, value: str, view: AxisMap, domain: Sequence[int]) -> Access:
+def _access(values: dict[str, IndexInfo], reader: str, value: str, view: AxisMap, domain: Sequence[int]) -> InputAccess:
     if value not in values:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"`{reader}` reads `{value}` before it is defined", at=reader)
     operand = values[value]
@@ -64,7 +64,7 @@ def _access(values: dict[str, IndexInfo], reader: str, value: str, view: AxisMap
             operand_shape=operand.sizes,
             map=str(view),
         )
-    return Access(value, view)
+    return InputAccess(value, view)
 
 
 def _axes(sizes: Sequence[int], survivors: Mapping[int, int], ids: Iterator[int]) -> tuple[Axis, ...]:
@@ -80,7 +80,7 @@ def _reduced(axis: Axis, position: int) -> Axis:
     return Axis(axis.id, f"r{position}", axis.size, "reduce")
 
 
-def _survivors(values: dict[str, IndexInfo], accesses: Sequence[Access]) -> dict[int, int]:
+def _survivors(values: dict[str, IndexInfo], accesses: Sequence[InputAccess]) -> dict[int, int]:
     """Position in the reader's domain → id of the operand's axis that it is; an id is used once, and the first
     operand decides."""
     found: dict[int, int] = {}
@@ -96,7 +96,7 @@ def _survivors(values: dict[str, IndexInfo], accesses: Sequence[Access]) -> dict
     return found
 
 
-def _unit_position(access: Access, operand: Axis) -> int | None:
+def _unit_position(access: InputAccess, operand: Axis) -> int | None:
     """The position at which an axis of size 1 stays where it was; maps write its only coordinate as 0."""
     position = int(operand.name[1:])
     sizes = access.map.sizes

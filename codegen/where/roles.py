@@ -9,7 +9,7 @@ from ir.axis_expr import AxisExpr, FloorDiv, axis, box_of
 from ir.axis_map import AxisMap, axis_map, compose, lift, support
 from ir.poly_core import OperandRead, Roles
 from ir.post_order import post_order
-from ir.region import Let, Op, Operand, Region
+from ir.region import Definition, Op, Operand, Region
 from ir.strides import flat, row_major
 
 
@@ -35,7 +35,7 @@ def op_groups(op: Op) -> Groups:
     return groups_of(range(len(op.domain) - op.reduced), lhs, rhs)
 
 
-def roles_of(region: Region, contraction: Let, place: AxisMap) -> Roles:
+def roles_of(region: Region, contraction: Definition, place: AxisMap) -> Roles:
     """The roles of the loops of a contraction that the outputs read at `place`."""
     op, shape = contraction.op, region.outputs[0].memref.shape
     reduced = op.domain[len(op.domain) - op.reduced :]

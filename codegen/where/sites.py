@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ir.axis_map import AxisMap, compose, project, support
 from ir.indexbook import IndexBook
 from ir.poly_core import Site
-from ir.region import Let, Op, Region, Yield
+from ir.region import Definition, Op, Region, Yield
 
 ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
 
@@ -61,7 +61,7 @@ def find_sites(region: Region, book: IndexBook) -> Sites:
     for read in yields:
         pending.setdefault(read.source, {})[outer, read.map] = None
     accumulators = {let.name: let.op for let in region.body if let.op.kind in ACCUMULATORS}
-    met: list[tuple[Let, list[Read]]] = []
+    met: list[tuple[Definition, list[Read]]] = []
     for let in reversed(region.body):  # in SSA order all readers come later
         if let.name in pending:
             reads = _reads(let, book, pending[let.name])
@@ -91,7 +91,7 @@ def _before_terms(view: AxisMap, accumulator: Op) -> AxisMap | None:
     return project(view, own)
 
 
-def _reads(let: Let, book: IndexBook, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
+def _reads(let: Definition, book: IndexBook, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
     """What a value reads: once in its own scope if it accumulates, else at each of its places."""
     accesses = list(enumerate(book.reads(let.name)))
     if let.op.kind in ACCUMULATORS:

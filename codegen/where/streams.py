@@ -15,9 +15,9 @@ from codegen.where.roles import groups_of
 from ir.axis_facts import picked_axes
 from ir.axis_map import AxisMap, axis_map, compose, lift, support
 from ir.poly_core import Site, StreamRoles
-from ir.region import Let, Op, Operand
+from ir.region import Definition, Op, Operand
 
-Accumulators = Sequence[tuple[Let, list[Site]]]
+Accumulators = Sequence[tuple[Definition, list[Site]]]
 """The accumulators of a region that are used, with their sites."""
 
 
@@ -98,7 +98,7 @@ def stream_roles(accumulators: Accumulators, outer: str) -> StreamRoles | str:
 
 
 def _nested(
-    roles: StreamRoles, members: Accumulators, let: Let, sites: Sequence[Site]
+    roles: StreamRoles, members: Accumulators, let: Definition, sites: Sequence[Site]
 ) -> tuple[StreamRoles, frozenset[int]] | str:
     """The roles with the contraction `let`, and the loops that move its keys."""
     if 0 in let.op.domain:

@@ -11,15 +11,15 @@ import msgspec
 from eqsat.assembly.arena import Interval, pack
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.choices import input_classes
-from eqsat.extraction.cover import Cover, Kernel
+from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.kernel_tree import rules_of, subtrees
-from ir.module import Call, Module, Role, Slot
+from ir.module import KernelCall, Module, Role, Slot
 from ir.pricer import Price
 from ir.region import MemRef, Region
 from ir.tiny import Graph
 
 
-class Assembly(NamedTuple):
+class AssembledModule(NamedTuple):
     """The module, and the price of each call that runs, in order: the plan that won is the plan to lower."""
 
     module: Module
@@ -28,7 +28,7 @@ class Assembly(NamedTuple):
 
 def assemble(
     cover: Cover, view: EGraphView, graph: Graph, constants: Iterable[str] = (), name: str = "program"
-) -> Assembly:
+) -> AssembledModule:
     """The module of a cover of `graph`'s e-graph; `constants` are the inputs bound when the program is built."""
     known = set(constants)
     ordered = [each for each in cover.kernels if not each.price] + [each for each in cover.kernels if each.price]
@@ -36,7 +36,7 @@ def assemble(
     regions = _regions_by_first(ordered, names)
     slice_of = _Slices(view, graph, ordered, cover.constants)
     calls = tuple(
-        Call(
+        KernelCall(
             name=name,
             region=regions[kernel.region],
             args=tuple(cover.names[buffer] for buffer in (*kernel.reads, *kernel.writes)),
@@ -51,10 +51,10 @@ def assemble(
     outputs = tuple((output, cover.names[buffer]) for output, buffer in cover.outputs)
     signature = tuple(tensor for tensor in graph.inputs if tensor not in known)
     module = Module(name, slots, calls, signature, outputs, arena_bytes)
-    return Assembly(module, tuple(kernel.price for kernel in ordered if kernel.price))
+    return AssembledModule(module, tuple(kernel.price for kernel in ordered if kernel.price))
 
 
-def _kernel_names(kernels: Sequence[Kernel]) -> list[str]:
+def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:
     """A name per kernel, by what it does and which it is of those that do it: `dot_add`, `dot_add_2`, …; those that run
     when the program is built are counted after the others."""
     names: dict[int, str] = {}
@@ -66,7 +66,7 @@ def _kernel_names(kernels: Sequence[Kernel]) -> list[str]:
     return [names[place] for place in range(len(kernels))]
 
 
-def _regions_by_first(kernels: Sequence[Kernel], names: Sequence[str]) -> Mapping[Region, Region]:
+def _regions_by_first(kernels: Sequence[CoverKernel], names: Sequence[str]) -> Mapping[Region, Region]:
     """The regions, each under the name of the first kernel that it is."""
     named: dict[Region, Region] = {}
     for kernel, name in sorted(zip(kernels, names, strict=True), key=lambda each: each[0].price is None):
@@ -76,7 +76,7 @@ def _regions_by_first(kernels: Sequence[Kernel], names: Sequence[str]) -> Mappin
 
 
 def _slots(
-    cover: Cover, graph: Graph, inputs: Mapping[str, int], known: set[str], kernels: Iterable[Kernel]
+    cover: Cover, graph: Graph, inputs: Mapping[str, int], known: set[str], kernels: Iterable[CoverKernel]
 ) -> list[Slot]:
     """Every tensor once: the signature's inputs, the constants in use, what each kernel writes."""
     used = {read for kernel in cover.kernels for read in kernel.reads} | {buffer for _, buffer in cover.outputs}
@@ -95,7 +95,7 @@ def _slots(
     return slots
 
 
-def _placed(slots: list[Slot], calls: tuple[Call, ...]) -> tuple[tuple[Slot, ...], int]:
+def _placed(slots: list[Slot], calls: tuple[KernelCall, ...]) -> tuple[tuple[Slot, ...], int]:
     """The slots with lifetimes, those of the arena with offsets; and the arena's size in bytes."""
     touched: dict[str, list[int]] = {}
     for position, call in enumerate(calls):
@@ -117,19 +117,19 @@ class _Slices:
     """The Tiny nodes that a kernel stands for."""
 
     def __init__(
-        self, view: EGraphView, graph: Graph, kernels: Sequence[Kernel], constants: frozenset[int] = frozenset()
+        self, view: EGraphView, graph: Graph, kernels: Sequence[CoverKernel], constants: frozenset[int] = frozenset()
     ) -> None:
         self._view, self._nodes, self._constants = view, graph.by_id, constants
         self._first: dict[int, str] = {}
         for node in graph.nodes:
             self._first.setdefault(view.tiny[node.id], node.id)
         self._written = {buffer for kernel in kernels for buffer in kernel.writes}
-        self._readers: dict[int, list[Kernel]] = {}
+        self._readers: dict[int, list[CoverKernel]] = {}
         for kernel in kernels:
             for read in kernel.reads:
                 self._readers.setdefault(read, []).append(kernel)
 
-    def __call__(self, kernel: Kernel) -> tuple[str, ...]:
+    def __call__(self, kernel: CoverKernel) -> tuple[str, ...]:
         """Those behind its outputs, down to what it reads; where rules made its outputs, what they are made for."""
         if self._first.keys() & kernel.writes or not kernel.price:
             return self._behind(kernel.writes, kernel.reads)
@@ -148,7 +148,7 @@ class _Slices:
                 waiting.extend(node.refs)
         return tuple(ref for ref in self._nodes if ref in covered)
 
-    def _served(self, kernel: Kernel) -> tuple[str, ...]:
+    def _served(self, kernel: CoverKernel) -> tuple[str, ...]:
         """What lies between the results that are computed from buffers of rules alone, this one among them, and the
         buffers before: without what the kernels that write these results compute themselves."""
         results: dict[int, None] = {}

@@ -11,7 +11,7 @@ from ir.axis_expr import axis, box_of
 from ir.axis_map import AxisMap, axis_map, compose, parse_map, project, support
 from ir.dtype import dtype as dtype_of
 from ir.post_order import post_order
-from ir.region import Buffer, Let, Number, Op, Operand, OpKind, Region, Yield
+from ir.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
 from ir.term_text import parse_number, parse_sizes, parse_type
 
 Sizes = tuple[int, ...]
@@ -110,7 +110,7 @@ class _Builder:
 
     def __init__(self, outputs: Sequence[str], input_of: Callable[[int], Buffer]) -> None:
         self.inputs: dict[int, Buffer] = {}
-        self.body: list[Let] = []
+        self.body: list[Definition] = []
         self._input_of = input_of
         self._taken = set(outputs)
         self._done: dict[_Place, _Value] = {}
@@ -270,7 +270,7 @@ class _Builder:
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        self.body.append(Let(name, op))
+        self.body.append(Definition(name, op))
         self._lets[op] = name
         return _Value(name, axes)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from eqsat.egraph.egglog_text import ANALYSES, clause_text, filling, joined_tables, pattern_text, table_text
 from eqsat.egraph.engine import EGraph
-from eqsat.egraph.program import Phase, combined, ruleset_of, told, told_in
+from eqsat.egraph.program import PhaseRules, combined, ruleset_of, told, told_in
 from eqsat.egraph.query_text import Table
 from ir.rule import Clause, Rule, condition_terms
 from ir.term import App, Fact, Prim, Term, subterms
@@ -57,7 +57,7 @@ class _Watch:
 class GrowingProgram:
     """The program of the rules that may come to match in an e-graph."""
 
-    def __init__(self, egraph: EGraph, phases: Sequence[Phase], rules: Iterable[Rule], traced: bool) -> None:
+    def __init__(self, egraph: EGraph, phases: Sequence[PhaseRules], rules: Iterable[Rule], traced: bool) -> None:
         """egraph: it has the declarations of the phases. traced: every match is kept."""
         self._egraph, self._phases, self._traced = egraph, phases, traced
         self._clauses = list(map(_Part, known.CLAUSES))

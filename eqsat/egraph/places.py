@@ -16,7 +16,7 @@ from eqsat.egraph.tiny_to_term import reduced_map
 from ir.axis_map import AxisMap, compose
 from ir.tiny import Graph, Node, Ref
 from ir.uop import UOpKind
-from rules.concatenation import Place, can_merge
+from rules.concatenation import InputPlace, can_merge
 from rules.windows import enlarge
 
 MORE = 2.0
@@ -77,7 +77,7 @@ def places(graph: Graph, known: Sources, constants: Collection[str], enlarging: 
     if enlarging:
         several += _enlarging([group[0] for group in groups if len(group) == 1])
     return {
-        product.weights: str(Place(number, len(group), place, place))
+        product.weights: str(InputPlace(number, len(group), place, place))
         for number, group in enumerate(several)
         for place, product in enumerate(group)
     }

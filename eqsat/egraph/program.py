@@ -22,14 +22,14 @@ from rules import PASSING, PHASES
 from rules import analyses as known
 
 
-class Phase(NamedTuple):
+class PhaseRules(NamedTuple):
     """The ruleset of a phase, and the families in it."""
 
     ruleset: str
     families: tuple[str, ...]
 
 
-def schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[Phase]:
+def schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[PhaseRules]:
     """The phases; one that adds no family is left out."""
     present = list(dict.fromkeys(rule.family for rule in rules))
     named = {family for phase in phases for family in phase}
@@ -40,10 +40,10 @@ def schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator
         news = [family for family in (*phase, *(others if last else ())) if family in present]
         if news:
             joined = [family for family in joined if family not in PASSING] + news
-            yield Phase(f"phase{position}", tuple(joined))
+            yield PhaseRules(f"phase{position}", tuple(joined))
 
 
-def declarations(phases: Sequence[Phase]) -> list[str]:
+def declarations(phases: Sequence[PhaseRules]) -> list[str]:
     """The language, and the rulesets of the phases, without a rule."""
     families = dict.fromkeys(family for phase in phases for family in phase.families)
     lines = schema(CTORS.values(), known.ANALYSES, CALL)

@@ -11,7 +11,7 @@ from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.notation import Notation
 from eqsat.explanation.proof import Rewrite
 from eqsat.extraction.kernel_term import KernelTerm
-from ir.module import Call
+from ir.module import KernelCall
 from ir.term_text import parse_type
 from rules.certificates import certificate
 
@@ -63,7 +63,7 @@ class Chosen(Protocol):
     """The kernels that were chosen for a program: what each computes, its term, and how they came about."""
 
     @property
-    def calls(self) -> tuple[Call, ...]: ...
+    def calls(self) -> tuple[KernelCall, ...]: ...
     @property
     def terms(self) -> tuple[KernelTerm, ...]: ...
     @property
@@ -80,7 +80,7 @@ def chains_at(chosen: Chosen, place: int) -> tuple[Chain, ...]:
     return tuple(chain_at(chosen, place, output) for output in range(len(chosen.calls[place].writes)))
 
 
-def chain_of(history: History, call: Call, term: KernelTerm, output: int = 0) -> Chain:
+def chain_of(history: History, call: KernelCall, term: KernelTerm, output: int = 0) -> Chain:
     """The chain of one output of a kernel. Raises EqsatError as `History.derivation`."""
     derivation = history.derivation(call, term, output)
     notation = notation_of(history, derivation)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.explanation.chain import chain_table, chains_at
 from eqsat.explanation.price_text import micros, price_data, price_text, span
 from eqsat.explanation.which import Wanted, place_of
-from eqsat.extraction.selection import Part, Rival, Selection
+from eqsat.extraction.selection import JointPart, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable
 from ir.grammar import with_count
@@ -171,7 +171,7 @@ def _outputs(kernel: KernelReport) -> str:
     return "output" if len(kernel.writes) == 1 else "outputs, one kernel each"
 
 
-def parts_text(parts: Sequence[Part], time_ns: float) -> str:
+def parts_text(parts: Sequence[JointPart], time_ns: float) -> str:
     """What a kernel of several outputs does the work of, and what that saves."""
     each = " and ".join(f"{', '.join(part.writes)} = {part.name} ({span(part.time_ns)})" for part in parts)
     return f"{each}: {span(sum(part.time_ns for part in parts) - time_ns)} less than apart"

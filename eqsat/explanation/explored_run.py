@@ -16,7 +16,7 @@ from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from ir.diagnostics import jsonable
-from ir.module import Call
+from ir.module import KernelCall
 from ir.pricer import Price
 from ir.region_order import Order
 from ir.rule import Rule
@@ -71,7 +71,7 @@ class ExploredRun:
     estimated_before_ns: float
     kernels: tuple[KernelReport, ...]
     prices: tuple[Price, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     orders: Mapping[str, Order]
     terms: tuple[KernelTerm, ...]
     history: History

@@ -23,7 +23,7 @@ from eqsat.extraction.choices import buffer_names, input_classes
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.options import Options
 from ir.diagnostics import Kind, fail
-from ir.module import Call
+from ir.module import KernelCall
 from ir.term import CTORS, App, Sort
 from ir.tiny import Graph
 from rules import select
@@ -98,7 +98,7 @@ class History:
                 found.setdefault(root, []).append((place, match))
         return found
 
-    def derivation(self, call: Call, term: KernelTerm, output: int = 0) -> Derivation:
+    def derivation(self, call: KernelCall, term: KernelTerm, output: int = 0) -> Derivation:
         """How the term of one output of a kernel came about.
 
         Raises:
@@ -117,7 +117,7 @@ class History:
             hint="a saturation that was ended by the clock may find other kernels in another run",
         )
 
-    def _derived(self, replayed: _Replayed, call: Call, term: KernelTerm, output: int) -> Derivation | None:
+    def _derived(self, replayed: _Replayed, call: KernelCall, term: KernelTerm, output: int) -> Derivation | None:
         """The derivation that a replay holds; None where it has none."""
         replay, buffers, names = replayed
         written = self.classes[call.writes[output]]
@@ -132,18 +132,18 @@ class History:
         rewrites = _without_detours(replay, start, list(replay.explain(start, end)))
         return Derivation(replay, start, end, rewrites, {**made, **names}, replay.birth(start))
 
-    def _made(self, replay: Replay, call: Call, buffers: Mapping[int, int]) -> dict[int, str]:
+    def _made(self, replay: Replay, call: KernelCall, buffers: Mapping[int, int]) -> dict[int, str]:
         """The names of what the kernel reads and rules made, but for constants, which no kernel writes as it runs."""
         edges = zip(call.reads, call.region.inputs, strict=True)
         homes = {name: self.classes.get(name) for name, edge in edges if not edge.constant}
         return {replay.member(home): name for name, home in homes.items() if home is not None and home not in buffers}
 
-    def _replays(self, call: Call, term: KernelTerm) -> Iterator[_Replayed]:
+    def _replays(self, call: KernelCall, term: KernelTerm) -> Iterator[_Replayed]:
         """What may hold a kernel's derivation: its own uops, or else everything."""
         yield self._within(call, term)
         yield self._whole
 
-    def _within(self, call: Call, term: KernelTerm) -> _Replayed:
+    def _within(self, call: KernelCall, term: KernelTerm) -> _Replayed:
         """A replay of the uops of a kernel, with the matches below its outputs."""
         replayed = self._loaded(call.uops, {self.classes[name] for name in sorted(term.reads)})
         written = [self.classes[name] for name in call.writes]

@@ -13,7 +13,7 @@ from eqsat.explanation.price_text import price_text
 from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
-from ir.module import Call
+from ir.module import KernelCall
 from ir.region_order import order_text
 from ir.rule import Rule
 from ir.tiny import Node
@@ -132,7 +132,7 @@ def _kernel_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
     return data
 
 
-def _memrefs(call: Call) -> Mapping[str, Any]:
+def _memrefs(call: KernelCall) -> Mapping[str, Any]:
     return {name: buffer.memref for name, buffer in zip(call.args, call.region.buffers, strict=True)}
 
 

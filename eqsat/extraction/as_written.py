@@ -15,12 +15,12 @@ def as_written(forest: Forest, buffer: int) -> Tree | None:
     uop into the next: the first read met ends the kernel. A rule may put a copy of the buffer's own value there, which
     a later uop makes of it; kernels that read what earlier uops wrote form no cycle.
     """
-    search = _Search(forest, buffer)
+    search = _WrittenSearch(forest, buffer)
     stores = [node for node in forest.view.classes[buffer] if node.ctor == "Store"]
     return search.least(stores)
 
 
-class _Search:
+class _WrittenSearch:
     def __init__(self, forest: Forest, buffer: int) -> None:
         self._forest = forest
         self._later = _from(forest, buffer)

@@ -24,7 +24,7 @@ from eqsat.extraction.kernel_tree import (
     inline_classes,
     streamed_scores,
 )
-from eqsat.extraction.limits import DEFAULT, Limits
+from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.ranking import LowerBound, Ranking
 from eqsat.extraction.read_facts import ReadFacts
@@ -57,7 +57,7 @@ class Enumeration:
         bound: LowerBound,
         outputs: Iterable[int] = (),
         constant: frozenset[int] = frozenset(),
-        limits: Limits = DEFAULT,
+        limits: EnumerationLimits = DEFAULT,
     ) -> None:
         self.view, self.limits = view, limits
         self.forest = Forest(view)

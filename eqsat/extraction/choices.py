@@ -9,12 +9,12 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choice import Choice, Priced
-from eqsat.extraction.cover import Kernel
+from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.extractors.problem import Column, Mark, Problem
 from eqsat.extraction.extractors.tree import cheapest_writers
-from eqsat.extraction.joining import Setting
+from eqsat.extraction.joining import JoiningContext
 from eqsat.extraction.kernel_tree import Tree
-from eqsat.extraction.limits import DEFAULT, Limits
+from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.selection import UNCONTESTED, Selection
@@ -37,7 +37,7 @@ class Choices:
         outputs: Sequence[str],
         pricer: Pricer,
         constants: Iterable[str] = (),
-        limits: Limits = DEFAULT,
+        limits: EnumerationLimits = DEFAULT,
         with_written: bool = False,
     ) -> None:
         self._with_written, self._pricer = with_written, pricer
@@ -98,12 +98,12 @@ class Choices:
         """How the candidate computes the values that others might compute in another way."""
         return self.roundings.marks([choice.tree], folded=choice.compile_time)
 
-    def kernel(self, choice: Choice, selection: Selection = UNCONTESTED) -> Kernel:
+    def kernel(self, choice: Choice, selection: Selection = UNCONTESTED) -> CoverKernel:
         """The candidate, once priced, in a cover."""
         assert choice.priced is not None
         buffers = self.enumeration.forest.shape_of(choice.tree).buffers
         reads = tuple(buffers[place] for place in choice.priced.inputs)
-        return Kernel((choice.buffer,), (choice.tree,), reads, choice.priced.region, choice.price, selection)
+        return CoverKernel((choice.buffer,), (choice.tree,), reads, choice.priced.region, choice.price, selection)
 
     def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
         """The edge of a region at this Buf class."""
@@ -112,9 +112,9 @@ class Choices:
         return Buffer(self.names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> JoiningContext:
         """What joining needs to know of them."""
-        return Setting(
+        return JoiningContext(
             forest=self.enumeration.forest,
             pricer=self._pricer,
             candidates=lambda buffer: self.by_buffer.get(buffer, ()),

@@ -14,7 +14,7 @@ from ir.region_order import Order
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CoverKernel:
     """One kernel of a cover.
 
     writes    the Buf classes it writes, and the Store tree of each, in the order of the region's outputs; `reads` those
@@ -45,7 +45,7 @@ class Cover:
     limit ended the search for a better one. orders: of the buffers that are not row-major.
     """
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CoverKernel, ...]
     outputs: tuple[tuple[str, int], ...]
     names: Mapping[int, str]
     constants: frozenset[int]
@@ -65,7 +65,7 @@ class Cover:
         return self.time_ns + self.saved_ns
 
 
-def assert_acyclic(kernels: Sequence[Kernel]) -> None:
+def assert_acyclic(kernels: Sequence[CoverKernel]) -> None:
     """The order of the kernels is one in which they can run; networkx is a second opinion on that."""
     import networkx
 

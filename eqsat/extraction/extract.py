@@ -30,7 +30,7 @@ from eqsat.extraction.extractors.swaps import refined
 from eqsat.extraction.joining import Wanted, gains, joined
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.relayout import relaid
-from eqsat.extraction.limits import DEFAULT, Limits
+from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.rivals import Contest
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
@@ -51,7 +51,7 @@ def extract(
     *,
     constants: Iterable[str] = (),
     extractor: str = "pareto",
-    limits: Limits = DEFAULT,
+    limits: EnumerationLimits = DEFAULT,
     joining: bool = True,
     relayout: bool = True,
 ) -> Cover:
@@ -79,7 +79,7 @@ def extract(
 
 
 @dataclass(frozen=True)
-class Bound:
+class CoverBound:
     """ns that no cover by candidates of one output can beat: the optimum where kernels may be taken in part
     (`linear_ns`), and what the binary program has proven, which is the optimum itself unless a limit stopped it
     (`proven_ns`)."""
@@ -99,8 +99,8 @@ def bound(
     pricer: Pricer,
     *,
     constants: Iterable[str] = (),
-    limits: Limits = DEFAULT,
-) -> Bound:
+    limits: EnumerationLimits = DEFAULT,
+) -> CoverBound:
     """What no extractor can beat, whatever it chooses. Prices every candidate.
 
     Raises:
@@ -164,7 +164,7 @@ class Extraction:
         while self.choices.prices.learn([each for several in self.choices.by_buffer.values() for each in several]):
             self._settled(greedy)
 
-    def bound(self) -> Bound:
+    def bound(self) -> CoverBound:
         """What no cover can beat, after `learn_all`."""
         columns, choices = self._columns(_is_priced)
         times = [choice.price.time_ns if choice.price else 0.0 for choice in choices]
@@ -172,7 +172,7 @@ class Extraction:
         problem = Problem(tuple(timed), self.choices.roots)
         best = exact(problem)
         assert best is not None, "there was a cover to learn from"
-        return Bound(lower_bound(problem), best.bound)
+        return CoverBound(lower_bound(problem), best.bound)
 
     def _contested(self, extractor: Extractor, picked: _Picked, refine: bool) -> tuple[_Picked, Contest]:
         """The cover, or one that is better of what is priced by then, and how its rivals fared. `refine`: by swaps,

@@ -19,13 +19,13 @@ from msgspec import structs
 from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.egraph.view import ENode
 from eqsat.extraction.choice import Choice, Priced
-from eqsat.extraction.cover import Kernel
+from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.kernel_graph import KernelGraph
 from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
 from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.placing import Placing, shape_of
-from eqsat.extraction.selection import Apart, Part, Selection
+from eqsat.extraction.selection import Apart, JointPart, Selection
 from ir.axis_map import AxisMap
 from ir.pricer import Price, Pricer
 from ir.region import Buffer
@@ -43,7 +43,7 @@ _Stores = Mapping[int, Tree]
 
 
 @dataclass(frozen=True)
-class Setting:
+class JoiningContext:
     """What joining needs to know of an extraction.
 
     candidates  of a buffer; `cost` of one in ns, as far as it is known
@@ -69,11 +69,11 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class _Joint:
+class _JointKernel:
     """One kernel in place of two, and the ns that it saves."""
 
     parts: tuple[_Key, _Key]
-    kernel: Kernel
+    kernel: CoverKernel
     gain: float
 
 
@@ -82,7 +82,9 @@ def gains(saved_ns: float) -> bool:
     return saved_ns > 1e-6
 
 
-def joined(kernels: Sequence[Kernel], setting: Setting, is_wanted: Wanted = gains) -> tuple[Kernel, ...]:
+def joined(
+    kernels: Sequence[CoverKernel], setting: JoiningContext, is_wanted: Wanted = gains
+) -> tuple[CoverKernel, ...]:
     """The kernels, some of which do the work of several, in an order in which they can run."""
     joining = _Joining(setting, is_wanted)
     found = tuple(kernels)
@@ -95,13 +97,13 @@ def joined(kernels: Sequence[Kernel], setting: Setting, is_wanted: Wanted = gain
 class _Joining:
     """Proposes joint kernels, and prices each distinct region once."""
 
-    def __init__(self, setting: Setting, is_wanted: Wanted) -> None:
+    def __init__(self, setting: JoiningContext, is_wanted: Wanted) -> None:
         self._setting, self._is_wanted = setting, is_wanted
         self._placing = Placing()
         self._stored = _StoredValues(setting.forest)
         self._apart: dict[tuple[_Key, _Key], Apart] = {}
 
-    def round(self, kernels: tuple[Kernel, ...], fresh: set[_Key]) -> tuple[tuple[Kernel, ...], set[_Key]]:
+    def round(self, kernels: tuple[CoverKernel, ...], fresh: set[_Key]) -> tuple[tuple[CoverKernel, ...], set[_Key]]:
         """The kernels after the best pairs of which one is `fresh` were joined, and which are joint by that."""
         cover = self._graph(kernels)
         pairs = (pair for pair in cover.neighbours() if not fresh.isdisjoint([each.writes for each in pair]))
@@ -117,16 +119,16 @@ class _Joining:
                     made.add(joint.kernel.writes)
         return kernels, made
 
-    def _graph(self, kernels: Sequence[Kernel]) -> KernelGraph:
+    def _graph(self, kernels: Sequence[CoverKernel]) -> KernelGraph:
         return KernelGraph(kernels, self._setting.roots, self._setting.given)
 
-    def _agrees(self, joint: Kernel, kernels: Sequence[Kernel]) -> bool:
+    def _agrees(self, joint: CoverKernel, kernels: Sequence[CoverKernel]) -> bool:
         """Whether the joint kernel computes no value in another way than any other kernel."""
         found = self._setting.roundings
         marks = (found.marks(each.trees, folded=each.price is None) for each in kernels)
         return not found.disagree(joint.trees) and disputed(marks) is None
 
-    def explained(self, kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    def explained(self, kernels: Sequence[CoverKernel]) -> tuple[CoverKernel, ...]:
         """The kernels with what became of their pairs."""
         there = {kernel.writes for kernel in kernels}
         apart: dict[_Key, list[Apart]] = {}
@@ -140,7 +142,7 @@ class _Joining:
             for kernel in kernels
         )
 
-    def _proposals(self, cover: KernelGraph, first: Kernel, second: Kernel) -> Iterator[_Joint]:
+    def _proposals(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[_JointKernel]:
         """The joint kernels of two that can be generated; the second may read what the first writes."""
         apart = Apart(self._names(first.writes), reason="no candidate does the work of both")
         for stores in self._variants(cover, first, second):
@@ -151,13 +153,13 @@ class _Joining:
             gain = first.time_ns + second.time_ns - kernel.time_ns
             if apart.extra_ns is None or -gain < apart.extra_ns:
                 apart = structs.replace(apart, time_ns=kernel.time_ns, extra_ns=-gain, reason="")
-            yield _Joint((first.writes, second.writes), kernel, gain)
+            yield _JointKernel((first.writes, second.writes), kernel, gain)
         self._apart[first.writes, second.writes] = apart
 
     def _names(self, buffers: Iterable[int]) -> tuple[str, ...]:
         return tuple(self._setting.edge(buffer).name for buffer in buffers)
 
-    def _variants(self, cover: KernelGraph, first: Kernel, second: Kernel) -> Iterator[_Stores]:
+    def _variants(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[_Stores]:
         """What a kernel may store that is both."""
         own = dict(zip(first.writes, first.trees, strict=True))
         others = dict(zip(second.writes, second.trees, strict=True))
@@ -173,7 +175,7 @@ class _Joining:
             trees = {buffer: several[min(rank, len(several) - 1)] for buffer, several in choices.items()}
             yield {**trees, **{buffer: self._within(trees, buffer) or tree for buffer, tree in kept.items()}}
 
-    def _without(self, cover: KernelGraph, first: Kernel, buffer: int, tree: Tree) -> list[Tree]:
+    def _without(self, cover: KernelGraph, first: CoverKernel, buffer: int, tree: Tree) -> list[Tree]:
         """The tree, or the cheapest candidates for its buffer that need nothing of what the first kernel writes."""
         if not cover.is_before(first, tree.reads):
             return [tree]
@@ -194,7 +196,7 @@ class _Joining:
                 return forest.make(store, (value,))
         return None
 
-    def _kernel(self, stores: _Stores, parts: tuple[Kernel, Kernel]) -> Kernel | str:
+    def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
         """The kernel that stores all of these, or why there is none."""
         trees = sorted(stores.items(), key=lambda each: -math.prod(shape_of(each[1])))
         if not self._setting.fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
@@ -209,7 +211,7 @@ class _Joining:
             return SUM_TWICE.reason
         if not isinstance(priced.price, Price):
             return priced.price.reason if priced.price else ""
-        return Kernel(
+        return CoverKernel(
             writes=tuple(buffer for buffer, _ in trees),
             trees=tuple(tree for _, tree in trees),
             reads=tuple(buffers[place] for place in priced.inputs),
@@ -218,7 +220,7 @@ class _Joining:
             selection=self._selection(parts),
         )
 
-    def _selection(self, parts: tuple[Kernel, Kernel]) -> Selection:
+    def _selection(self, parts: tuple[CoverKernel, CoverKernel]) -> Selection:
         """What else could have written the results of the parts, and what these were."""
         rivals = [rival for each in parts for rival in each.selection.rivals]
         rivals.sort(key=lambda each: math.inf if each.extra_ns is None else each.extra_ns)
@@ -228,8 +230,8 @@ class _Joining:
             parts=tuple(part for each in parts for part in each.selection.parts or (self._part(each),)),
         )
 
-    def _part(self, kernel: Kernel) -> Part:
-        return Part(kernel.region.name, self._names(kernel.writes), kernel.time_ns)
+    def _part(self, kernel: CoverKernel) -> JointPart:
+        return JointPart(kernel.region.name, self._names(kernel.writes), kernel.time_ns)
 
     def _priced(
         self, trees: Sequence[tuple[int, Tree]], places: Sequence[AxisMap | None]

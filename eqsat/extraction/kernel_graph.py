@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-from eqsat.extraction.cover import Kernel
+from eqsat.extraction.cover import CoverKernel
 from ir.post_order import post_order
 
 REACH = 4
@@ -15,7 +15,7 @@ REACH = 4
 class KernelGraph:
     """The kernels of a cover: `roots` must be written, `given` are the buffers that are there before any runs."""
 
-    def __init__(self, kernels: Sequence[Kernel], roots: Sequence[int], given: frozenset[int]) -> None:
+    def __init__(self, kernels: Sequence[CoverKernel], roots: Sequence[int], given: frozenset[int]) -> None:
         self._kernels, self._roots, self._given = kernels, roots, given
         self._place = {buffer: place for place, kernel in enumerate(kernels) for buffer in kernel.writes}
         self._readers: dict[int, list[int]] = {}
@@ -23,7 +23,7 @@ class KernelGraph:
             for read in kernel.reads if kernel.price else ():
                 self._readers.setdefault(read, []).append(place)
 
-    def neighbours(self) -> Iterator[tuple[Kernel, Kernel]]:
+    def neighbours(self) -> Iterator[tuple[CoverKernel, CoverKernel]]:
         """Kernels of which the second reads what the first writes, and kernels that read one buffer; in the order in
         which they run."""
         pairs: dict[tuple[int, int], None] = {}
@@ -35,7 +35,7 @@ class KernelGraph:
                 pairs |= dict.fromkeys((place, other) for other in places[turn + 1 : turn + 1 + REACH])
         yield from ((self._kernels[first], self._kernels[second]) for first, second in pairs)
 
-    def is_before(self, kernel: Kernel, buffers: Iterable[int]) -> bool:
+    def is_before(self, kernel: CoverKernel, buffers: Iterable[int]) -> bool:
         """Whether some of the buffers are computed from what the kernel writes, or are that."""
         place = self._place[kernel.writes[0]]
         return any(self._above[self._place[each]] >> place & 1 for each in buffers if each in self._place)
@@ -52,7 +52,7 @@ class KernelGraph:
             found.append(behind)
         return found
 
-    def is_read_beside(self, buffer: int, reader: Kernel) -> bool:
+    def is_read_beside(self, buffer: int, reader: CoverKernel) -> bool:
         """Whether a buffer is needed by others than this reader."""
         places = self._readers.get(buffer, ())
         return buffer in self._roots or any(self._kernels[place] is not reader for place in places)
@@ -61,7 +61,7 @@ class KernelGraph:
         """Whether all of these are there, or written by some kernel."""
         return all(each in self._place or each in self._given for each in buffers)
 
-    def with_one(self, kernel: Kernel, parts: Collection[tuple[int, ...]]) -> tuple[Kernel, ...] | None:
+    def with_one(self, kernel: CoverKernel, parts: Collection[tuple[int, ...]]) -> tuple[CoverKernel, ...] | None:
         """The kernels with this one in place of those that write `parts`, without what nobody needs any more, in an
         order in which they run. None where there is none, or one of the parts is gone."""
         kernels = [*(each for each in self._kernels if each.writes not in parts), kernel]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from eqsat.egraph.view import EGraphView, ENode
 from eqsat.extraction.shapes import Shape, Shapes, leaf
-from eqsat.extraction.work import Work, union
+from eqsat.extraction.work import ValueWork, union
 from ir.axis_map import AxisMap, parse_map, support
 from ir.dtype import TensorType
 from ir.post_order import post_order
@@ -68,7 +68,7 @@ class Tree:
         self.finished: frozenset[int] = frozenset()
         self.captured = False
         self.shape: Shape | None = None
-        self.work: Work | None = None
+        self.work: ValueWork | None = None
         self._kinds: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ class Forest:
             tree.captured |= kid.captured
         tree.reads, tree.axes, tree.accumulators = reads, axes, _together(tree.kids)
 
-    def _work_of(self, tree: Tree) -> Work:
+    def _work_of(self, tree: Tree) -> ValueWork:
         """All that a tree computes: numbered when something is made of it, since most trees never become part of
         another."""
         if tree.work is None:

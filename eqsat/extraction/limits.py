@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Limits(msgspec.Struct, frozen=True):
+class EnumerationLimits(msgspec.Struct, frozen=True):
     """Of enumeration.
 
     alternatives  trees of one kind that survive per class of values
@@ -22,4 +22,4 @@ class Limits(msgspec.Struct, frozen=True):
     combinations: int = 144
 
 
-DEFAULT = Limits()
+DEFAULT = EnumerationLimits()

@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
+class _MenuAnswer:
     """What was chosen for the first question of its kind, which was about these buffers."""
 
     question: Question
@@ -75,7 +75,7 @@ class Menus:
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
-        self._answers: dict[Hashable, _Answer] = {}
+        self._answers: dict[Hashable, _MenuAnswer] = {}
 
     def __len__(self) -> int:
         """Questions that were like none before."""
@@ -91,7 +91,7 @@ class Menus:
         answer = self._answers.get(key)
         if answer is not None:
             return self._copy(answer, question, dict(zip(answer.buffers, buffers, strict=True)))
-        self._answers[key] = answer = _Answer(question, buffers, Menu(choose()))
+        self._answers[key] = answer = _MenuAnswer(question, buffers, Menu(choose()))
         return answer.menu
 
     def _parts(self, question: Question) -> Iterator[Shape]:
@@ -108,7 +108,7 @@ class Menus:
             menu.shape = self._forest.shapes.joined("menu", [self._forest.shape_of(tree) for tree in menu.trees])
         return menu.shape
 
-    def _copy(self, answer: _Answer, question: Question, renamed: Mapping[int, int]) -> Menu:
+    def _copy(self, answer: _MenuAnswer, question: Question, renamed: Mapping[int, int]) -> Menu:
         trees: list[Tree] = []
         for like, (row, places) in zip(answer.menu.trees, answer.origins, strict=True):
             if row < 0:

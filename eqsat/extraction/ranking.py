@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from eqsat.extraction.kernel_tree import Forest, Tree
-from eqsat.extraction.limits import Limits
+from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.read_facts import ReadFacts
 from ir.dtype import TensorType
 
@@ -23,7 +23,7 @@ _Starts = Mapping[frozenset[int], list[Tree]]
 """Trees by the values that are stored for them."""
 
 
-class Facts(NamedTuple):
+class BufferFacts(NamedTuple):
     """All that the choice among trees depends on of a buffer that they read: where two buffers differ in nothing else,
     so do the choices.
 
@@ -54,18 +54,18 @@ class Ranking:
         given: frozenset[int],
         constant: frozenset[int],
         loaded: frozenset[int],
-        limits: Limits,
+        limits: EnumerationLimits,
     ) -> None:
         self._forest, self._bound, self._reads, self._limits = forest, bound, reads, limits
         self._given, self._constant, self._loaded = given, constant, loaded
-        self._facts: dict[int, Facts] = {}
+        self._facts: dict[int, BufferFacts] = {}
 
-    def facts(self, buffer: int) -> Facts:
+    def facts(self, buffer: int) -> BufferFacts:
         """What choices depend on of a buffer."""
         if buffer not in self._facts:
             size = self._forest.type_of(buffer)
             given, constant = buffer in self._given, buffer in self._constant
-            self._facts[buffer] = Facts(
+            self._facts[buffer] = BufferFacts(
                 type=size,
                 constant=constant,
                 given=given,

@@ -26,7 +26,7 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Part(msgspec.Struct, frozen=True):
+class JointPart(msgspec.Struct, frozen=True):
     """A kernel whose work one of several outputs does: what it would write, and take in ns."""
 
     name: str
@@ -57,7 +57,7 @@ class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
 
     candidates: int = 1
     rivals: tuple[Rival, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[JointPart, ...] = ()
     apart: tuple[Apart, ...] = ()
 
     @property

@@ -41,7 +41,7 @@ _ANY = _Domain((), frozenset())
 """Of a number, which is at home in any domain."""
 
 
-class _Sum(NamedTuple):
+class _SumCost(NamedTuple):
     """What computing a sum takes: `operations`, elements of its `operands`, of its result, and bytes of that."""
 
     operations: int
@@ -105,7 +105,7 @@ class SumFacts:
     def _storing(self, nbytes: int) -> float:
         return self._bound(0, 2 * nbytes)
 
-    def _sum(self, node: ENode) -> _Sum:
+    def _sum(self, node: ENode) -> _SumCost:
         place = 2 if node.ctor == "Reduce" else 1
         operands = [self._domain(each) for each in inline_classes(self._view, node)]
         sizes = next((each.sizes for each in operands if each.sizes), ())
@@ -118,7 +118,7 @@ class SumFacts:
         result = points(axis for axis in axes if axis < kept)
         operations = len(operands) * points(axes)
         moved = sum([points(each.axes) for each in operands])
-        return _Sum(operations, moved, result, result * dtype(str(node.args[place - 1])).bytes)
+        return _SumCost(operations, moved, result, result * dtype(str(node.args[place - 1])).bytes)
 
     def _domain(self, value: int) -> _Domain:
         """Of a value inside a kernel."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 _CHUNK = 512
 
 
-class Work(NamedTuple):
+class ValueWork(NamedTuple):
     """Distinct values by number.
 
     bits   (flops of one value, number // chunk) → the values in that chunk, a bit each
@@ -20,17 +20,17 @@ class Work(NamedTuple):
     flops: int
     size: int
 
-    def plus(self, number: int, flops: int) -> Work:
+    def plus(self, number: int, flops: int) -> ValueWork:
         """With one more value, which is not in yet."""
         key = flops, number // _CHUNK
         bits = {**self.bits, key: self.bits.get(key, 0) | 1 << number % _CHUNK}
-        return Work(bits, self.flops + flops, self.size + 1)
+        return ValueWork(bits, self.flops + flops, self.size + 1)
 
 
-NOTHING = Work({}, 0, 0)
+NOTHING = ValueWork({}, 0, 0)
 
 
-def union(works: Iterable[Work]) -> Work:
+def union(works: Iterable[ValueWork]) -> ValueWork:
     """The values of all, each once."""
     present = [each for each in works if each.size]
     if len(present) < 2:
@@ -43,4 +43,4 @@ def union(works: Iterable[Work]) -> Work:
     for (cost, _), mask in bits.items():
         alike = mask.bit_count()
         flops, size = flops + cost * alike, size + alike
-    return Work(bits, flops, size)
+    return ValueWork(bits, flops, size)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from eqsat.failure.reproducer import Call, Failure, carried, write_reproducer
+from eqsat.failure.reproducer import Failure, ScriptCall, carried, write_reproducer
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.region import Region
 
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type[Any])
 
-Retell = Callable[[str, Sequence[Any], Mapping[str, Any]], Sequence[Call]]
+Retell = Callable[[str, Sequence[Any], Mapping[str, Any]], Sequence[ScriptCall]]
 """From a public call's name, arguments and keywords: the calls that make a script do the same."""
 
 _HOME = Path(__file__).parents[2]
@@ -79,9 +79,9 @@ def reports_all(retell: Retell) -> Callable[[C], C]:
 _SPECIAL = ("__call__", "__repr__", "__str__", "__reduce__")
 
 
-def _as_it_is(function: str, _: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Call]:
+def _as_it_is(function: str, _: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[ScriptCall]:
     """The same call of `function`."""
-    return [Call("", function, tuple(map(carried, args)), keywords)]
+    return [ScriptCall("", function, tuple(map(carried, args)), keywords)]
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _is_interrupt(error: BaseException) -> bool:
     return any(place.code in handlers for place in _places(error.__traceback__))
 
 
-class _Place(NamedTuple):
+class _TracebackFrame(NamedTuple):
     """A frame of a traceback: its code, the line that it was at, its local names."""
 
     code: CodeType
@@ -148,17 +148,17 @@ class _Place(NamedTuple):
         return f"{Path(self.code.co_filename).relative_to(_HOME)}:{self.line} in {self.code.co_name}"
 
 
-def _places(traceback: TracebackType | None) -> list[_Place]:
+def _places(traceback: TracebackType | None) -> list[_TracebackFrame]:
     """The frames of a traceback, the innermost last."""
     found = []
     while traceback is not None:
         frame = traceback.tb_frame
-        found.append(_Place(frame.f_code, traceback.tb_lineno, frame.f_locals))
+        found.append(_TracebackFrame(frame.f_code, traceback.tb_lineno, frame.f_locals))
         traceback = traceback.tb_next
     return found
 
 
-def _region(places: Sequence[_Place]) -> Region | None:
+def _region(places: Sequence[_TracebackFrame]) -> Region | None:
     """The region that the innermost function which knows of one was at work on."""
     for place in reversed(places):
         for value in place.names.values():
@@ -167,7 +167,7 @@ def _region(places: Sequence[_Place]) -> Region | None:
     return None
 
 
-def _reported(error: BaseException, name: str, retold: Callable[[], Sequence[Call]]) -> EqsatError:
+def _reported(error: BaseException, name: str, retold: Callable[[], Sequence[ScriptCall]]) -> EqsatError:
     """The exception as an EqsatError; whatever goes wrong meanwhile does not hide it."""
     stage = error.__dict__.get(_STAGE, name.strip("_"))
     places = _places(error.__traceback__)

@@ -42,7 +42,7 @@ _PACKAGES = ("numpy", "egglog", "islpy", "msgspec", "onnx", "torch", "cupy-cuda1
 _HELPERS = ("array", "drawn", "noun", "data", "stored")
 
 
-class Call(NamedTuple):
+class ScriptCall(NamedTuple):
     """A call of a script: what `function` (`module:name`, or an expression over earlier results) returns is `result`.
     `args` None: the expression alone, a property. `notes` are for the reader."""
 
@@ -77,7 +77,7 @@ def carried(value: Any) -> Any:
     return value
 
 
-def write_reproducer(failure: Failure, calls: Sequence[Call]) -> Path:
+def write_reproducer(failure: Failure, calls: Sequence[ScriptCall]) -> Path:
     """Where the reproducer lies: below the cache folder, or, where that cannot be written, that of temporary files.
 
     Raises:
@@ -95,7 +95,7 @@ def write_reproducer(failure: Failure, calls: Sequence[Call]) -> Path:
     raise problem or OSError("there is no folder for it")
 
 
-def reproducer(failure: Failure, calls: Sequence[Call]) -> str:
+def reproducer(failure: Failure, calls: Sequence[ScriptCall]) -> str:
     """The text of the file."""
     writer = _Writer()
     lines = [line for call in calls for line in writer.lines(call)]
@@ -153,7 +153,7 @@ class _Writer:
         self.used: set[str] = set()
         self.imports: set[tuple[str, str]] = set()
 
-    def lines(self, call: Call) -> list[str]:
+    def lines(self, call: ScriptCall) -> list[str]:
         self.notes += call.notes
         module, colon, name = call.function.partition(":")
         function = name if colon else call.function

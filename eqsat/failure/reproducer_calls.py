@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from eqsat.failure.reproducer import Call, carried
+from eqsat.failure.reproducer import ScriptCall, carried
 from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
 from ir.rule import Rule
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from eqsat.explanation.setting import Setting
 
 MAKE = "eqsat:optimize_and_compile"
-Calls = Sequence[Call]
+Calls = Sequence[ScriptCall]
 Args = Sequence[Any]
 Keywords = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
         model = read_model(source, rest.get("constants"))
         rest |= {"constants": model.constants} if model.constants else {}
         source = document_of(model)
-    return [Call("program", function, (carried(source), *args[1:]), rest, notes)]
+    return [ScriptCall("program", function, (carried(source), *args[1:]), rest, notes)]
 
 
 def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
@@ -46,7 +46,7 @@ def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
 
 def _compiling(
     bound: BoundModel, target: Target, options: Options, cache: bool, _: Any = None, running: Running = ON_TARGET
-) -> Call:
+) -> ScriptCall:
     """The parameters are those of `eqsat.pipeline.compile_model`."""
     return making(bound, target, options, running, cache=cache)
 
@@ -55,7 +55,7 @@ def of_load(name: str, args: Args, keywords: Keywords) -> Calls:
     """A call of `eqsat.load`."""
     path, *rest = args or (keywords.get("path"),)
     others = {key: value for key, value in keywords.items() if key != "path"}
-    return [Call("program", "eqsat:load", (carried(path), *rest), others)]
+    return [ScriptCall("program", "eqsat:load", (carried(path), *rest), others)]
 
 
 def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
@@ -64,7 +64,9 @@ def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
     latest = program._variants.latest
     if latest is None:
         note = "The options of the program are not known here: the script has the default ones."
-        made = Call("program", MAKE, (document_of(program._model),), {"constants": program._model.constants}, (note,))
+        made = ScriptCall(
+            "program", MAKE, (document_of(program._model),), {"constants": program._model.constants}, (note,)
+        )
     else:
         artifact = latest.artifact
         made = making(latest.bound, artifact.target, artifact.options, latest.running, threads=program._threads)
@@ -77,7 +79,7 @@ def of_exploration(name: str, args: Args, keywords: Keywords) -> Calls:
     return [_exploring(run.setting), _method("run", type(run), name, rest, keywords)]
 
 
-def _exploring(setting: Setting) -> Call:
+def _exploring(setting: Setting) -> ScriptCall:
     made = making(setting.bound, setting.target, setting.options)
     known = {key: made.keywords[key] for key in made.keywords if key not in ("cache", "emulate", "graph", "autotune")}
     return made._replace(result="run", function="eqsat.explanation.explore:explore", keywords=known)
@@ -91,14 +93,14 @@ def making(
     *,
     cache: bool = True,
     threads: int | None = None,
-) -> Call:
+) -> ScriptCall:
     """The call that makes a program of a bound model."""
     rules, notes = _without_own(options.rules)
     usual = {"constants": {}, "threads": None, "cache": True, **_keywords(Options()), **_keywords(ON_TARGET)}
     chosen = {**_keywords(options), **_keywords(running), "rules": rules, "exactness": str(options.exactness)}
     chosen |= {"constants": dict(bound.constants), "threads": threads, "cache": cache}
     keywords = {name: value for name, value in chosen.items() if name == "exactness" or value != usual[name]}
-    return Call("program", MAKE, (bound.graph,), {"target": target, **keywords}, notes)
+    return ScriptCall("program", MAKE, (bound.graph,), {"target": target, **keywords}, notes)
 
 
 def _keywords(several: Options | Running) -> dict[str, Any]:
@@ -129,8 +131,8 @@ def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:
     return kept or (None if own else kept), notes
 
 
-def _method(on: str, owner: type, name: str, args: Args, keywords: Keywords) -> Call:
+def _method(on: str, owner: type, name: str, args: Args, keywords: Keywords) -> ScriptCall:
     if name == "__call__":
-        return Call("", on, args, keywords)
+        return ScriptCall("", on, args, keywords)
     is_property = isinstance(inspect.getattr_static(owner, name, None), property)
-    return Call("", f"{on}.{name}", None if is_property else args, keywords)
+    return ScriptCall("", f"{on}.{name}", None if is_property else args, keywords)

@@ -19,7 +19,7 @@ from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
-from ir.frontend import STAGE, FrontendGraph, Node, TensorInfo
+from ir.frontend import STAGE, FrontendGraph, FrontendNode, TensorInfo
 from ir.grammar import with_count
 
 
@@ -54,7 +54,7 @@ def frontend_to_tiny(
     return tensor_to_tiny(typing.cast("list[Tensor]", outputs), arguments)
 
 
-def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
+def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Tensor:
     """The node's first result.
 
     Raises:
@@ -93,7 +93,7 @@ def lower_node(node: Node, inputs: Sequence[Tensor | None]) -> Tensor:
         )
 
 
-def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def _operands(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
     """The inputs, as many as the lowering takes, the mandatory ones present."""
     places = [each for each in _parameters(node.op) if each.kind is not each.KEYWORD_ONLY]
     many = any(each.kind is each.VAR_POSITIONAL for each in places)
@@ -112,7 +112,7 @@ def _operands(node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | 
     return inputs
 
 
-def _attributes(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(node: FrontendNode, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes in the types that the lowering declares for its keywords."""
     keywords = {each.name: each for each in _parameters(node.op) if each.kind is each.KEYWORD_ONLY}
     unknown = [name for name in given if name not in keywords]
@@ -145,7 +145,7 @@ def _value(values: Mapping[str, Tensor | None], name: str, at: str) -> Tensor | 
     return values[name]
 
 
-def _check_declared(node: Node, result: Tensor, info: TensorInfo | None, dims: Mapping[str, int]) -> None:
+def _check_declared(node: FrontendNode, result: Tensor, info: TensorInfo | None, dims: Mapping[str, int]) -> None:
     """What the graph says of a tensor must be what the node makes; symbols without a size say nothing."""
     if info is None:
         return

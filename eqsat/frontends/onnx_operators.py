@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ir.diagnostics import Kind, fail
-from ir.frontend import STAGE, Node
+from ir.frontend import STAGE, FrontendNode
 from ir.host_memory import memory_for
 
 Attributes = Mapping[str, Any]
@@ -42,11 +42,13 @@ class Operator:
             )
         return self.known[name]
 
-    def node(self, op: str, fn: str | None = None, inputs: Sequence[str] | None = None, **attrs: Any) -> Node:
-        return Node(op, self.name, tuple(inputs if inputs is not None else self.inputs), self.outputs, fn, attrs)
+    def node(self, op: str, fn: str | None = None, inputs: Sequence[str] | None = None, **attrs: Any) -> FrontendNode:
+        return FrontendNode(
+            op, self.name, tuple(inputs if inputs is not None else self.inputs), self.outputs, fn, attrs
+        )
 
 
-Converter = Callable[[Operator], Node]
+Converter = Callable[[Operator], FrontendNode]
 CONVERTERS: dict[str, Converter] = {}
 
 
@@ -82,7 +84,7 @@ def _refuse(operator: Operator, message: str, hint: str | None = None) -> NoRetu
 
 
 @converts("Conv")
-def _conv(o: Operator) -> Node:
+def _conv(o: Operator) -> FrontendNode:
     return o.node(
         "Conv",
         stride=list(o.attrs.get("strides", (1, 1))),
@@ -93,7 +95,7 @@ def _conv(o: Operator) -> Node:
 
 
 @converts("BatchNormalization")
-def _batch_norm(o: Operator) -> Node:
+def _batch_norm(o: Operator) -> FrontendNode:
     if o.attrs.get("training_mode") or (o.opset < 7 and not o.attrs.get("is_test")):
         _refuse(o, "training mode")
     if not o.attrs.get("spatial", 1):
@@ -102,7 +104,7 @@ def _batch_norm(o: Operator) -> Node:
 
 
 @converts("LRN")
-def _lrn(o: Operator) -> Node:
+def _lrn(o: Operator) -> FrontendNode:
     given = {name: o.attrs[name] for name in ("alpha", "beta", "bias") if name in o.attrs}
     return o.node("LRN", size=o.attrs["size"], **given)
 
@@ -112,14 +114,14 @@ _RENAMED = {"Sum": "add", "Div": "trunc_div", "Reciprocal": "recip", "Where": "w
 
 @converts("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min", "Where")
 @converts("Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Erf", "Floor", "Ceil", "Reciprocal")
-def _elementwise(o: Operator) -> Node:
+def _elementwise(o: Operator) -> FrontendNode:
     if o.attrs.get("broadcast") and o.opset < 7:
         _refuse(o, "the broadcast attribute of opset < 7")
     return o.node("Elementwise", _RENAMED.get(o.op, o.op.lower()))
 
 
 @converts("MaxPool", "AveragePool")
-def _pool(o: Operator) -> Node:
+def _pool(o: Operator) -> FrontendNode:
     kernel = list(o.attrs["kernel_shape"])
     attrs: Attributes = {
         "kernel": kernel,
@@ -134,12 +136,12 @@ def _pool(o: Operator) -> Node:
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def _global_pool(o: Operator) -> Node:
+def _global_pool(o: Operator) -> FrontendNode:
     return o.node("GlobalPool", "max" if o.op == "GlobalMaxPool" else "avg")
 
 
 @converts("Gemm")
-def _gemm(o: Operator) -> Node:
+def _gemm(o: Operator) -> FrontendNode:
     return o.node(
         "GEMM",
         trans_a=bool(o.attrs.get("transA", 0)),
@@ -150,19 +152,19 @@ def _gemm(o: Operator) -> Node:
 
 
 @converts("MatMul")
-def _matmul(o: Operator) -> Node:
+def _matmul(o: Operator) -> FrontendNode:
     return o.node("MatMul")
 
 
 @converts("Softmax")
-def _softmax(o: Operator) -> Node:
+def _softmax(o: Operator) -> FrontendNode:
     """Before opset 13 the axes from `axis` on count as one."""
     flatten = o.opset < 13
     return o.node("Softmax", axis=o.attrs.get("axis", 1 if flatten else -1), flatten=flatten)
 
 
 @converts("ArgMax", "ArgMin")
-def _arg_reduce(o: Operator) -> Node:
+def _arg_reduce(o: Operator) -> FrontendNode:
     """ONNX leaves open where NaN stands; here it is the extremum, as in NumPy."""
     return o.node(
         "ArgReduce",
@@ -174,42 +176,42 @@ def _arg_reduce(o: Operator) -> Node:
 
 
 @converts("Reshape")
-def _reshape(o: Operator) -> Node:
+def _reshape(o: Operator) -> FrontendNode:
     shape = o.attrs["shape"] if o.opset < 5 else o.constant(1, "the shape").tolist()
     return o.node("Reshape", inputs=o.inputs[:1], shape=list(shape), allow_zero=bool(o.attrs.get("allowzero", 0)))
 
 
 @converts("Squeeze", "Unsqueeze")
-def _squeeze(o: Operator) -> Node:
+def _squeeze(o: Operator) -> FrontendNode:
     axes = o.attrs.get("axes") if o.opset < 13 else None
     if axes is None and len(o.inputs) > 1:
         axes = o.constant(1, "the list of axes").tolist()
     attrs = {} if axes is None else {"axes": list(axes)}
-    return Node(o.op, o.name, o.inputs[:1], o.outputs, attrs=attrs)
+    return FrontendNode(o.op, o.name, o.inputs[:1], o.outputs, attrs=attrs)
 
 
 @converts("Flatten")
-def _flatten(o: Operator) -> Node:
+def _flatten(o: Operator) -> FrontendNode:
     return o.node("Flatten", axis=o.attrs.get("axis", 1))
 
 
 @converts("Transpose")
-def _transpose(o: Operator) -> Node:
+def _transpose(o: Operator) -> FrontendNode:
     return o.node("Transpose", perm=list(o.attrs.get("perm", ())))
 
 
 @converts("Concat")
-def _concat(o: Operator) -> Node:
+def _concat(o: Operator) -> FrontendNode:
     return o.node("Concat", axis=o.attrs.get("axis", 1) if o.opset < 4 else o.attrs["axis"])
 
 
 @converts("Identity")
-def _identity(o: Operator) -> Node:
+def _identity(o: Operator) -> FrontendNode:
     return o.node("Identity")
 
 
 @converts("Dropout")
-def _dropout(o: Operator) -> Node:
+def _dropout(o: Operator) -> FrontendNode:
     """The identity, as inference has it."""
     if len(o.inputs) > 2 and o.inputs[2] and o.constant(2, "training_mode").any():
         _refuse(o, "training mode")

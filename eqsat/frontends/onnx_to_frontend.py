@@ -16,7 +16,7 @@ from ir.dtype import dtype
 from ir.frontend import (
     STAGE,
     FrontendGraph,
-    Node,
+    FrontendNode,
     Signature,
     SignatureInput,
     SignatureOutput,
@@ -37,7 +37,7 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     model = _read(source)
     opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
     known = {each.name: _array(each, each.name) for each in model.graph.initializer}
-    nodes: list[Node] = []
+    nodes: list[FrontendNode] = []
     _check_operators(model.graph.node)
     for position, proto in enumerate(model.graph.node):
         operator = _operator(proto, position, known, opset)

@@ -14,7 +14,7 @@ Same = Literal["same_upper", "same_lower"]
 Padding = int | tuple[int | tuple[int, int], ...] | Same
 
 
-class Around(NamedTuple):
+class WindowPadding(NamedTuple):
     """(before, after) per axis: `pads` that the op declares, and `more` that only completes the last window."""
 
     pads: list[tuple[int, int]]
@@ -26,16 +26,18 @@ class Around(NamedTuple):
         return [(a + c, b + d) for (a, b), (c, d) in zip(self.pads, self.more, strict=True)]
 
 
-def around(x: Tensor, kernel: Pair, stride: Pair, pad: Padding, dilation: Pair, ceil_mode: bool = False) -> Around:
+def around(
+    x: Tensor, kernel: Pair, stride: Pair, pad: Padding, dilation: Pair, ceil_mode: bool = False
+) -> WindowPadding:
     """The padding of x [N, C, H, W]. `ceil_mode` keeps a last window that is not full but begins inside x or the
     padding before it (ONNX MaxPool-22, AveragePool-22); windows that follow `Same` are all full."""
     reach = [(k - 1) * d + 1 for k, d in zip(pair(kernel, "kernel"), pair(dilation, "dilation"), strict=True)]
     axes = list(zip(x.shape[2:], reach, pair(stride, "stride"), strict=False))
     if isinstance(pad, str):
-        return Around([_same(*axis, pad) for axis in axes], [(0, 0)] * len(axes))
+        return WindowPadding([_same(*axis, pad) for axis in axes], [(0, 0)] * len(axes))
     pads = _explicit(pad)
     more = [_incomplete(*axis, *each) if ceil_mode else 0 for axis, each in zip(axes, pads, strict=False)]
-    return Around(pads, [(0, places) for places in more])
+    return WindowPadding(pads, [(0, places) for places in more])
 
 
 def _explicit(pad: int | Sequence[int | tuple[int, int]]) -> list[tuple[int, int]]:

@@ -52,7 +52,7 @@ def refined(
     for call, price in zip(module.running, prices, strict=True):
         name = call.region.name
         if name not in found:
-            search = _Search(call.region, price, reports[name], pricer, target, compiled)
+            search = _PlanSearch(call.region, price, reports[name], pricer, target, compiled)
             found[name] = search.best()
             notes += search.diagnostics(found[name])
     return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
@@ -72,7 +72,7 @@ def what_changed(before: Plan, after: Plan) -> str:
     return ", ".join(told or [f"other {name}" for name in fields if name != "notes"])
 
 
-class _Search:
+class _PlanSearch:
     """Plans of one region, ranked by what is known of them."""
 
     def __init__(

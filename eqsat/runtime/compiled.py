@@ -23,7 +23,7 @@ from ir.executable import Code, Executable
 from ir.host_memory import memory_for
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry, Launch
-from ir.module import Call
+from ir.module import KernelCall
 from ir.pricer import Price, Work
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class KernelReport(msgspec.Struct, frozen=True):
 
 
 def report_of(
-    call: Call,
+    call: KernelCall,
     price: Price,
     selection: Selection,
     launch: Launch | None = None,
@@ -109,7 +109,7 @@ class Compiled:
         return self.executable if isinstance(self.executable, OnDevice) else None
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[KernelCall, ...]:
         """What the module calls at each launch."""
         return self.artifact.module.running
 

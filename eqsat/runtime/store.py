@@ -92,7 +92,7 @@ class LoadedVariant(NamedTuple):
     code: bytes
 
 
-class Stored(NamedTuple):
+class StoredProgram(NamedTuple):
     """What a file holds, the instruction sets that its code uses, and how it ran."""
 
     model: SavedModel
@@ -169,7 +169,7 @@ def is_saved(path: Path) -> bool:
         return False
 
 
-def read(source: Path | bytes, only_recipes: bool = False) -> Stored:
+def read(source: Path | bytes, only_recipes: bool = False) -> StoredProgram:
     """The program in a file, or in the bytes of one. `only_recipes`: without texts and machine code, which may then be
     missing or damaged.
 
@@ -179,7 +179,7 @@ def read(source: Path | bytes, only_recipes: bool = False) -> Stored:
     path = source if isinstance(source, Path) else Path("a pickled program")
     try:
         with zipfile.ZipFile(source if isinstance(source, Path) else io.BytesIO(source)) as archive:
-            return _read(Parts(archive), only_recipes)
+            return _read(FileParts(archive), only_recipes)
     except EqsatError as error:
         found = error.diagnostics[0]
         _refuse(path, f"is damaged or of another version: {found.message}", found)
@@ -191,7 +191,7 @@ def read(source: Path | bytes, only_recipes: bool = False) -> Stored:
         _refuse(path, f"is no saved program: {type(error).__name__} {error}")
 
 
-class Parts:
+class FileParts:
     """The parts of an open file, each as its checksum in the manifest says."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -211,7 +211,7 @@ class Parts:
         return self._archive.read(name)
 
 
-def _read(parts: Parts, only_recipes: bool) -> Stored:
+def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     manifest = parts.manifest
     _require(manifest.format == FORMAT, "format", f"{manifest.format}, where this eqsat reads format {FORMAT}")
     known = from_json(parts[MODEL], StoredModel)
@@ -222,7 +222,7 @@ def _read(parts: Parts, only_recipes: bool) -> Stored:
     targets = {(each.recipe.target.arch, each.recipe.target.is_gpu) for each in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
     model = SavedModel(inputs=known.inputs, dims=known.dims, sizes=sizes)
-    return Stored(model, known.free, variants, tuple(manifest.features), known.running)
+    return StoredProgram(model, known.free, variants, tuple(manifest.features), known.running)
 
 
 def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
@@ -244,7 +244,7 @@ def _part(data: bytes, parts: dict[str, bytes]) -> str:
     return name
 
 
-def _loaded(stored: StoredVariant, model: StoredModel, parts: Parts, only_recipe: bool) -> LoadedVariant:
+def _loaded(stored: StoredVariant, model: StoredModel, parts: FileParts, only_recipe: bool) -> LoadedVariant:
     """A variant whose parts agree with each other."""
     recipe = from_json(parts[stored.artifact], Recipe if only_recipe else Artifact)
     graph, _ = load(recipe.tiny)
@@ -264,7 +264,7 @@ def _loaded(stored: StoredVariant, model: StoredModel, parts: Parts, only_recipe
     return LoadedVariant(recipe, bound, b"")
 
 
-def _array(stored: StoredConstant, parts: Parts) -> np.ndarray:
+def _array(stored: StoredConstant, parts: FileParts) -> np.ndarray:
     data, kind = parts[stored.part], dtype(stored.dtype)
     fits = all(size >= 0 for size in stored.shape) and math.prod(stored.shape) * kind.bytes == len(data)
     _require(fits, stored.tensor, f"{len(data)} bytes for a constant {kind}{list(stored.shape)}")

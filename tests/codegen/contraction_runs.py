@@ -17,7 +17,7 @@ from codegen.run.aligned_memory import aligned
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
-from ir.cpu import Kernel
+from ir.cpu import CpuKernel
 from ir.dtype import DTYPES
 from ir.plan import Plan
 from ir.pricer import Work
@@ -68,7 +68,7 @@ class Built:
         self.text = "".join(text)
         self.library: Library = build({"cases": self.text}, machine or this_machine())
 
-    def kernels(self) -> list[Kernel]:
+    def kernels(self) -> list[CpuKernel]:
         return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
 
     def prepared(
@@ -97,15 +97,15 @@ class Built:
         function(ctypes.addressof(table))
         return outputs
 
-    def _table(self, kernel: Kernel, args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
+    def _table(self, kernel: CpuKernel, args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
         self._space = WorkspaceMemory(kernel.workspace, self.threads)
         addresses = [*(known[each].ctypes.data for each in args), self._space.address]
         return (ctypes.c_size_t * len(addresses))(*addresses)
 
-    def _run(self, kernel: Kernel, table: ctypes.Array[Any]) -> None:
+    def _run(self, kernel: CpuKernel, table: ctypes.Array[Any]) -> None:
         self._entry(kernel)(ctypes.addressof(table))
 
-    def _entry(self, kernel: Kernel) -> Callable[..., Any]:
+    def _entry(self, kernel: CpuKernel) -> Callable[..., Any]:
         return self.library.function(f"run_{kernel.name}", (ctypes.c_void_p,))
 
 

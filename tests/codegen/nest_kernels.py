@@ -16,7 +16,7 @@ from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
-from ir.cpu import Kernel
+from ir.cpu import CpuKernel
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError
 from ir.plan import Plan
@@ -28,7 +28,7 @@ from tests.codegen import played
 from tests.codegen.played import Array, Arrays, assert_played, unwritten
 from tests.support.guard_pages import beside_guard
 
-Case: TypeAlias = played.Case[Kernel]
+Case: TypeAlias = played.Case[CpuKernel]
 EXPORT = '__attribute__((visibility("default"))) '
 
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from ir.cpu import Kernel as CpuKernel
+from ir.cpu import CpuKernel
 from ir.dtype import DTYPES
-from ir.gpu import Kernel as GpuKernel
+from ir.gpu import GpuKernel
 from ir.plan import Plan
 from ir.region import Region
 

@@ -9,8 +9,8 @@ from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.axis_expr import AxisExpr
-from ir.cpu import Kernel, Param, Phase
-from ir.cpu_nodes import Assign, Call, For, Let, Load, Stmt, Store
+from ir.cpu import CpuKernel, CpuParam, Phase
+from ir.cpu_nodes import CpuAssign, CpuCall, CpuFor, CpuLet, Load, Stmt, Store
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel_nodes import Const, Reg, Variable
@@ -34,16 +34,16 @@ kernel eq_k lanes=16 (a: fp32[3], b: fp32[20], Y: fp32[60] out)
         Y[20*i0 + i1_2 : unit first 4] := A_2"""
 
 
-def outer_sum() -> Kernel:
+def outer_sum() -> CpuKernel:
     region = r.outer_sum(3, 20)
     return lower_nest(region, region_facts(region).core, PLAN)
 
 
-def kernel(*body: Stmt) -> Kernel:
+def kernel(*body: Stmt) -> CpuKernel:
     """A loop of 16 steps over a kernel with an input `x` and an output `y` of 16 elements."""
-    loop = For(1, AxisExpr(), AxisExpr(16), body)
-    params = (Param("x", "fp32", 16), Param("y", "fp32", 16, written=True))
-    return Kernel("k", 16, params, (Variable("t", 0, 0), Variable("i", 0, 15)), (Phase(0, 1, (loop,)),))
+    loop = CpuFor(1, AxisExpr(), AxisExpr(16), body)
+    params = (CpuParam("x", "fp32", 16), CpuParam("y", "fp32", 16, written=True))
+    return CpuKernel("k", 16, params, (Variable("t", 0, 0), Variable("i", 0, 15)), (Phase(0, 1, (loop,)),))
 
 
 def load(offset: AxisExpr = I) -> Load:
@@ -80,7 +80,7 @@ def test_any_buffer_name_becomes_a_c_name(name: str) -> None:
 
 
 def test_a_well_formed_kernel_passes() -> None:
-    verify(kernel(Let("v", load()), Store("y", I, Reg("v", "fp32"), 1)))
+    verify(kernel(CpuLet("v", load()), Store("y", I, Reg("v", "fp32"), 1)))
     verify(outer_sum())
 
 
@@ -88,15 +88,15 @@ def test_a_well_formed_kernel_passes() -> None:
     "body",
     [
         (Store("y", I, Reg("v", "fp32"), 1),),  # never defined
-        (Let("v", load()), Store("y", I, Reg("v", "i32"), 1)),  # another dtype
-        (Let("v", load()), Store("x", I, Reg("v", "fp32"), 1)),  # an input
-        (Let("v", load()), Store("z", I, Reg("v", "fp32"), 1)),  # no such buffer
-        (Let("v", load()), Assign("v", Const(1, "fp32"))),  # not mutable
-        (Let("v", load(), True), Assign("v", Const(1, "i32"))),  # another dtype
-        (Let("v", load(I.shift(1))),),  # beyond the end
-        (Let("v", load(I.shift(-1))),),  # before the start
-        (Let("v", load(AxisExpr(0, ((2, 1),)))),),  # a variable that is not bound
-        (Let("v", Load("x", I, "i32", "splat")),),  # another dtype
+        (CpuLet("v", load()), Store("y", I, Reg("v", "i32"), 1)),  # another dtype
+        (CpuLet("v", load()), Store("x", I, Reg("v", "fp32"), 1)),  # an input
+        (CpuLet("v", load()), Store("z", I, Reg("v", "fp32"), 1)),  # no such buffer
+        (CpuLet("v", load()), CpuAssign("v", Const(1, "fp32"))),  # not mutable
+        (CpuLet("v", load(), True), CpuAssign("v", Const(1, "i32"))),  # another dtype
+        (CpuLet("v", load(I.shift(1))),),  # beyond the end
+        (CpuLet("v", load(I.shift(-1))),),  # before the start
+        (CpuLet("v", load(AxisExpr(0, ((2, 1),)))),),  # a variable that is not bound
+        (CpuLet("v", Load("x", I, "i32", "splat")),),  # another dtype
     ],
 )
 def test_the_verifier_rejects(body: tuple[Stmt, ...]) -> None:
@@ -112,5 +112,5 @@ def test_c_of_floors_conditions_and_casts() -> None:
     plan = Plan("avx512", {"nest": "i0"}, (45,), {}, Vectorize("i0", 16), predicate_tail=("i0",))
     text = c_text(lower_nest(region, floor, plan))
     assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text
-    cast = c_text(kernel(Let("v", Call("cast", (load(),), "i8"))))
+    cast = c_text(kernel(CpuLet("v", CpuCall("cast", (load(),), "i8"))))
     assert "eq_cast_f32_i8(eq_splat_f32(x + i))" in cast

@@ -13,7 +13,7 @@ from codegen.compile.nvrtc_log import errors, resources
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
 from tests.support.instruction_counts import disassembler, ptx_counts, sass, sass_counts
@@ -38,7 +38,7 @@ ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()
     ],
     ids=["tails", "128x128", "128x256", "odd"],
 )
-def test_a_product_compiles_to_what_was_meant(kernel: Kernel, copies: int, wide_stores: int, arch: str) -> None:
+def test_a_product_compiles_to_what_was_meant(kernel: GpuKernel, copies: int, wide_stores: int, arch: str) -> None:
     made = nvrtc.assemble(cuda_text(kernel), arch)
     [found] = resources(made.log)
     assert found.name == kernel.name
@@ -136,7 +136,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     asked: list[str] = []
     real = nvrtc.assemble
 
-    def counted(text: str, arch: str) -> nvrtc.Assembly:
+    def counted(text: str, arch: str) -> nvrtc.NvrtcResult:
         asked.append(arch)
         return real(text, arch)
 

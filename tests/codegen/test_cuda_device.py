@@ -15,7 +15,7 @@ from bench.device.launch import Device, EmulatedDevice, launch
 from bench.device.probes import run as run_probes
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.dtype import DTYPES
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from tests.support.gpu_devices import DEVICES
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
@@ -27,11 +27,11 @@ PRODUCTS = [
 ]
 
 
-def run(device: Device, kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:
+def run(device: Device, kernel: GpuKernel, arrays: Sequence[np.ndarray]) -> None:
     launch(device, cuda_text(kernel), kernel.name, kernel.grid, kernel.threads, arrays, kernel.shared_bytes)
 
 
-def assert_product(device: Device, kernel: Kernel) -> None:
+def assert_product(device: Device, kernel: GpuKernel) -> None:
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(each.shape).astype(DTYPES[each.dtype].numpy) for each in kernel.params]
     run(device, kernel, arrays)
@@ -43,7 +43,7 @@ def assert_product(device: Device, kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("make", DEVICES)
 @pytest.mark.parametrize("kernel", PRODUCTS, ids=lambda each: each.name)
-def test_products(kernel: Kernel, make: Callable[[], Device]) -> None:
+def test_products(kernel: GpuKernel, make: Callable[[], Device]) -> None:
     assert_product(make(), kernel)
 
 

@@ -15,7 +15,7 @@ from codegen.text.gpu_to_cuda import cuda_text
 from ir.axis_expr import mod
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup, walk
 from ir.gpu_verify import verify
 from tests.support.gpu_edit import changed, edited, without
@@ -25,12 +25,12 @@ from tests.support.gpu_rows import softmax_kernel
 SMALL = (64, 64, 32)
 
 
-def run(kernel: Kernel, arrays: Sequence[np.ndarray], order: Order = Order.FORWARD) -> Report:
+def run(kernel: GpuKernel, arrays: Sequence[np.ndarray], order: Order = Order.FORWARD) -> Report:
     compiled = compile_kernels(cuda_text(kernel))[kernel.name]
     return compiled.launch(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=3)
 
 
-def product(kernel: Kernel, order: Order) -> tuple[Report, float]:
+def product(kernel: GpuKernel, order: Order) -> tuple[Report, float]:
     """The report, and the greatest error relative to the greatest element."""
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(each.shape).astype(DTYPES[each.dtype].numpy) for each in kernel.params]
@@ -52,7 +52,7 @@ def product(kernel: Kernel, order: Order) -> tuple[Report, float]:
     ],
     ids=lambda each: each.name,
 )
-def test_products(kernel: Kernel) -> None:
+def test_products(kernel: GpuKernel) -> None:
     for order in Order:
         report, error = product(kernel, order)
         report.require_clean()
@@ -90,7 +90,7 @@ def test_softmax(rows: int, columns: int, dtype: str) -> None:
 _EDITED = (WaitGroup, CommitGroup, Barrier, CpAsync, LdMatrix, StSharedVec, LdSharedVec)
 
 
-def _edit(kernel: Kernel, rng: random.Random) -> Kernel:
+def _edit(kernel: GpuKernel, rng: random.Random) -> GpuKernel:
     """One random change to what orders the kernel's threads."""
     there = [type(each) for each in walk(kernel.body) if isinstance(each, _EDITED)]
     kind = rng.choice(list(dict.fromkeys(there)))
@@ -115,7 +115,7 @@ def _edit(kernel: Kernel, rng: random.Random) -> Kernel:
 
 def test_what_the_verifier_accepts_runs_clean() -> None:
     rng = random.Random(5)
-    accepted: list[Kernel] = []
+    accepted: list[GpuKernel] = []
     refused = 0
     while len(accepted) < 12:
         kernel = gemm_kernel(64, 64, 32 * rng.randint(1, 7), tile=SMALL, stages=rng.choice([2, 3, 4]))

@@ -11,7 +11,7 @@ import pytest
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.device_functions import DEVICE_FUNCTIONS
-from ir.gpu import BLOCK_X, COUNTER, THREAD, Kernel, Param, Registers, Shared
+from ir.gpu import BLOCK_X, COUNTER, THREAD, GpuKernel, GpuParam, Registers, Shared
 from ir.gpu_nodes import (
     At,
     Call,
@@ -50,7 +50,7 @@ FORBIDDEN = re.compile(
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
-def test_bodies_call_device_functions_and_nothing_else(kernel: Kernel) -> None:
+def test_bodies_call_device_functions_and_nothing_else(kernel: GpuKernel) -> None:
     text = cuda_text(kernel)
     assert not FORBIDDEN.findall(text)
     code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
@@ -78,7 +78,7 @@ def test_a_kernel_reads_beside_its_plan() -> None:
 
 
 def test_what_other_blocks_store_to_is_not_restricted() -> None:
-    parts, tickets = Param("parts", "fp32", (4,), written=True), Param("tickets", COUNTER, (1,), written=True)
+    parts, tickets = GpuParam("parts", "fp32", (4,), written=True), GpuParam("tickets", COUNTER, (1,), written=True)
     text = cuda_text(msgspec.structs.replace(gemm_kernel(1, 1, 1), workspace=(parts, tickets)))
     assert "eq_f32 *__restrict__ C, eq_f32 *parts, eq_counter *tickets) {" in text
 
@@ -88,12 +88,12 @@ FOURS = AxisExpr(0, ((THREAD, 4),))
 X0 = Element("x", ZERO, "fp32")
 
 
-def small(*body: Stmt, **fields: object) -> Kernel:
+def small(*body: Stmt, **fields: object) -> GpuKernel:
     """A kernel of 128 threads with registers x (fp32), w (words), shared s and t, and one more variable."""
     kernel = softmax_kernel(4, 64)
     plain: dict[str, object] = {
         "body": body,
-        "params": (Param("given", "fp16", (512,)), Param("out", "fp32", (512,), written=True)),
+        "params": (GpuParam("given", "fp16", (512,)), GpuParam("out", "fp32", (512,), written=True)),
         "registers": (Registers("x", "fp32", 4, zero=True), Registers("w", "word", 4)),
         "shared": (Shared("s", "fp32", (512,), 0), Shared("t", "fp16", (4, 128), 2048, pitch=136)),
         "variables": (*kernel.variables[:6], Variable("i", 0, 511)),
@@ -157,7 +157,7 @@ def test_statements(stmt: Stmt, text: str) -> None:
 
 def test_large_buffers_are_indexed_in_64_bits() -> None:
     at = (AxisExpr(0, ((BLOCK_X, 1),)), THREAD_AT[0])
-    large = (Param("given", "fp32", (4, 2**30)), Param("out", "fp32", (512,), written=True))
+    large = (GpuParam("given", "fp32", (4, 2**30)), GpuParam("out", "fp32", (512,), written=True))
     assert line(Let("y", LoadGlobal("given", at, "fp32")), params=large).endswith(
         "given + 1073741824ll * block_x + thread);"
     )

@@ -17,7 +17,7 @@ from codegen.where.region_facts import region_facts
 from ir.axis_map import identity, parse_map
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import LocalEdge, Plan, Vectorize
-from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
+from ir.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 from tests.codegen import nest_kernels
 from tests.codegen.played import random_inputs
 from tests.support.regions import softmaxes
@@ -35,9 +35,9 @@ def exp_over_sum(rows: int, terms: int, reads: str = "[{0},{1}] -> [i0, i1]", dt
         (Buffer("x", MemRef((rows, terms), dtype)),),
         (Buffer("y", MemRef((rows, terms), dtype)),),
         (
-            Let("e", Op("unary", "exp", dtype, (rows, terms), (Operand("x", here),))),
-            Let("s", Op("reduce", "sum", dtype, (rows, terms), (Operand("e", here),), 1)),
-            Let("q", Op("ewise", "fdiv", dtype, (rows, terms), (Operand("e", at), Operand("s", row)))),
+            Definition("e", Op("unary", "exp", dtype, (rows, terms), (Operand("x", here),))),
+            Definition("s", Op("reduce", "sum", dtype, (rows, terms), (Operand("e", here),), 1)),
+            Definition("q", Op("ewise", "fdiv", dtype, (rows, terms), (Operand("e", at), Operand("s", row)))),
         ),
         (Yield("q", "y", here),),
     )
@@ -84,12 +84,12 @@ def weighted(images: int, rows: int, terms: int, columns: int) -> Region:
         (Buffer("x", MemRef(scores, "fp32")), Buffer("w", MemRef((images, terms, columns), "fp32"))),
         (Buffer("y", MemRef((images, rows, columns), "fp32")),),
         (
-            Let("e", Op("unary", "exp", "fp32", scores, (Operand("x", here),))),
-            Let("s", Op("reduce", "sum", "fp32", scores, (Operand("e", here),), 1)),
-            Let("r", Op("unary", "recip", "fp32", sums, (Operand("s", identity(sums)),))),
-            Let("p", Op("ewise", "mul", "fp32", scores, (Operand("e", here), Operand("r", row)))),
-            Let("t", Op("ewise", "mul", "fp32", domain, (Operand("p", left), Operand("w", right)))),
-            Let("y_", Op("reduce", "sum", "fp32", domain, (Operand("t", identity(domain)),), 1)),
+            Definition("e", Op("unary", "exp", "fp32", scores, (Operand("x", here),))),
+            Definition("s", Op("reduce", "sum", "fp32", scores, (Operand("e", here),), 1)),
+            Definition("r", Op("unary", "recip", "fp32", sums, (Operand("s", identity(sums)),))),
+            Definition("p", Op("ewise", "mul", "fp32", scores, (Operand("e", here), Operand("r", row)))),
+            Definition("t", Op("ewise", "mul", "fp32", domain, (Operand("p", left), Operand("w", right)))),
+            Definition("y_", Op("reduce", "sum", "fp32", domain, (Operand("t", identity(domain)),), 1)),
         ),
         (Yield("y_", "y", identity((images, rows, columns))),),
     )
@@ -148,7 +148,7 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
     region = exp_over_sum(4, 5)
     core = region_facts(region).core
     assert [row.value for row in kept_rows(RegionLoops(region, core))] == ["e"]
-    body = tuple(Let(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
+    body = tuple(Definition(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
                  for each in region.body)  # fmt: skip
     cheap = msgspec.structs.replace(region, body=body)
     assert not kept_rows(RegionLoops(cheap, region_facts(cheap).core))

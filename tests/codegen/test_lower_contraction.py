@@ -23,7 +23,7 @@ from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.plan import Plan
-from ir.region import Let, Op, Region
+from ir.region import Definition, Op, Region
 from ir.region_playback import play_region
 from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
 from tests.support import regions
@@ -317,7 +317,7 @@ def test_gather_and_index_prologues_are_evaluated_in_place() -> None:
     """Y = A · (B + column number): an index in the prologue."""
     m, n, k = 7, 33, 18
     over = (m, n, k)
-    index = Let("I", Op("index", "index", "fp32", (k, n), index_map=regions.read("B", (k, n), "i1").map))
+    index = Definition("I", Op("index", "index", "fp32", (k, n), index_map=regions.read("B", (k, n), "i1").map))
     body = [
         index,
         regions.ewise("P", "add", (k, n), regions.same("B", (k, n)), regions.same("I", (k, n))),

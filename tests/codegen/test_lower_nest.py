@@ -13,10 +13,10 @@ from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
-from ir.cpu import Kernel
+from ir.cpu import CpuKernel
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan, Vectorize
-from ir.region import Let, Number, Op, Region, Yield
+from ir.region import Definition, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
 from tests.codegen.nest_kernels import Case, available, case, cases, check, library, required, run, target
 from tests.codegen.played import numbered, random_inputs
@@ -52,13 +52,13 @@ def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 
     coords = tuple("0" if each == axis else f"i{each}" for each in range(2))
     op = Op("gather", "gather", kind, shape, (r.read("T", shape, *coords), r.same("I", shape)), axis=axis)
     inputs = [r.buffer("T", source, kind), r.buffer("I", shape, "i32")]
-    return r.region("gather_elements", inputs, [Let("G", op)], shape, dtype=kind)
+    return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
 
 
 def scanned(fn: str, kind: str, m: int, n: int, axis: int) -> Region:
     over = (m, n)
     body = [
-        Let("S", Op("scan", fn, kind, over, (r.same("X", over),), axis=axis)),
+        Definition("S", Op("scan", fn, kind, over, (r.same("X", over),), axis=axis)),
         r.ewise("A", "add", over, r.same("S", over), r.same("X", over), dtype=kind),
     ]
     return r.region("scanned", [r.buffer("X", over, kind)], body, over, dtype=kind)
@@ -68,7 +68,9 @@ def padded_scan(n: int) -> Region:
     """A running sum that enters and leaves padding."""
     over = (3, n + 3)
     body = [
-        Let("S", Op("scan", "sum", "fp32", over, (r.read("X", over, "i0", "i1 - 2", pad={1: n}, fill=1.5),), axis=1))
+        Definition(
+            "S", Op("scan", "sum", "fp32", over, (r.read("X", over, "i0", "i1 - 2", pad={1: n}, fill=1.5),), axis=1)
+        )
     ]
     return r.region("padded_scan", [r.buffer("X", (3, n))], body, over)
 
@@ -230,7 +232,7 @@ def plan_of(region: Region, **changes: object) -> Plan:
     return msgspec.structs.replace(best, **changes)
 
 
-def lowered(region: Region, **changes: object) -> Kernel:
+def lowered(region: Region, **changes: object) -> CpuKernel:
     return lower_nest(region, region_facts(region).core, plan_of(region, **changes))
 
 
@@ -334,7 +336,7 @@ def test_a_contraction_has_no_nest() -> None:
 def test_kernels_round_trip_through_json() -> None:
     for region in (r.maxpool(), r.cumsum(), r.gather(), r.total((30, 40, 50))):
         kernel = lowered(region)
-        assert from_json(to_json(kernel), Kernel) == kernel
+        assert from_json(to_json(kernel), CpuKernel) == kernel
 
 
 def test_numbers_are_rounded_to_their_dtype() -> None:

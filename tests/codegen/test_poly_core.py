@@ -20,7 +20,7 @@ from ir.axis_moves import reshape
 from ir.diagnostics import EqsatError, Kind
 from ir.poly_core import PolyCore
 from ir.poly_report import PolyReport
-from ir.region import Let, Op, Operand, Region, Yield
+from ir.region import Definition, Op, Operand, Region, Yield
 from ir.serde import from_json, to_json
 from tests.support import regions
 from tests.support.isl_flow import flow
@@ -399,11 +399,11 @@ def test_a_contraction_has_the_kernel_to_itself() -> None:
 
 def test_scans_run_over_the_whole_output() -> None:
     over = (3, 6)
-    scan = Let("S", Op("scan", "sum", "fp32", over, (same("X", over),), axis=1))
+    scan = Definition("S", Op("scan", "sum", "fp32", over, (same("X", over),), axis=1))
     last = Yield("S", "Y", index_map((3,), "i0", "5"))
     cut = Region("last", (buffer("X", over),), (buffer("Y", (3,)),), (scan,), (last,))
     refused(cut, "`S`")
-    other = Let("T", Op("scan", "sum", "fp32", over, (same("X", over),), axis=0))
+    other = Definition("T", Op("scan", "sum", "fp32", over, (same("X", over),), axis=0))
     join = ewise("J", "add", over, same("S", over), same("T", over))
     refused(region("both_ways", [buffer("X", over)], [scan, other, join], over), "another axis")
     turned = region("turned", [buffer("X", over)], [scan], (6, 3), at=("i1", "i0"))
@@ -420,7 +420,7 @@ def test_a_gather_reads_memory() -> None:
     table = ewise("P", "relu", (10, 4), same("T", (10, 4)))
     out = (6, 4)
     op = Op("gather", "gather", "fp32", out, (read("P", out, "0", "i1"), read("index", out, "i0")), axis=0)
-    given = region("g", [buffer("T", (10, 4)), buffer("index", (6,), "i64")], [table, Let("G", op)], out)
+    given = region("g", [buffer("T", (10, 4)), buffer("index", (6,), "i64")], [table, Definition("G", op)], out)
     refused(given, "not in memory")
 
 

@@ -16,7 +16,7 @@ from codegen.where.region_to_indexbook import index_book
 from ir.axis_expr import ZERO
 from ir.axis_map import axis_map
 from ir.diagnostics import EqsatError, Kind
-from ir.poly_block import Block, Pattern
+from ir.poly_block import Pattern, PolyBlock
 from ir.poly_view import PolyView
 from ir.poly_view_isl import access_texts, domain, domain_text, relation
 from ir.region import Region
@@ -33,7 +33,7 @@ def poly_view(given: Region) -> PolyView:
     return region_facts(given).view
 
 
-def holds(block: Block) -> bool:
+def holds(block: PolyBlock) -> bool:
     return pattern_holds(block, [relation(block, each) for each in block.reads])
 
 

@@ -14,7 +14,7 @@ from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
-from ir.region import Buffer, Let, Region, Yield, canonical, verify
+from ir.region import Buffer, Definition, Region, Yield, canonical, verify
 from ir.region_dump import dump_region, load_region
 from tests.codegen.nest_kernels import Case, available, cases, check, library, required, target
 from tests.codegen.played import random_inputs
@@ -25,7 +25,9 @@ Output = tuple[str, Sizes, str, Sequence[str], Sequence[str] | None]
 """A buffer, its shape, the value yielded, its coordinates over the buffer's index, and the index over the points."""
 
 
-def yielding(name: str, inputs: Sequence[Buffer], body: Sequence[Let], *outputs: Output, dtype: str = "fp32") -> Region:
+def yielding(
+    name: str, inputs: Sequence[Buffer], body: Sequence[Definition], *outputs: Output, dtype: str = "fp32"
+) -> Region:
     points = outputs[0][1]
     found = Region(
         name,

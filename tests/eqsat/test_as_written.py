@@ -17,7 +17,7 @@ from eqsat.extraction.choices import Choices
 from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.kernel_tree import buffer_of, subtrees
-from eqsat.extraction.limits import Limits
+from eqsat.extraction.limits import EnumerationLimits
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
@@ -77,7 +77,7 @@ def test_there_is_a_cover_within_any_limits(build: Callable[[], tuple[Tensor, ..
     for budget in BUDGETS:
         for rules in (None, ()):
             view, _ = saturate(graph, select(rules), budget=budget, constants=constants)
-            for limits in (Limits(), Limits(alternatives=1, candidates=1)):
+            for limits in (EnumerationLimits(), EnumerationLimits(alternatives=1, candidates=1)):
                 cover = extract(
                     view, graph.outputs, ApproximatePricer(), constants=constants, extractor=extractor, limits=limits
                 )
@@ -104,7 +104,7 @@ def test_copies_of_one_another_compile(exactness: str) -> None:
 
 
 def test_a_gpu_program_is_covered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = partial(extract, limits=Limits(alternatives=1, candidates=1))
+    few = partial(extract, limits=EnumerationLimits(alternatives=1, candidates=1))
     for extraction in (extract, few):
         monkeypatch.setattr(eqsat.pipeline, "extract", extraction)
         assert optimize_and_compile(list(copied_scan()), target="sm_80", emulate=True, cache=False).kernels

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eqsat import optimize_and_compile, tensor
 from eqsat.assembly.arena import ALIGNMENT, Interval, pack
-from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from ir.diagnostics import EqsatError
@@ -23,7 +23,7 @@ from tests.support.graphs import Tiny
 from tests.support.strategies import random_inputs
 
 
-def assembled(graph: Graph, constants: tuple[str, ...] = ()) -> Assembly:
+def assembled(graph: Graph, constants: tuple[str, ...] = ()) -> AssembledModule:
     bound, view = saturated(graph)
     cover = extract(view, bound.outputs, ApproximatePricer(), constants=constants)
     return assemble(cover, view, bound, constants)

@@ -9,7 +9,7 @@ from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choices import input_classes
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
-from eqsat.extraction.limits import Limits
+from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.shapes import Shape
 from ir.region import Buffer, MemRef, Region, verify
 from ir.term import CTORS
@@ -23,9 +23,9 @@ from tests.support.strategies import random_graph
 BOUND = ApproximatePricer().lower_bound
 
 
-def enumeration(graph: Graph, view: EGraphView, limits: Limits | None = None) -> Enumeration:
+def enumeration(graph: Graph, view: EGraphView, limits: EnumerationLimits | None = None) -> Enumeration:
     roots = [view.tiny[ref] for ref in graph.outputs]
-    return Enumeration(view, BOUND, roots, frozenset(), limits or Limits())
+    return Enumeration(view, BOUND, roots, frozenset(), limits or EnumerationLimits())
 
 
 def names(view: EGraphView) -> dict[int, str]:
@@ -70,7 +70,7 @@ def test_every_candidate_is_a_valid_region_within_the_limits() -> None:
     rng = np.random.default_rng(7)
     for _ in range(30):
         graph, view = saturated(random_graph(rng, 10))
-        limits = Limits(alternatives=3, candidates=5)
+        limits = EnumerationLimits(alternatives=3, candidates=5)
         found = enumeration(graph, view, limits)
         for ref in graph.outputs:
             buffer = view.tiny[ref]

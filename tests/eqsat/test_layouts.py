@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile
-from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
@@ -75,7 +75,7 @@ def shuffled_orders(cover: Cover, chosen: Pricer, rng: random.Random) -> Cover:
     return stored(cover, orders, forms)
 
 
-def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -> Assembly:
+def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -> AssembledModule:
     rng = random.Random(seed)
     cover = random_cover(view, graph.outputs, chosen, rng)
     assembly = assemble(shuffled_orders(cover, chosen, rng), view, graph)

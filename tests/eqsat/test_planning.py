@@ -34,7 +34,7 @@ from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
 from ir.executable import Code
 from ir.kernel_resources import KernelResources
-from ir.module import Call, Module
+from ir.module import KernelCall, Module
 from ir.plan import Plan, Vectorize
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
@@ -131,7 +131,7 @@ class Known:
 
     def refined(self, calls: int = 1) -> Replanned:
         first = self.pricer.ranked(REGION)[0]
-        module = Module("m", (), tuple(Call(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
+        module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
         told = {REGION.name: self._takes[first.plan.tile]}
         return refined(module, (first,) * calls, told, self.pricer, A100, self.compiled)
 
@@ -245,7 +245,7 @@ def test_refinement_compiles_no_kernel_twice(folder: Path, monkeypatch: pytest.M
     compiled: list[str] = []
     assemble = nvrtc.assemble
 
-    def counted(text: str, arch: str) -> nvrtc.Assembly:
+    def counted(text: str, arch: str) -> nvrtc.NvrtcResult:
         compiled.append(text)
         return assemble(text, arch)
 
@@ -280,7 +280,7 @@ def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> Non
     known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
     first = known.pricer.ranked(REGION)[0]
     module, cache = (
-        Module("m", (), (Call("k", REGION, ("A", "B", "Y")),), (), ()),
+        Module("m", (), (KernelCall("k", REGION, ("A", "B", "Y")),), (), ()),
         PlanCache(tmp_path, A100, "a device"),
     )
 
@@ -315,7 +315,7 @@ def faster(place: int) -> float:
 def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
     first = known.pricer.ranked(REGION)[0]
-    module = Module("m", (), tuple(Call(f"k{k}", REGION, ("A", "B", "Y")) for k in range(2)), (), ())
+    module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(2)), (), ())
     said: list[str] = []
 
     def run(timer: FakeTimer, cache: PlanCache) -> Price:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eqsat import nn, tensor
-from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
 from eqsat.tensor import Tensor
@@ -46,7 +46,7 @@ def without_stream(region: Region) -> str:
     return "" if any(let.op.kind == "stream" for let in region.body) else "no stream"
 
 
-def streaming(graph: Graph, view: EGraphView) -> Assembly:
+def streaming(graph: Graph, view: EGraphView) -> AssembledModule:
     """The cover by kernels that stream, and no others."""
     return assemble(extract(view, graph.outputs, ApproximatePricer(refuse=without_stream)), view, graph)
 
@@ -197,7 +197,7 @@ def test_its_kernel_runs(name: str) -> None:
 
 
 @cache
-def running(name: str) -> tuple[Graph, Assembly, Callable[[Mapping[str, Array]], list[Array]]]:
+def running(name: str) -> tuple[Graph, AssembledModule, Callable[[Mapping[str, Array]], list[Array]]]:
     """The one kernel of a program, compiled."""
     graph, view = saturated(name)
     assembly = assemble(extract(view, graph.outputs, StreamingPricer()), view, graph)

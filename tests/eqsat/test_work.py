@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.extraction.work import NOTHING, Work, union
+from eqsat.extraction.work import NOTHING, ValueWork, union
 
 VALUES = st.dictionaries(st.integers(0, 2000), st.just(0), max_size=12).map(
     lambda found: {number: number % 5 for number in found}
 )
 
 
-def work_of(values: dict[int, int]) -> Work:
+def work_of(values: dict[int, int]) -> ValueWork:
     found = NOTHING
     for number, flops in values.items():
         found = found.plus(number, flops)

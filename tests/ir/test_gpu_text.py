@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_dump import kernel_dump
 from ir.gpu_nodes import walk
 from ir.serde import from_json, to_builtins, to_json
@@ -17,13 +17,13 @@ KERNELS = [gemm_kernel(200, 328, 72, bias=True, out="bf16"), gemm_kernel(3, 5, 7
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
-def test_json_reads_back(kernel: Kernel) -> None:
-    assert from_json(to_json(kernel), Kernel) == kernel
+def test_json_reads_back(kernel: GpuKernel) -> None:
+    assert from_json(to_json(kernel), GpuKernel) == kernel
     assert json.loads(json.dumps(to_builtins(kernel))) == to_builtins(kernel)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
-def test_the_dump_has_the_seeds_shape(kernel: Kernel) -> None:
+def test_the_dump_has_the_seeds_shape(kernel: GpuKernel) -> None:
     dump = kernel_dump(kernel)["gpu_ir"]
     assert json.loads(json.dumps(dump)) == dump
     assert dump["arch"] == "sm80"

@@ -9,7 +9,7 @@ import pytest
 
 from ir.axis_expr import ZERO, AxisExpr, FloorDiv, constant
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu import BLOCK_X, LANE, THREAD, WARP, Kernel, Param, Registers, Shared
+from ir.gpu import BLOCK_X, LANE, THREAD, WARP, GpuKernel, GpuParam, Registers, Shared
 from ir.gpu_nodes import (
     Assign,
     At,
@@ -49,11 +49,11 @@ SIZES = [(256, 256, 256), (200, 328, 72), (201, 327, 71), (1, 1, 1), (130, 66, 1
 SMALL = (64, 64, 32)
 
 
-def gemm(stages: int = 3, turns: int = 6, **more: object) -> Kernel:
+def gemm(stages: int = 3, turns: int = 6, **more: object) -> GpuKernel:
     return gemm_kernel(64, 64, 32 * turns, tile=SMALL, warps=(2, 2), stages=stages, **more)  # type: ignore[arg-type]
 
 
-def refusal(kernel: Kernel) -> EqsatError:
+def refusal(kernel: GpuKernel) -> EqsatError:
     with pytest.raises(EqsatError) as caught:
         verify(kernel)
     return caught.value
@@ -101,7 +101,7 @@ def _later(stmt: Stmt) -> At:
     return msgspec.structs.replace(stmt.source, stage=AxisExpr(1) - stmt.source.stage)
 
 
-def _swapped(kernel: Kernel) -> Kernel:
+def _swapped(kernel: GpuKernel) -> GpuKernel:
     """The barrier of the main loop before its wait."""
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -115,7 +115,7 @@ def _swapped(kernel: Kernel) -> Kernel:
     return edited(kernel, change)
 
 
-def _unguarded(kernel: Kernel) -> Kernel:
+def _unguarded(kernel: GpuKernel) -> GpuKernel:
     """Copies ahead of the last turn too, into tiles nobody reads: they are under way when C is staged."""
     k = kernel.params[0].shape[1]
     longer = changed(kernel, CpAsync, None, where=lambda stmt: (*stmt.where, Within(stmt.at[1], 0, k)))
@@ -127,7 +127,7 @@ def _unguarded(kernel: Kernel) -> Kernel:
     return edited(longer, change)
 
 
-ASYNCHRONY: dict[str, tuple[Callable[[], Kernel], str]] = {
+ASYNCHRONY: dict[str, tuple[Callable[[], GpuKernel], str]] = {
     "no wait": (lambda: without(gemm(), WaitGroup, 0), "nothing has waited for the copies"),
     "a wait for one group less": (lambda: changed(gemm(), WaitGroup, 0, pending=2), "nothing has waited"),
     "no commit ahead": (lambda: without(gemm(), CommitGroup, 0), "before any group was committed"),
@@ -165,7 +165,7 @@ def test_copies_need_a_commit_and_an_end() -> None:
     assert "still under way" in str(refusal(msgspec.structs.replace(only, body=_bound(kernel, (still, CommitGroup())))))
 
 
-def _bound(kernel: Kernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _bound(kernel: GpuKernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements of the prologue in its loops, so that their variables are bound."""
     names = [each.name for each in kernel.variables]
     outer, inner = names.index("stage"), names.index("a_piece")
@@ -174,7 +174,7 @@ def _bound(kernel: Kernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def test_lanes_of_a_warp_order_their_own_part_with_a_sync() -> None:
-    def kernel(*between: Stmt, scope: str = "warp") -> Kernel:
+    def kernel(*between: Stmt, scope: str = "warp") -> GpuKernel:
         place = At("own", (AxisExpr(0, ((THREAD, 1),)),))
         read = Let("found", LoadShared(place, "fp32"))
         body = (StShared(place, Const(1, "fp32")), *between, read)
@@ -200,25 +200,25 @@ def _shift(field: str, by: int) -> Callable[[Stmt], object]:
     return shifted
 
 
-def _under(kernel: Kernel, kind: type, axis: int, high: int = 1) -> Kernel:
+def _under(kernel: GpuKernel, kind: type, axis: int, high: int = 1) -> GpuKernel:
     """The first statement of a kind under a condition on a variable."""
     first = next(each for each in walk(kernel.body) if isinstance(each, kind))
     condition = (Within(AxisExpr(0, ((axis, 1),)), 0, high),)
     return edited(kernel, lambda stmt: (If(condition, (stmt,)),) if stmt is first else (stmt,))
 
 
-def _shared(kernel: Kernel, number: int, **fields: object) -> Kernel:
+def _shared(kernel: GpuKernel, number: int, **fields: object) -> GpuKernel:
     each = list(kernel.shared)
     each[number] = msgspec.structs.replace(each[number], **fields)
     return msgspec.structs.replace(kernel, shared=tuple(each))
 
 
-def _with(*body: Stmt, **fields: object) -> Kernel:
+def _with(*body: Stmt, **fields: object) -> GpuKernel:
     """A small kernel with registers x (fp32) and w (words), buffers `given` and `out`."""
     kernel = softmax_kernel(4, 64)
     plain = {
         "body": body,
-        "params": (Param("given", "fp32", (128,)), Param("out", "fp32", (128,), written=True)),
+        "params": (GpuParam("given", "fp32", (128,)), GpuParam("out", "fp32", (128,), written=True)),
         "registers": (Registers("x", "fp32", 4, zero=True), Registers("w", "word", 4)),
         "shared": (),
     }
@@ -230,7 +230,7 @@ THREAD_AT = (AxisExpr(0, ((THREAD, 1),)),)
 
 HALF = AxisExpr(0, ((FloorDiv(AxisExpr(0, ((6, 1),)), 2), 1),))
 
-REFUSED: dict[str, tuple[Callable[[], Kernel], Kind, str]] = {
+REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
     "a tail without predicate": (
         lambda: changed(gemm_kernel(65, 64, 64, tile=SMALL), CpAsync, 0, where=()),
         Kind.MALFORMED_GRAPH,
@@ -252,13 +252,13 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], Kind, str]] = {
         "16 bytes of A at once, which are not aligned",
     ),
     "a copy of a row of odd length": (
-        lambda: msgspec.structs.replace(gemm(), params=(Param("A", "bf16", (64, 193)), *gemm().params[1:])),
+        lambda: msgspec.structs.replace(gemm(), params=(GpuParam("A", "bf16", (64, 193)), *gemm().params[1:])),
         Kind.ALIGNMENT_MISMATCH,
         "16 bytes of A at once",
     ),
     "a buffer that is not aligned": (
         lambda: msgspec.structs.replace(
-            gemm(), params=(Param("A", "bf16", (64, 192), alignment=8), *gemm().params[1:])
+            gemm(), params=(GpuParam("A", "bf16", (64, 192), alignment=8), *gemm().params[1:])
         ),
         Kind.ALIGNMENT_MISMATCH,
         "16 bytes of A at once",

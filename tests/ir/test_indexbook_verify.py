@@ -9,7 +9,7 @@ from ir.axis_expr import AxisExpr, FloorDiv
 from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
 from ir.axis_moves import pad
 from ir.diagnostics import EqsatError, Kind
-from ir.indexbook import MOST_PIECES, Access, Axis, IndexBook, IndexInfo, pieces
+from ir.indexbook import MOST_PIECES, Axis, IndexBook, IndexInfo, InputAccess, pieces
 from ir.indexbook_verify import verify
 
 replace = msgspec.structs.replace
@@ -28,7 +28,7 @@ def book(info: IndexInfo, *source: int) -> IndexBook:
 
 
 def copy_of(view: AxisMap, *source: int) -> IndexBook:
-    return book(IndexInfo(axes(*view.sizes, first=10), inputs=(Access("X", view),)), *source)
+    return book(IndexInfo(axes(*view.sizes, first=10), inputs=(InputAccess("X", view),)), *source)
 
 
 def refused(wrong: IndexBook, kind: Kind, *words: str) -> None:
@@ -94,25 +94,29 @@ def test_axes_are_named_by_position() -> None:
 
 
 def test_one_id_has_one_size() -> None:
-    wrong = IndexInfo((Axis(0, "i0", 4, "iter"),), inputs=(Access("X", parse_map("[4] -> [2*i0]")),))
+    wrong = IndexInfo((Axis(0, "i0", 4, "iter"),), inputs=(InputAccess("X", parse_map("[4] -> [2*i0]")),))
     refused(book(wrong, 8), Kind.AXIS_ALIGNMENT_MISMATCH, "two sizes")
 
 
 def test_an_id_occurs_once_in_a_value() -> None:
     twice = (Axis(0, "i0", 3, "iter"), Axis(0, "i1", 3, "iter"))
     refused(
-        book(IndexInfo(twice, inputs=(Access("X", identity((3, 3))),)), 3, 3), Kind.AXIS_ALIGNMENT_MISMATCH, "twice"
+        book(IndexInfo(twice, inputs=(InputAccess("X", identity((3, 3))),)), 3, 3),
+        Kind.AXIS_ALIGNMENT_MISMATCH,
+        "twice",
     )
 
 
 def test_kinds_follow_sizes() -> None:
     wrong = (Axis(5, "i0", 1, "iter"),)
-    refused(book(IndexInfo(wrong, inputs=(Access("X", parse_map("[1] -> [0]")),)), 3), Kind.MALFORMED_GRAPH, "no iter")
+    refused(
+        book(IndexInfo(wrong, inputs=(InputAccess("X", parse_map("[1] -> [0]")),)), 3), Kind.MALFORMED_GRAPH, "no iter"
+    )
 
 
 def test_a_reduction_records_the_ids_from_before() -> None:
     own, reduced = (Axis(0, "i0", 3, "iter"),), (Axis(1, "r0", 4, "reduce"),)
-    good = IndexInfo(own, reduced, (Access("X", identity((3, 4))),))
+    good = IndexInfo(own, reduced, (InputAccess("X", identity((3, 4))),))
     verify(book(good, 3, 4))
     fresh = replace(good, reduced=(replace(reduced[0], id=7),))
     refused(book(fresh, 3, 4), Kind.AXIS_ALIGNMENT_MISMATCH, "another id")
@@ -121,19 +125,19 @@ def test_a_reduction_records_the_ids_from_before() -> None:
 
 
 def test_a_map_has_the_domain_of_its_value_and_the_rank_of_its_operand() -> None:
-    other = IndexInfo(axes(3, first=10), inputs=(Access("X", identity((4,))),))
+    other = IndexInfo(axes(3, first=10), inputs=(InputAccess("X", identity((4,))),))
     refused(book(other, 4), Kind.AXIS_ALIGNMENT_MISMATCH, "domain or rank")
     refused(copy_of(identity((3,)), 3, 1), Kind.AXIS_ALIGNMENT_MISMATCH, "domain or rank")
 
 
 def test_an_operand_is_in_the_book() -> None:
-    wrong = IndexInfo(axes(3, first=10), inputs=(Access("Z", identity((3,))),))
+    wrong = IndexInfo(axes(3, first=10), inputs=(InputAccess("Z", identity((3,))),))
     refused(book(wrong, 3), Kind.MALFORMED_GRAPH, "`Z`")
 
 
 def test_data_dependent_reads_are_of_memory() -> None:
     good = copy_of(identity((3,)), 3)
-    gathered = IndexInfo(axes(3, first=20), inputs=(Access("V", identity((3,))),), non_scop=True)
+    gathered = IndexInfo(axes(3, first=20), inputs=(InputAccess("V", identity((3,))),), non_scop=True)
     with pytest.raises(EqsatError) as caught:
         verify(IndexBook("by_hand", {**good.values, "G": gathered}))
     assert [each.kind for each in caught.value.diagnostics] == [Kind.NON_SCOP]
@@ -153,8 +157,8 @@ def test_empty_domains_say_nothing() -> None:
 
 
 def test_every_violation_is_reported() -> None:
-    first = Access("Z", identity((3,)))
-    second = Access("X", identity((4,)))
+    first = InputAccess("Z", identity((3,)))
+    second = InputAccess("X", identity((4,)))
     with pytest.raises(EqsatError) as caught:
         verify(book(IndexInfo(axes(3, first=10), inputs=(first, second)), 4))
     assert [each.kind for each in caught.value.diagnostics] == [Kind.MALFORMED_GRAPH, Kind.AXIS_ALIGNMENT_MISMATCH]

@@ -7,7 +7,7 @@ import pytest
 
 from ir.axis_map import identity
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Let, Number, Op, Operand, Region, Yield, canonical, renamed, verify
+from ir.region import Definition, Number, Op, Operand, Region, Yield, canonical, renamed, verify
 from ir.region_dump import dump_region, load_region
 from ir.region_work import read_bytes, region_bytes, region_flops
 from ir.serde import from_json, to_builtins, to_json
@@ -67,7 +67,7 @@ def _without_first_let(region: Region) -> Region:
 
 def _with_op(region: Region, **changes: object) -> Region:
     op = msgspec.structs.replace(region.body[0].op, **changes)
-    return msgspec.structs.replace(region, body=(Let(region.body[0].name, op), *region.body[1:]))
+    return msgspec.structs.replace(region, body=(Definition(region.body[0].name, op), *region.body[1:]))
 
 
 def _read_through_another_domain(region: Region) -> Region:
@@ -106,7 +106,7 @@ def test_scans_indices_and_gathers_are_checked() -> None:
     with pytest.raises(EqsatError, match="one coordinate"):
         verify(_with_op(regions.iota(), index_map=None))
     gather = regions.gather()
-    value = Let("V", Op("copy", "copy", "fp32", (10, 4), (Operand("T", identity((10, 4))),)))
+    value = Definition("V", Op("copy", "copy", "fp32", (10, 4), (Operand("T", identity((10, 4))),)))
     source, index = gather.body[0].op.inputs
     assert isinstance(source, Operand)
     moved = _with_op(gather, inputs=(Operand("V", source.map), index))

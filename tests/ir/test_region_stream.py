@@ -8,7 +8,7 @@ import pytest
 
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
-from ir.region import Let, Number, Region, canonical, verify
+from ir.region import Definition, Number, Region, canonical, verify
 from ir.region_dump import dump_region, load_region
 from ir.region_playback import play_region
 from ir.region_work import region_flops
@@ -61,7 +61,7 @@ def test_the_verifier_refuses_what_is_no_stream(change: dict[str, Any]) -> None:
     first, *rest = region.body
     broken = msgspec.structs.replace(first.op, **change)
     with pytest.raises(EqsatError, match="a stream sums exp"):
-        verify(msgspec.structs.replace(region, body=(Let(first.name, broken), *rest)))
+        verify(msgspec.structs.replace(region, body=(Definition(first.name, broken), *rest)))
 
 
 def test_streams_of_one_score_share_its_exponentials() -> None:

@@ -19,7 +19,7 @@ from ir.term_text import type_text
 from rules import RULES
 from rules import analyses as known
 from rules.certificates import certificate
-from rules.concatenation import Place
+from rules.concatenation import InputPlace
 from rules.instances import Instance
 from rules.primitives import domain, moves, reads_all
 from rules.rational import NotRational, exact_value
@@ -79,7 +79,7 @@ def _marks(rule: Rule, instance: Instance, terms: list[tuple[str, App]]) -> Mark
     """All that can be given holds for every buffer; what the rule calls c and f are the first inputs of a group."""
     names = [name for name, _ in terms]
     count = 2 if "of_all" in rule.name else 3
-    place = {instance.binding.get(each): Place(0, count, at, at) for at, each in enumerate("cf")}
+    place = {instance.binding.get(each): InputPlace(0, count, at, at) for at, each in enumerate("cf")}
     return {
         **dict.fromkeys((*known.GIVEN, known.LowRank, known.Merged, known.Parted), names),
         known.Place: {name: str(place[term]) for name, term in terms if term in place},

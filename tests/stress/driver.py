@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from codegen.text.cpu_to_c import ENTRY
-from ir.cpu import Kernel, Scratch
+from ir.cpu import CpuKernel, Scratch
 from ir.dtype import DTYPES
 
 GAP = 128
@@ -35,12 +35,12 @@ class Memory(NamedTuple):
 class Step(NamedTuple):
     """One call of a kernel: the places of its arguments among the memories; `flush`: denormals count as 0."""
 
-    kernel: Kernel
+    kernel: CpuKernel
     args: tuple[int, ...]
     flush: bool
 
 
-def with_gaps(kernel: Kernel) -> Kernel:
+def with_gaps(kernel: CpuKernel) -> CpuKernel:
     """The kernel with a buffer that nobody uses behind each of its scratch buffers."""
     return msgspec.structs.replace(kernel, shared=_spaced(kernel.shared), private=_spaced(kernel.private))
 
@@ -57,7 +57,7 @@ def driver_text(memories: Sequence[Memory], steps: Sequence[Step]) -> str:
     return "\n".join([_HEAD, *_tables(memories, steps, kernels), _MAIN])
 
 
-def _tables(memories: Sequence[Memory], steps: Sequence[Step], kernels: Mapping[str, Kernel]) -> Iterator[str]:
+def _tables(memories: Sequence[Memory], steps: Sequence[Step], kernels: Mapping[str, CpuKernel]) -> Iterator[str]:
     fields = (f"{{{m.nbytes}, {m.itemsize}, {m.given:d}, {m.result:d}, {m.aligned:d}}}" for m in memories)
     yield _array("static const memory memories[]", fields)
     for name, kernel in kernels.items():

@@ -11,7 +11,7 @@ from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.runtime.verify import random_inputs
 from eqsat.tensor import Tensor
-from ir.cpu import Kernel
+from ir.cpu import CpuKernel
 from tests.stress import pool_races, sanitized
 from tests.stress.programs import Batch, batch
 from tests.stress.sanitized import check
@@ -34,7 +34,7 @@ def damage(patch: pytest.MonkeyPatch, pattern: str, other: str) -> None:
     """Emit other C text from now on."""
     before = sanitized.c_text
 
-    def text(kernel: Kernel) -> str:
+    def text(kernel: CpuKernel) -> str:
         changed, count = re.subn(pattern, other, before(kernel))
         assert count
         return changed

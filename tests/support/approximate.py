@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.cost.roofline import Roofline
 from eqsat.cost.targets import cpu_target
 from eqsat.egraph.view import EGraphView
@@ -86,7 +86,7 @@ def with_held_numbers(graph: Graph) -> Graph:
 
 def check(
     cover: Cover, view: EGraphView, graph: Graph, inputs: Mapping[str, Array], constants: tuple[str, ...] = ()
-) -> Assembly:
+) -> AssembledModule:
     """Assemble, verify, play: equal to the graph's playback in fp64, where no rounding hides a difference."""
     assembly = assemble(cover, view, graph, constants)
     verify_module(assembly.module)

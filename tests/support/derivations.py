@@ -13,7 +13,7 @@ from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.options import Options
-from ir.module import Call
+from ir.module import KernelCall
 from ir.post_order import post_order
 from ir.pricer import Pricer
 from ir.rule import Exactness
@@ -29,7 +29,7 @@ Arrays = Mapping[str, np.ndarray]
 
 def derivations(
     graph: Graph, options: Options | None = None, pricer: Pricer | None = None, constants: Sequence[str] = ()
-) -> Iterator[tuple[History, Call, Derivation]]:
+) -> Iterator[tuple[History, KernelCall, Derivation]]:
     """The derivation of every kernel of a graph's cover, those that run when the program is built among them."""
     history = History.again(graph, options or Options(), constants)
     cover = extract(history.view, graph.outputs, pricer or ApproximatePricer(), constants=constants)

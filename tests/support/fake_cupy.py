@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.simt import Kernel, compile_kernels
+from codegen.simt import EmulatedKernel, compile_kernels
 
 
 class Array:
@@ -88,7 +88,7 @@ class Function:
 
     max_dynamic_shared_size_bytes = 48 * 1024
 
-    def __init__(self, kernel: Kernel, launched: list[str]) -> None:
+    def __init__(self, kernel: EmulatedKernel, launched: list[str]) -> None:
         self._kernel, self._launched = kernel, launched
 
     def __call__(

@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 import msgspec
 
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import Epilogue, For, If, Stmt, walk
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 """What stands in a statement's place; its blocks are changed already."""
 
 
-def edited(kernel: Kernel, change: Change) -> Kernel:
+def edited(kernel: GpuKernel, change: Change) -> GpuKernel:
     """The kernel with every statement changed."""
     return msgspec.structs.replace(kernel, body=_block(kernel.body, change))
 
 
-def without(kernel: Kernel, kind: type, number: int) -> Kernel:
+def without(kernel: GpuKernel, kind: type, number: int) -> GpuKernel:
     """The kernel without its statement `number` of a kind, in the order of its text."""
     doomed = [each for each in walk(kernel.body) if isinstance(each, kind)][number]
     return edited(kernel, lambda stmt: () if stmt is doomed else (stmt,))
 
 
-def changed(kernel: Kernel, kind: type, number: int | None = None, **fields: object) -> Kernel:
+def changed(kernel: GpuKernel, kind: type, number: int | None = None, **fields: object) -> GpuKernel:
     """The kernel with fields of its statement `number` of a kind (of all: None) replaced; a function is given the
     statement."""
     found = [each for each in walk(kernel.body) if isinstance(each, kind)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.dtype import DTYPES
-from ir.gpu import BLOCK_X, BLOCK_Y, LANE, THREAD, WARP, WORD, Kernel, Param, Registers, Shared, id_variables
+from ir.gpu import BLOCK_X, BLOCK_Y, LANE, THREAD, WARP, WORD, GpuKernel, GpuParam, Registers, Shared, id_variables
 from ir.gpu_nodes import (
     At,
     Barrier,
@@ -57,7 +57,7 @@ def gemm_kernel(
     swizzled: bool = True,
     min_blocks: int = 1,
     arch: str = "sm80",
-) -> Kernel:
+) -> GpuKernel:
     """The kernel; `swizzled=False` gives the same numbers with bank conflicts."""
     return _Gemm(m, n, k, dtype, out, tile, warps, stages, bias, swizzled, min_blocks, arch).kernel()
 
@@ -139,17 +139,17 @@ class _Gemm:
 
     # --- the kernel ---
 
-    def kernel(self) -> Kernel:
-        inputs = [Param("A", self.dtype, (self.m, self.k)), Param("B", self.dtype, (self.k, self.n))]
+    def kernel(self) -> GpuKernel:
+        inputs = [GpuParam("A", self.dtype, (self.m, self.k)), GpuParam("B", self.dtype, (self.k, self.n))]
         if self.bias:
-            inputs.append(Param("bias", self.dtype, (self.n,)))
+            inputs.append(GpuParam("bias", self.dtype, (self.n,)))
         body = (*self._prologue(), *self._main(), *self._epilogue())
-        return Kernel(
+        return GpuKernel(
             f"eq_gemm_{self.m}x{self.n}x{self.k}_{self.dtype}",
             self.arch,
             self.threads,
             self.grid,
-            (*inputs, Param("C", self.out, (self.m, self.n), written=True)),
+            (*inputs, GpuParam("C", self.out, (self.m, self.n), written=True)),
             tuple(self.variables),
             tuple(body),
             (self.a, self.b, self.c),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.dtype import DTYPES
-from ir.gpu import BLOCK_X, LANE, THREAD, WARP, WARP_LANES, Kernel, Param, Registers, Shared, id_variables
+from ir.gpu import BLOCK_X, LANE, THREAD, WARP, WARP_LANES, GpuKernel, GpuParam, Registers, Shared, id_variables
 from ir.gpu_nodes import (
     Assign,
     At,
@@ -31,7 +31,7 @@ from ir.gpu_nodes import (
 from ir.kernel_nodes import Const, Reg, Variable, Within
 
 
-def softmax_kernel(rows: int, columns: int, *, dtype: str = "fp16", threads: int = 128) -> Kernel:
+def softmax_kernel(rows: int, columns: int, *, dtype: str = "fp16", threads: int = 128) -> GpuKernel:
     """y[r, c] = exp(x[r, c] − max_c x[r, c]) / Σ_c …; a row lies in the block's registers."""
     return _Rows(rows, columns, dtype, threads).kernel()
 
@@ -53,21 +53,21 @@ class _Rows:
         self.variables.append(Variable(name, 0, count - 1))
         return len(self.variables) - 1, self.axis(len(self.variables) - 1)
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> GpuKernel:
         body = (
             *self._load(),
             *self._row("m", "max", Const("-inf", "fp32"), self._held),
             *self._row("s", "add", Const(0, "fp32"), self._exponential),
             *self._store(),
         )
-        return Kernel(
+        return GpuKernel(
             f"eq_softmax_{self.rows}x{self.columns}_{self.dtype}",
             "sm80",
             self.threads,
             (self.rows, 1, 1),
             (
-                Param("x", self.dtype, (self.rows, self.columns)),
-                Param("y", self.dtype, (self.rows, self.columns), written=True),
+                GpuParam("x", self.dtype, (self.rows, self.columns)),
+                GpuParam("y", self.dtype, (self.rows, self.columns), written=True),
             ),
             tuple(self.variables),
             body,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, Kernel
+from ir.gpu import COUNTER, GpuKernel
 
 Array = np.ndarray[Any, Any]
 
 
-def workspace_of(kernel: Kernel) -> list[Array]:
+def workspace_of(kernel: GpuKernel) -> list[Array]:
     """Counters of 0, all else bytes of 0xff, which are NaN in floats: what the arguments of a launch end with."""
     found: list[Array] = []
     for each in kernel.workspace:

@@ -15,7 +15,7 @@ from codegen.plan.cpu.candidates import candidates
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from codegen.where.region_facts import region_facts
-from eqsat.assembly.assemble import Assembly, assemble
+from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.view import EGraphView
@@ -47,12 +47,12 @@ def saturated(graph: Graph, exactness: Exactness = Exactness.ROUNDING) -> EGraph
     return view
 
 
-def best(graph: Graph, view: EGraphView) -> Assembly:
+def best(graph: Graph, view: EGraphView) -> AssembledModule:
     """The cover that the optimizer would choose."""
     return assemble(extract(view, graph.outputs, pricer()), view, graph)
 
 
-def covered(graph: Graph, view: EGraphView, seed: int, chosen: Pricer | None = None) -> Assembly:
+def covered(graph: Graph, view: EGraphView, seed: int, chosen: Pricer | None = None) -> AssembledModule:
     """A random cover of kernels that the pricer (this machine's, where none is given) takes for legal."""
     return assemble(random_cover(view, graph.outputs, chosen or pricer(), random.Random(seed)), view, graph)
 

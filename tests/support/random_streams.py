@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ir.region import Buffer, Let, Number, Operand, Region, Yield
+from ir.region import Buffer, Definition, Number, Operand, Region, Yield
 from tests.support.regions import Sizes, buffer, contraction, ewise, read, reduction, same
 from tests.support.stream_regions import stream
 
@@ -50,7 +50,7 @@ class _Maker:
     rng: random.Random
     sizes: dict[str, int]
     inputs: list[Buffer] = field(default_factory=list)
-    body: list[Let] = field(default_factory=list)
+    body: list[Definition] = field(default_factory=list)
     score: str = ""
     scores: Axes = field(default_factory=list)
 
@@ -162,7 +162,7 @@ class _Maker:
         self.inputs.append(buffer(name, self._shape(axes), dtype))
         return axes
 
-    def _let(self, let: Let) -> str:
+    def _let(self, let: Definition) -> str:
         self.body.append(let)
         return let.name
 

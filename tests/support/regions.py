@@ -12,7 +12,7 @@ from msgspec import structs
 from ir.axis_expr import interval, parse_expr
 from ir.axis_guard import Bound, Guard, canonical_fill
 from ir.axis_map import AxisMap, axis_map, compose, parse_map
-from ir.region import Buffer, Let, MemRef, Number, Op, Operand, OpKind, Region, Yield
+from ir.region import Buffer, Definition, MemRef, Number, Op, Operand, OpKind, Region, Yield
 
 Sizes = tuple[int, ...]
 
@@ -44,26 +44,26 @@ def same(value: str, domain: Sizes) -> Operand:
     return read(value, domain, *_axes(len(domain)))
 
 
-def ewise(name: str, fn: str, domain: Sizes, *inputs: Operand | Number, dtype: str = "fp32") -> Let:
+def ewise(name: str, fn: str, domain: Sizes, *inputs: Operand | Number, dtype: str = "fp32") -> Definition:
     """An elementwise op, unary where it has one operand."""
     kind: OpKind = "cast" if fn == "cast" else "copy" if fn == "copy" else _elementwise_kind(inputs)
-    return Let(name, Op(kind, fn, dtype, tuple(domain), tuple(inputs)))
+    return Definition(name, Op(kind, fn, dtype, tuple(domain), tuple(inputs)))
 
 
-def contraction(name: str, domain: Sizes, reduced: int, lhs: Operand, rhs: Operand, dtype: str = "fp32") -> Let:
+def contraction(name: str, domain: Sizes, reduced: int, lhs: Operand, rhs: Operand, dtype: str = "fp32") -> Definition:
     """The sum of lhs·rhs over the last `reduced` axes of `domain`."""
-    return Let(name, Op("contraction", "sum", dtype, tuple(domain), (lhs, rhs), reduced=reduced))
+    return Definition(name, Op("contraction", "sum", dtype, tuple(domain), (lhs, rhs), reduced=reduced))
 
 
-def reduction(name: str, fn: str, domain: Sizes, reduced: int, x: Operand, dtype: str = "fp32") -> Let:
+def reduction(name: str, fn: str, domain: Sizes, reduced: int, x: Operand, dtype: str = "fp32") -> Definition:
     """`fn` (sum, max, min, prod) of x over the last `reduced` axes of `domain`."""
-    return Let(name, Op("reduce", fn, dtype, tuple(domain), (x,), reduced=reduced))
+    return Definition(name, Op("reduce", fn, dtype, tuple(domain), (x,), reduced=reduced))
 
 
 def region(
     name: str,
     inputs: Sequence[Buffer],
-    body: Sequence[Let],
+    body: Sequence[Definition],
     out: Sizes,
     *,
     value: str | None = None,
@@ -314,7 +314,7 @@ def padded_chain(n: int = 6) -> Region:
 def iota(m: int = 3, n: int = 5) -> Region:
     """Y = X + the column's number."""
     out = (m, n)
-    index = Let("I", Op("index", "index", "fp32", out, index_map=index_map(out, "i1")))
+    index = Definition("I", Op("index", "index", "fp32", out, index_map=index_map(out, "i1")))
     body = [index, ewise("A", "add", out, same("X", out), same("I", out))]
     return region("iota", [buffer("X", out)], body, out)
 
@@ -323,7 +323,7 @@ def gather(rows: int = 10, width: int = 4, count: int = 6) -> Region:
     """Y[i, j] = T[index[i], j]."""
     out = (count, width)
     body = [
-        Let(
+        Definition(
             "G",
             Op("gather", "gather", "fp32", out, (read("T", out, "0", "i1"), read("index", out, "i0")), axis=0),
         )
@@ -396,7 +396,7 @@ def centre_rows(m: int = 4, n: int = 7) -> Region:
 def cumsum(m: int = 3, n: int = 6, axis: int = 1, fn: str = "sum") -> Region:
     """Y = X accumulated along `axis`."""
     over = (m, n)
-    body = [Let("S", Op("scan", fn, "fp32", over, (same("X", over),), axis=axis))]
+    body = [Definition("S", Op("scan", fn, "fp32", over, (same("X", over),), axis=axis))]
     return region("cumsum", [buffer("X", over)], body, over)
 
 
@@ -493,7 +493,7 @@ def _elementwise_kind(inputs: Sequence[Operand | Number]) -> OpKind:
 
 def softmaxes(m: int = 4, n: int = 7, times: int = 2, dtype: str = "fp32") -> Region:
     """Y = softmax(softmax(… X)) over rows, so many times: M0, D0, E0, S0 and Q0 are of the first, and so on."""
-    over, body, value = (m, n), list[Let](), "X"
+    over, body, value = (m, n), list[Definition](), "X"
     for k in range(times):
         body += [
             reduction(f"M{k}", "max", over, 1, same(value, over), dtype),

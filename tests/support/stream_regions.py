@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ir.region import Let, Number, Op, Operand, Region
+from ir.region import Definition, Number, Op, Operand, Region
 from tests.support.regions import Sizes, buffer, contraction, ewise, index_map, read, reduction, region, same
 
 
@@ -14,10 +14,10 @@ def stream(
     value: Operand | Number | None = None,
     fn: str = "exp",
     dtype: str = "fp32",
-) -> Let:
+) -> Definition:
     """The sum of fn(score - max score)·value over the last `reduced` axes of `domain`; value 1 unless given."""
     given = Number(1.0, dtype) if value is None else value
-    return Let(name, Op("stream", fn, dtype, tuple(domain), (score, given), reduced=reduced))
+    return Definition(name, Op("stream", fn, dtype, tuple(domain), (score, given), reduced=reduced))
 
 
 def log_sum_exp(m: int = 4, n: int = 7, *, transposed: bool = False, fn: str = "exp", dtype: str = "fp32") -> Region:
@@ -57,8 +57,8 @@ def level_mean(m: int = 4, n: int = 7, score: float | str = 2.0) -> Region:
     """Y[i] = Σₖ e^c·X[i, k] / Σₖ e^c: every score is the number c."""
     over, number = (m, n), Number(score, "fp32")
     body = [
-        Let("A", Op("stream", "exp", "fp32", over, (number, same("X", over)), reduced=1)),
-        Let("L", Op("stream", "exp", "fp32", over, (number, Number(1.0, "fp32")), reduced=1)),
+        Definition("A", Op("stream", "exp", "fp32", over, (number, same("X", over)), reduced=1)),
+        Definition("L", Op("stream", "exp", "fp32", over, (number, Number(1.0, "fp32")), reduced=1)),
         ewise("Q", "fdiv", (m,), same("A", (m,)), same("L", (m,))),
     ]
     return region("level_mean", [buffer("X", over)], body, (m,))
@@ -150,7 +150,7 @@ def attention(
         score = same(body[-1].name, scores)
         for name, axis in (("at_i", "i1"), ("at_k", "i2")):
             index = Op("index", "index", "i32", scores, index_map=index_map(scores, axis))
-            body.append(Let(name, index))
+            body.append(Definition(name, index))
         body.append(ewise("seen", "cmple", scores, same("at_k", scores), same("at_i", scores), dtype="bool"))
         body.append(ewise("cut", "where", scores, same("seen", scores), score, Number("-inf", acc), dtype=acc))
     last = body[-1].name

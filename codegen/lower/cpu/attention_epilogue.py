@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codegen.lower.cpu.blocks import Block
-from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.blocks import CpuBlock
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined
@@ -19,7 +19,9 @@ from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.cpu_nodes import Load, Value
 
 
-def attention_epilogue(frame: Frame, block: Block, tile: ScoreTile, sums: Mapping[str, str], m0: AxisExpr) -> None:
+def attention_epilogue(
+    frame: CpuContractionFrame, block: CpuBlock, tile: ScoreTile, sums: Mapping[str, str], m0: AxisExpr
+) -> None:
     """Finishes the rows of the task that starts at row `m0`; `sums` are the buffers of the products' sums."""
     view, lanes, size = tile.view, frame.lanes, tile.blocks.bm
     r = frame.writer.variable("r", 0, max(view.m - 1, 0))
@@ -43,14 +45,14 @@ class _Ending:
 
     tile: ScoreTile
     sums: Mapping[str, str]
-    frame: Frame
+    frame: CpuContractionFrame
     row: AxisExpr
 
-    def rows(self, block: Block) -> None:
+    def rows(self, block: CpuBlock) -> None:
         """Lanes are rows, or all are one row."""
         self._store(self.frame, block, self.tile.totals(block, self.row))
 
-    def columns(self, block: Block) -> None:
+    def columns(self, block: CpuBlock) -> None:
         """Lanes are columns of one row, neighbours or evenly spaced in the outputs."""
         view, writer = self.tile.view, self.frame.writer
         top, given = self.tile.top_of(block, self.row), self.tile.totals(block, self.row)
@@ -64,7 +66,7 @@ class _Ending:
 
     def _run(
         self,
-        block: Block,
+        block: CpuBlock,
         number: AxisExpr,
         outer: tuple[int, ...],
         run: tuple[int, ...],
@@ -94,7 +96,7 @@ class _Ending:
         start = next(starts, len(columns))
         return columns[:start], columns[start:]
 
-    def _store(self, frame: Frame, block: Block, given: dict[str, Value]) -> None:
+    def _store(self, frame: CpuContractionFrame, block: CpuBlock, given: dict[str, Value]) -> None:
         """One register of each output, from the values of the streams and maxima."""
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
@@ -111,7 +113,7 @@ def _given(value: Value) -> Provider:
 
 
 def _reader(ev: LaneEvaluator, name: str) -> Provider:
-    def read(at: Point, block: Block, where: Where) -> Value:
+    def read(at: Point, block: CpuBlock, where: Where) -> Value:
         return ev.value(name, at, block, where)
 
     return read

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from codegen.lower.scopes import Names, Scope
 from ir.axis_expr import AxisExpr, interval
 from ir.cpu import Scratch
-from ir.cpu_nodes import Assign, Call, For, If, Let, Stmt, Store, Value
+from ir.cpu_nodes import CpuAssign, CpuCall, CpuFor, CpuIf, CpuLet, Stmt, Store, Value
 from ir.kernel_nodes import Const, Reg, Within
 
 _SIMPLE = (Const, Reg)
@@ -22,7 +22,7 @@ class LaneAxis:
     count: int | AxisExpr | None = None
 
 
-class Writer(Names):
+class CpuWriter(Names):
     """What a kernel has one of: variables, names of registers, scratch, the lane count."""
 
     def __init__(self, lanes: int) -> None:
@@ -38,13 +38,13 @@ class Writer(Names):
 
 
 @dataclass(eq=False)
-class Block(Scope[Value]):
+class CpuBlock(Scope[Value]):
     """Statements of one scope. `variables` are those bound here; `lane_axis` is in force here and below;
     `facts` are conditions known to hold. `sequential`: its loops run through a whole axis in order, so that a
     scan may carry a value through them."""
 
-    writer: Writer
-    parent: Block | None = None
+    writer: CpuWriter
+    parent: CpuBlock | None = None
     variables: set[int] = field(default_factory=set)
     lane_axis: LaneAxis | None = None
     barrier: bool = False
@@ -61,9 +61,9 @@ class Block(Scope[Value]):
         barrier: bool = False,
         sequential: bool = False,
         facts: Iterable[Within] = (),
-    ) -> Block:
+    ) -> CpuBlock:
         """A block inside this one; it inherits the lane axis unless it has its own."""
-        return Block(
+        return CpuBlock(
             self.writer,
             self,
             set(variables),
@@ -87,28 +87,28 @@ class Block(Scope[Value]):
         if isinstance(value, _SIMPLE) and not mutable:
             return value
         register = Reg(self.writer.fresh(name), value.dtype)
-        self.add(Let(register.name, value, mutable))
+        self.add(CpuLet(register.name, value, mutable))
         return register
 
     def assign(self, register: Reg, value: Value) -> None:
-        self.add(Assign(register.name, value))
+        self.add(CpuAssign(register.name, value))
 
     def accumulate(self, register: Reg, fn: str, value: Value) -> None:
         """register = fn(register, value)."""
-        self.assign(register, Call(fn, (register, value), register.dtype))
+        self.assign(register, CpuCall(fn, (register, value), register.dtype))
 
     def loop(
-        self, body: Block, variable: int, start: AxisExpr, stop: AxisExpr, step: int = 1, limit: int | None = None
+        self, body: CpuBlock, variable: int, start: AxisExpr, stop: AxisExpr, step: int = 1, limit: int | None = None
     ) -> None:
         """Adds the loop whose body is the finished block `body`, with the bounds that say something."""
         if limit is not None:
             low, high = interval(stop, self.writer.box)
             stop, limit = (AxisExpr(limit), None) if low >= limit else (stop, limit if high > limit else None)
-        self.add(For(variable, start, stop, tuple(body.statements), step, limit))
+        self.add(CpuFor(variable, start, stop, tuple(body.statements), step, limit))
 
-    def guard(self, body: Block, conditions: Iterable[Within]) -> None:
+    def guard(self, body: CpuBlock, conditions: Iterable[Within]) -> None:
         """Adds the statements of `body`, run where all conditions hold."""
-        self.add(If(tuple(conditions), tuple(body.statements)))
+        self.add(CpuIf(tuple(conditions), tuple(body.statements)))
 
     def store(self, buffer: str, offset: AxisExpr, value: Value, *, stream: bool = False) -> None:
         """`value` to `buffer`, in the lanes that exist; one element where no lane axis moves the offset."""

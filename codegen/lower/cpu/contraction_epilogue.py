@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from codegen.lower.cpu.blocks import Block
-from codegen.lower.cpu.contraction_frame import Frame, lanes_along
+from codegen.lower.cpu.blocks import CpuBlock
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import converted
-from codegen.lower.cpu.register_tile import Accumulator
+from codegen.lower.cpu.register_tile import TileSums
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
 from ir.axis_expr import AxisExpr, constant
@@ -23,7 +23,7 @@ from ir.region import Yield
 
 
 def epilogue(
-    frame: Frame, block: Block, ops: Sequence[str], row: AxisExpr, column: AxisExpr, sums: Accumulator
+    frame: CpuContractionFrame, block: CpuBlock, ops: Sequence[str], row: AxisExpr, column: AxisExpr, sums: TileSums
 ) -> None:
     """Finishes the tile at `row`, `column`, whose sums are complete. `ops` are their names, for a comment."""
     view, blocks, writer = frame.view, frame.blocks, frame.writer
@@ -46,7 +46,7 @@ def epilogue(
     block.loop(outer, across, start, start.shift(width), 1, size)
 
 
-def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
+def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> None:
     """One vector: the sums at `offset` of `buffer`, the ops, the stores."""
     view, ev = frame.view, frame.evaluator
     total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
@@ -58,13 +58,13 @@ def _finish(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> None:
 
 
 def _read(ev: LaneEvaluator, what: Yield) -> Provider:
-    def read(at: Point, block: Block, where: Where) -> Value:
+    def read(at: Point, block: CpuBlock, where: Where) -> Value:
         return ev.value(what.value, at, block, where)
 
     return read
 
 
-def _sums(frame: Frame, block: Block, buffer: str, offset: AxisExpr) -> Value:
+def _sums(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> Value:
     lane = block.lane_axis
     assert lane is not None
     step = offset.coeff(lane.variable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
@@ -17,12 +17,12 @@ Digits = dict[int, AxisExpr]
 
 
 @dataclass(frozen=True)
-class Frame:
+class CpuContractionFrame:
     """What every part of the template writes with. `at` are the digits bound so far."""
 
     view: Contraction
     blocks: Blocks
-    writer: Writer
+    writer: CpuWriter
     evaluator: LaneEvaluator
     at: Mapping[int, AxisExpr]
 
@@ -30,13 +30,13 @@ class Frame:
     def lanes(self) -> int:
         return self.writer.lanes
 
-    def placed(self, digits: Mapping[int, AxisExpr]) -> Frame:
+    def placed(self, digits: Mapping[int, AxisExpr]) -> CpuContractionFrame:
         """The frame with more digits bound."""
-        return Frame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **digits})
+        return CpuContractionFrame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **digits})
 
-    def seen_as(self, view: Contraction, blocks: Blocks | None = None) -> Frame:
+    def seen_as(self, view: Contraction, blocks: Blocks | None = None) -> CpuContractionFrame:
         """The frame of another contraction whose digits are numbered alike, where the loops stand."""
-        return Frame(view, blocks or self.blocks, self.writer, self.evaluator, self.at)
+        return CpuContractionFrame(view, blocks or self.blocks, self.writer, self.evaluator, self.at)
 
     def digits(self) -> tuple[AxisExpr, ...]:
         """All digits, those not bound (of one point) at 0."""
@@ -88,7 +88,7 @@ class DepthBlock:
         return self.step * self.terms
 
 
-def bound(block: Block, name: str, expr: AxisExpr, high: int) -> AxisExpr:
+def bound(block: CpuBlock, name: str, expr: AxisExpr, high: int) -> AxisExpr:
     """`expr`, which lies in [0, high], under a name."""
     if not expr.terms:
         return expr
@@ -99,7 +99,7 @@ def bound(block: Block, name: str, expr: AxisExpr, high: int) -> AxisExpr:
     return writer.axis(variable)
 
 
-def least(block: Block, name: str, exprs: Sequence[AxisExpr], high: int, low: int = 0) -> AxisExpr:
+def least(block: CpuBlock, name: str, exprs: Sequence[AxisExpr], high: int, low: int = 0) -> AxisExpr:
     """The least of `exprs` and `high`, but at least `low`."""
     writer = block.writer
     constants = [expr.const for expr in exprs if not expr.terms]
@@ -114,7 +114,7 @@ def least(block: Block, name: str, exprs: Sequence[AxisExpr], high: int, low: in
     return writer.axis(variable)
 
 
-def greatest(block: Block, name: str, exprs: Sequence[AxisExpr], high: int) -> AxisExpr:
+def greatest(block: CpuBlock, name: str, exprs: Sequence[AxisExpr], high: int) -> AxisExpr:
     """The greatest of `exprs` and 0, but at most `high`."""
     moving = [expr for expr in exprs if expr.terms]
     low = max([0, *(expr.const for expr in exprs if not expr.terms)])
@@ -127,7 +127,7 @@ def greatest(block: Block, name: str, exprs: Sequence[AxisExpr], high: int) -> A
     return writer.axis(variable)
 
 
-def tail_lanes(block: Block, left: Sequence[AxisExpr], *, whole: bool) -> AxisExpr | None:
+def tail_lanes(block: CpuBlock, left: Sequence[AxisExpr], *, whole: bool) -> AxisExpr | None:
     """How many lanes exist when so many elements are left; None when all do (`whole`)."""
     if whole:
         return None
@@ -136,7 +136,7 @@ def tail_lanes(block: Block, left: Sequence[AxisExpr], *, whole: bool) -> AxisEx
     return None if found == constant(lanes) else found
 
 
-def lanes_along(block: Block, variable: int, left: Sequence[AxisExpr], *, whole: bool) -> None:
+def lanes_along(block: CpuBlock, variable: int, left: Sequence[AxisExpr], *, whole: bool) -> None:
     """Lays the lanes of `block`, which binds `variable`, along it: as many as `left` says, all when `whole`."""
     block.lane_axis = LaneAxis(variable, tail_lanes(block, left, whole=whole))
 
@@ -150,7 +150,9 @@ def depth_blocks(view: Contraction, blocks: Blocks) -> int:
     return view.depth // (terms * view.sizes[axis]) * -(-view.sizes[axis] // step)
 
 
-def depth_block(frame: Frame, block: Block, number: AxisExpr) -> tuple[Frame, DepthBlock]:
+def depth_block(
+    frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr
+) -> tuple[CpuContractionFrame, DepthBlock]:
     """Block `number` of k; the frame has the digits before its axis."""
     view, box = frame.view, frame.writer.box
     if not view.k or not view.depth:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu.blocks import Block
-from codegen.lower.cpu.contraction_frame import DepthBlock, Digits, Frame
+from codegen.lower.cpu.blocks import CpuBlock
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, Digits
 from ir.axis_expr import ZERO, AxisExpr, constant
 
-AtTerm = Callable[[Frame, Block, AxisExpr], None]
+AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
 """What to do at one term: (frame, block, number of the term in its block of k)."""
 
 
@@ -23,13 +23,13 @@ class Run:
     stop: AxisExpr
 
 
-AtRun = Callable[[Frame, Block, Run], None]
+AtRun = Callable[[CpuContractionFrame, CpuBlock, Run], None]
 """What to do with a run of terms: (frame, block, the run)."""
-AtDigits = Callable[[Frame, Block, Digits], None]
+AtDigits = Callable[[CpuContractionFrame, CpuBlock, Digits], None]
 """What to do where some digits of k are bound: (frame, block, those digits)."""
 
 
-def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
+def over_runs(frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
     """Calls body(frame, block, run) for the runs of terms of this block along those of the digits `run` that it has."""
     digits = depth_digits(depth)
     group = tuple(position for position in digits if position in run)
@@ -39,7 +39,7 @@ def over_runs(frame: Frame, block: Block, depth: DepthBlock, run: Sequence[int],
     outer = [position for position in digits if position not in group]
     size = frame.view.extent(group)
 
-    def inner(f: Frame, b: Block, _: Digits) -> None:
+    def inner(f: CpuContractionFrame, b: CpuBlock, _: Digits) -> None:
         if depth.axis in group:
             start = depth.start * depth.terms
             body(f, b, Run(group, size, start, start + depth.count))
@@ -53,21 +53,28 @@ def depth_digits(depth: DepthBlock) -> list[int]:
     return [] if depth.axis is None else [depth.axis, *depth.inner]
 
 
-def term_of(frame: Frame, depth: DepthBlock) -> AxisExpr:
+def term_of(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
     """The number, in its block, of the term where the loops stand."""
     if depth.axis is None:
         return constant(0)
     return (frame.at[depth.axis] - depth.start) * depth.terms + frame.index(depth.inner)
 
 
-def over_terms(frame: Frame, block: Block, depth: DepthBlock, body: AtTerm, done: Digits | None = None) -> None:
+def over_terms(
+    frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, body: AtTerm, done: Digits | None = None
+) -> None:
     """Calls body(frame, block, term) inside loops over all terms but those of the digits `done`."""
     left = [position for position in depth_digits(depth) if position not in (done or {})]
     over_digits(frame, block, depth, left, lambda f, b, _: body(f, b, term_of(f, depth)))
 
 
 def over_digits(
-    frame: Frame, block: Block, depth: DepthBlock, digits: Sequence[int], body: AtDigits, known: Digits | None = None
+    frame: CpuContractionFrame,
+    block: CpuBlock,
+    depth: DepthBlock,
+    digits: Sequence[int],
+    body: AtDigits,
+    known: Digits | None = None,
 ) -> None:
     """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k."""
     done = dict(known or {})

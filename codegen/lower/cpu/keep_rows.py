@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from codegen.lower.cpu.blocks import Writer
+from codegen.lower.cpu.blocks import CpuWriter
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
 from ir.axis_expr import AxisExpr
@@ -35,7 +35,7 @@ class Row:
         return tuple(AxisExpr() if position is None else point[position] for position in self.kept.own)
 
 
-def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], together: int, writer: Writer) -> dict[str, Row]:
+def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], together: int, writer: CpuWriter) -> dict[str, Row]:
     """So many rows of a thread's workspace for each value that is kept, by the value's name."""
     rows: dict[str, Row] = {}
     for each in kept:

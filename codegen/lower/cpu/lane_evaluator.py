@@ -6,7 +6,7 @@
       v_1 = relu(add(x_1, b_1))
 
 Operand maps are composed by substitution, so that every offset is one expression over loop variables; its step
-along the lane axis picks the load. A padded read is an `If` where the padding is the same in all lanes, a
+along the lane axis picks the load. A padded read is a `CpuIf` where the padding is the same in all lanes, a
 mask where it is not, and nothing where the ranges of the variables prove it inside. Each op rounds to its dtype.
 """
 
@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
 from codegen.lower.cpu.keep_rows import Row
 from codegen.lower.cpu.lane_values import CONVERSIONS, converted
 from codegen.lower.evaluation import Evaluation as _Evaluation
@@ -25,19 +25,19 @@ from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.axis_expr import AxisExpr
-from ir.cpu_nodes import Call, Inside, Lanes, Load, Pick, Value
+from ir.cpu_nodes import CpuCall, CpuPick, Inside, Lanes, Load, Value
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Const, Within, register_type
 from ir.region import Number, Op, Operand, behind
 from ir.strides import flat, row_major
 
-Provider: TypeAlias = _Provider[Block, Value]
+Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
 STAGE = "lower_value"
 
 
-class LaneEvaluator(ValueEvaluator[Value, Block]):
+class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     """Evaluates the values of one region into blocks; they are lanes, with the value in every lane where the lane axis
     does not move it. Values that are made of many terms are those of `codegen.lower.cpu.lower_value.RegionEvaluator`.
 
@@ -45,7 +45,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
     reduction `filling` compute, and all others load.
     """
 
-    def __init__(self, loops: RegionLoops, writer: Writer) -> None:
+    def __init__(self, loops: RegionLoops, writer: CpuWriter) -> None:
         super().__init__(loops.region, writer, CONVERSIONS)
         self.loops, self.writer, self.core = loops, writer, loops.core
         self.parts: dict[str, tuple[Group, ...]] = {}
@@ -60,7 +60,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
         """The loops over the reduced axes of the reduction `name`, the innermost, along which lanes may run, last."""
         return self.parts.get(name) or self.loops.reduce_groups(name)
 
-    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
+    def _value(self, name: str, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         if name in self.provided:
             return self.provided[name](point, block, where)
         if name not in self.ops:
@@ -86,7 +86,12 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
         self.buffers |= {row.buffer.name: row.buffer for row in rows.values()}
 
     def _guarded(
-        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Read[Block, Value]
+        self,
+        guards: Sequence[tuple[Where, Const]],
+        at: Point,
+        block: CpuBlock,
+        where: Where,
+        read: Read[CpuBlock, Value],
     ) -> Evaluation:
         if not guards:
             return (yield read(at, block, where))
@@ -99,10 +104,10 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
         outer = tuple(each for each in open_ if each not in lane)
         inner = (*where, *lane)
 
-        def inside(body: Block) -> Evaluation:
+        def inside(body: CpuBlock) -> Evaluation:
             value = yield self._guarded(rest, at, body, inner, read)
             mask = self.mask(lane, body) if lane else None
-            return value if mask is None else Call("where", (mask, value, fill), fill.dtype)
+            return value if mask is None else CpuCall("where", (mask, value, fill), fill.dtype)
 
         if not outer:
             return (yield inside(block))
@@ -114,7 +119,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
         home.guard(body, outer)
         return result
 
-    def mask(self, conditions: Where, block: Block, *, existing: bool = False) -> Value | None:
+    def mask(self, conditions: Where, block: CpuBlock, *, existing: bool = False) -> Value | None:
         """The lanes in which all conditions hold, and that exist where `existing` asks it; None for all lanes."""
         assert block.lane_axis is not None
         count = block.lane_axis.count if existing else None
@@ -135,7 +140,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
         return flat(point, row_major(self.buffers[buffer].memref.shape))
 
     def _load(
-        self, buffer: str, point: Point, block: Block, where: Where, filled: frozenset[int] = frozenset()
+        self, buffer: str, point: Point, block: CpuBlock, where: Where, filled: frozenset[int] = frozenset()
     ) -> Value:
         """`filled`: variables at each value of which the buffer is filled anew."""
         offset = self.offset(buffer, point)
@@ -149,7 +154,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
             found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where))
         return found
 
-    def _access(self, buffer: str, offset: AxisExpr, block: Block, where: Where) -> Load:
+    def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where) -> Load:
         name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
         lane = block.lane_axis
         if lane is None or not (where or lane.variable in offset.axes):
@@ -166,7 +171,7 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
 
     # --- ops ---
 
-    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _computed(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "gather":
                 return (yield self._gather(name, op, point, block, where))
@@ -176,50 +181,50 @@ class LaneEvaluator(ValueEvaluator[Value, Block]):
                 fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
         return (yield self._elementwise(op, point, block, where))
 
-    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gathered(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)
 
-        def read(at: Point, inner: Block, conditions: Where) -> Value:
+        def read(at: Point, inner: CpuBlock, conditions: Where) -> Value:
             if not inner.moves_in_lanes(depends):
                 picked = self._picked(index, size, inner.home(depends))
                 return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
-            held = Call("min", (Call("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
+            held = CpuCall("min", (CpuCall("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
             return self._gather_lanes(source.value, axis, at, inner, conditions, held)
 
         return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
 
-    def _picked(self, index: Value, size: int, home: Block) -> AxisExpr:
+    def _picked(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
         """An index that is the same in all lanes, as a variable: then its load is one like any other."""
         key = ("pick", index, size)
         found = home.find(key)
         if found is None:
             variable = self.writer.variable("at", 0, size - 1)
-            home.add(Pick(variable, index))
+            home.add(CpuPick(variable, index))
             home.variables.add(variable)
             found = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
         assert isinstance(found, Lanes)
         return found.expr
 
-    def _gather_lanes(self, buffer: str, axis: int, at: Point, block: Block, where: Where, index: Value) -> Value:
+    def _gather_lanes(self, buffer: str, axis: int, at: Point, block: CpuBlock, where: Where, index: Value) -> Value:
         assert block.lane_axis is not None
         stride = row_major(self.buffers[buffer].memref.shape)[axis]
         base = self.offset(buffer, (*at[:axis], AxisExpr(), *at[axis + 1 :]))
         along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
-        scaled = index if stride == 1 else Call("mul", (index, Const(stride, "i64")), "i64")
-        total = block.let("at", scaled if base == AxisExpr() else Call("add", (along, scaled), "i64"))
+        scaled = index if stride == 1 else CpuCall("mul", (index, Const(stride, "i64")), "i64")
+        total = block.let("at", scaled if base == AxisExpr() else CpuCall("add", (along, scaled), "i64"))
         mask = self.mask(where, block, existing=True)
         dtype = register_type(self.dtype(buffer))
         return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
 
-    def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
+    def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         return Lanes(expr, moving.variable if moving else None, dtype)
 
 
-def index_axes(operand: Operand | Number, point: Point, writer: Writer) -> frozenset[int]:
+def index_axes(operand: Operand | Number, point: Point, writer: CpuWriter) -> frozenset[int]:
     """The variables on which an operand at `point` depends."""
     if isinstance(operand, Number):
         return frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.lower.conversions import Conversions
-from ir.cpu_nodes import Call, Value
+from ir.cpu_nodes import CpuCall, Value
 
-CONVERSIONS: Conversions[Value] = Conversions(Call)
+CONVERSIONS: Conversions[Value] = Conversions(CpuCall)
 converted = CONVERSIONS.converted

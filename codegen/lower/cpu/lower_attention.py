@@ -19,21 +19,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codegen.lower.cpu.attention_epilogue import attention_epilogue
-from codegen.lower.cpu.blocks import Block, Writer
-from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, bound, depth_block, depth_blocks
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
 from codegen.lower.cpu.lower_contraction import ContractionKernel
 from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import buffer_param, unused
-from codegen.lower.cpu.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
-from codegen.lower.cpu.score_tile import Rows, ScoreTile
+from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
+from codegen.lower.cpu.score_tile import RowRange, ScoreTile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
 from codegen.plan.cpu.stream_blocks import is_packed, stream_blocks
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
-from ir.cpu import Kernel, Phase, Scratch
+from ir.cpu import CpuKernel, Phase, Scratch
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Comment, Within
 from ir.plan import Plan
@@ -51,16 +51,16 @@ def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_
     view = stream_view(region, core)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    return _Template(view, core, plan).kernel(name)
+    return _CpuAttentionTemplate(view, core, plan).kernel(name)
 
 
-class _Template:
+class _CpuAttentionTemplate:
     """The template with one plan injected. Buffers of the workspace are known by their names in the kernel."""
 
     def __init__(self, view: StreamView, core: PolyCore, plan: Plan) -> None:
         self.view, self.core, self.plan = view, core, plan
         self.blocks = stream_blocks(view, plan)
-        self.writer = Writer(self.blocks.lanes)
+        self.writer = CpuWriter(self.blocks.lanes)
         self.params = [
             *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
             *(buffer_param(self.writer, each, written=True) for each in view.region.outputs),
@@ -83,8 +83,8 @@ class _Template:
         region, writer = self.view.region, self.writer
         evaluator = RegionEvaluator(RegionLoops(region, self.core), writer)
         blocks = self.blocks.of_product(self.view.lead)
-        phase = self._tasks(Frame(self.view.lead, blocks, writer, evaluator, {}))
-        kernel = Kernel(
+        phase = self._tasks(CpuContractionFrame(self.view.lead, blocks, writer, evaluator, {}))
+        kernel = CpuKernel(
             name=name,
             lanes=writer.lanes,
             params=tuple(self.params),
@@ -97,12 +97,12 @@ class _Template:
 
     # --- the loop nest ---
 
-    def _tasks(self, frame: Frame) -> Phase:
+    def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch()
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks}
         return task_phase(self.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
 
-    def _task(self, frame: Frame, block: Block, batch: AxisExpr, row_block: AxisExpr) -> None:
+    def _task(self, frame: CpuContractionFrame, block: CpuBlock, batch: AxisExpr, row_block: AxisExpr) -> None:
         view, bm = self.view, self.blocks.bm
         b = bound(block, "b", batch, view.repeats - 1)
         m0 = bound(block, "m0", row_block * bm, (self._row_blocks - 1) * bm)
@@ -120,7 +120,9 @@ class _Template:
         block.add(Comment("epilogue: " + (", ".join(self.plan.epilogue) or "store")))
         attention_epilogue(frame, block, self.tile, self.sums, m0)
 
-    def _terms(self, frame: Frame, block: Block, number: AxisExpr, m0: AxisExpr, queries: Side | None) -> None:
+    def _terms(
+        self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, queries: Side | None
+    ) -> None:
         """One block of terms, for all rows of the task."""
         view, br = self.view, self.blocks.br
         placed, depth = depth_block(frame, block, number)
@@ -129,7 +131,7 @@ class _Template:
             self._pack_values(placed.seen_as(each), block, depth)
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
         body = block.inner({r0})
-        rows = Rows(self.writer.axis(r0), m0)
+        rows = RowRange(self.writer.axis(r0), m0)
         self._scores(placed, body, rows, depth, queries)
         body.add(Comment("scores, and the maximum of each row"))
         self.tile.finish(frame, body, rows, depth)
@@ -144,7 +146,9 @@ class _Template:
 
     # --- products ---
 
-    def _scores(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, queries: Side | None) -> None:
+    def _scores(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, queries: Side | None
+    ) -> None:
         """Queries times keys, into the tile."""
         view, blocks, stride = self.view, self.blocks, self.tile.stride
         if view.scores is None:
@@ -155,16 +159,18 @@ class _Template:
             self._dots(frame, block, rows, depth, whole)
             return
 
-        def tile(body: Block, row: AxisExpr, column: AxisExpr) -> None:
-            into = Accumulator(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+        def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
+            into = TileSums(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
             side = None if queries is None else self._at_row(queries, row - rows.task)
             keys = Side(self.keys, (column - depth.first) * frame.view.depth, blocks.nr, 1)
-            outer_tile(frame, body, Tile(whole, row, column, into), side, keys if self._keys_packed else None)
+            outer_tile(frame, body, RegisterTile(whole, row, column, into), side, keys if self._keys_packed else None)
 
         block.add(Comment(f"{blocks.mr} x {blocks.nr} scores in registers"))
         self._tiles(block, rows, depth.first, depth.first + depth.count, blocks.nr, view.terms, tile)
 
-    def _dots(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, whole: DepthBlock) -> None:
+    def _dots(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, whole: DepthBlock
+    ) -> None:
         """As `_scores`, one dot product each: several terms side by side, then those that are left."""
         view, stride, nr = frame.view, self.tile.stride, self.blocks.nr
         run, _ = view.run(view.vector, view.k)
@@ -174,38 +180,42 @@ class _Template:
             if start == stop:
                 continue
 
-            def tile(body: Block, row: AxisExpr, column: AxisExpr, width: int = width) -> None:
-                into = Accumulator(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
-                dot_tile(frame, body, Tile(whole, row, column, into), run, width)
+            def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr, width: int = width) -> None:
+                into = TileSums(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+                dot_tile(frame, body, RegisterTile(whole, row, column, into), run, width)
 
             self._tiles(block, rows, depth.first + start, depth.first + stop, width, view.n - width + 1, tile)
 
-    def _product(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock, again: Within | None) -> None:
+    def _product(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, again: Within | None
+    ) -> None:
         """Weights times values, added to the sums of the blocks before."""
         view, blocks = frame.view, self.blocks
         frame = frame.seen_as(view, blocks.of_product(view))
         stride = blocks.sum_stride(view)
 
-        def tile(body: Block, row: AxisExpr, column: AxisExpr) -> None:
-            into = Accumulator(self.sums[view.name], (row - rows.task) * stride + column, stride)
+        def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
+            into = TileSums(self.sums[view.name], (row - rows.task) * stride + column, stride)
             weights = Side(self.tile.tile, (row - rows.first) * self.tile.stride, 1, self.tile.stride)
             values = Side(self.values[view.name], column * blocks.bc, blocks.nv, 1)
             factor = Side(self.tile.shrink, row - rows.first, 0, 1) if again else None
             packed = self._is_packed(view, 1, "k.o")
-            outer_tile(frame, body, Tile(depth, row, column, into, again, factor), weights, values if packed else None)
+            outer_tile(
+                frame, body, RegisterTile(depth, row, column, into, again, factor), weights, values if packed else None
+            )
 
         block.add(Comment(f"{blocks.mr} x {blocks.nv} sums in registers"))
         self._tiles(block, rows, ZERO, constant(view.n), blocks.nv, view.n, tile)
 
     def _tiles(
         self,
-        block: Block,
-        rows: Rows,
+        block: CpuBlock,
+        rows: RowRange,
         start: AxisExpr,
         stop: AxisExpr,
         step: int,
         size: int,
-        body: Callable[[Block, AxisExpr, AxisExpr], None],
+        body: Callable[[CpuBlock, AxisExpr, AxisExpr], None],
     ) -> None:
         """Calls body(block, row, column) in loops over the register tiles of some columns, and rows of the tile."""
         writer, mr = self.writer, self.blocks.mr
@@ -239,7 +249,7 @@ class _Template:
             return None
         return view.depth + self.blocks.lanes
 
-    def _pack_queries(self, frame: Frame, block: Block, m0: AxisExpr) -> Side | None:
+    def _pack_queries(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> Side | None:
         """The side of the task's first tile of rows; None where queries are read as they lie."""
         view, blocks = self.view.scores, self.blocks
         if view is None or not self._is_packed(view, 1 - view.vector, "m.o"):
@@ -263,7 +273,7 @@ class _Template:
         each = self._query_stride or self.view.scores.depth
         return Side(queries.buffer, row * each, queries.term, queries.element)
 
-    def _pack_keys(self, frame: Frame, block: Block, depth: DepthBlock) -> None:
+    def _pack_keys(self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock) -> None:
         view, nr = self.view.scores, self.blocks.nr
         if view is None or not self._keys_packed:
             return
@@ -276,7 +286,7 @@ class _Template:
         pack(frame, body, Panel(view.vector, view.columns, column, nr, view.n, self.keys, base, nr, 1), whole)
         block.loop(body, n, depth.first, depth.first + depth.count, nr)
 
-    def _pack_values(self, frame: Frame, block: Block, depth: DepthBlock) -> None:
+    def _pack_values(self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock) -> None:
         view, nv = frame.view, self.blocks.nv
         if not self._is_packed(view, 1, "k.o"):
             return

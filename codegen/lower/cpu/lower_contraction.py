@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import msgspec
 
-from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_epilogue import epilogue
 from codegen.lower.cpu.contraction_frame import (
+    CpuContractionFrame,
     DepthBlock,
-    Frame,
     bound,
     depth_block,
     depth_blocks,
@@ -35,13 +35,13 @@ from codegen.lower.cpu.pack_constant import (
     product_base,
     unused,
 )
-from codegen.lower.cpu.register_tile import Accumulator, Side, Tile, dot_tile, outer_tile
+from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
 from codegen.plan.cpu.contraction_blocks import Blocks, blocks_of, cached
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.cpu import Kernel, Param, Phase, Scratch
+from ir.cpu import CpuKernel, CpuParam, Phase, Scratch
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Comment, Within
 from ir.plan import Plan
@@ -53,7 +53,7 @@ class ContractionKernel(msgspec.Struct, frozen=True):
     """`args` names what each of `kernel.params` is: the region's inputs that it still reads, the packed constants,
     then the outputs."""
 
-    kernel: Kernel
+    kernel: CpuKernel
     args: tuple[str, ...]
     packed: tuple[PackedConstant, ...]
 
@@ -75,10 +75,10 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
         for side in (0, 1)
         if cached(view, plan, side) == "const_pool"
     )
-    return _Template(view, core, plan, blocks).kernel(name, constants)
+    return _CpuContractionTemplate(view, core, plan, blocks).kernel(name, constants)
 
 
-class _Template:
+class _CpuContractionTemplate:
     """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
 
     def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks) -> None:
@@ -87,15 +87,15 @@ class _Template:
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
-        writer = Writer(self.lanes)
+        writer = CpuWriter(self.lanes)
         gone = {source for each in constants for source in each.sources} - self._still_read()
         inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
-        packed = [Param(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
+        packed = [CpuParam(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
         outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
         empty = not (view.repeats and view.m and view.n)
-        phases = () if empty else (self._tasks(Frame(view, self.blocks, writer, evaluator, {})),)
-        kernel = Kernel(
+        phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
+        kernel = CpuKernel(
             name=name,
             lanes=self.lanes,
             params=(*inputs, *packed, *outputs),
@@ -110,12 +110,14 @@ class _Template:
 
     # --- the loop nest ---
 
-    def _tasks(self, frame: Frame) -> Phase:
+    def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch(frame.writer)
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
         return task_phase(frame.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
 
-    def _task(self, frame: Frame, block: Block, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr) -> None:
+    def _task(
+        self, frame: CpuContractionFrame, block: CpuBlock, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr
+    ) -> None:
         view, blocks, box = self.view, self.blocks, frame.writer.box
         n0 = bound(block, "n0", column_block * blocks.bn, (self._column_blocks - 1) * blocks.bn)
         m0 = bound(block, "m0", row_block * blocks.bm, (self._row_blocks - 1) * blocks.bm)
@@ -132,7 +134,7 @@ class _Template:
         self._depth(frame, body, frame.writer.axis(number), m0, n0)
         block.loop(body, number, ZERO, constant(count))
 
-    def _depth(self, frame: Frame, block: Block, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
+    def _depth(self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
         """One block of k: rows are packed, then panel by panel the columns."""
         view, blocks = self.view, self.blocks
         frame, depth = depth_block(frame, block, number)
@@ -150,7 +152,7 @@ class _Template:
         tile = panel.inner({m})
         row = frame.writer.axis(m)
         tall, wide = self._tile_block
-        into = Accumulator(
+        into = TileSums(
             frame.writer.buffer(self.sums),
             (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO,
             blocks.nr,
@@ -158,11 +160,13 @@ class _Template:
         last = depth_blocks(view, blocks) - 1
         again = Within(number, 1, last + 1) if last else None
         done = Within(number, last, last + 1) if last else None
-        self._tile(frame, tile, Tile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
+        self._tile(frame, tile, RegisterTile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
 
-    def _tile(self, frame: Frame, block: Block, tile: Tile, rows: Side | None, done: Within | None) -> None:
+    def _tile(
+        self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, done: Within | None
+    ) -> None:
         """One register tile, and the epilogue where its sums are complete (always, when `done` is None)."""
         blocks = self.blocks
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
@@ -177,7 +181,7 @@ class _Template:
         epilogue(frame, finish, self.plan.epilogue, tile.row, tile.column, tile.into)
         block.guard(finish, (done,))
 
-    def _dot(self, frame: Frame, block: Block, tile: Tile) -> None:
+    def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
         """A whole tile of columns, or one column at a time where the last tile is cut."""
         view, nr, column = self.view, self.blocks.nr, tile.column
         run, _ = view.run(view.vector, view.k)
@@ -193,8 +197,8 @@ class _Template:
         j = frame.writer.variable("j", whole, view.n - 1)
         single = cut.inner({j})
         at = frame.writer.axis(j)
-        one = Accumulator(tile.into.buffer, tile.into.base + at.shift(-whole), nr)
-        dot_tile(frame, single, Tile(tile.depth, tile.row, at, one), run, 1)
+        one = TileSums(tile.into.buffer, tile.into.base + at.shift(-whole), nr)
+        dot_tile(frame, single, RegisterTile(tile.depth, tile.row, at, one), run, 1)
         cut.loop(single, j, constant(whole), constant(view.n))
         block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)
 
@@ -224,7 +228,7 @@ class _Template:
             return None
         return self.blocks.bk + self.lanes
 
-    def _scratch(self, writer: Writer) -> None:
+    def _scratch(self, writer: CpuWriter) -> None:
         view, blocks = self.view, self.blocks
         _, many = self._tile_block
         sizes = {self.sums: blocks.bm * blocks.bn if many else blocks.mr * blocks.nr}
@@ -238,7 +242,7 @@ class _Template:
         view, nr = self.view, self.blocks.nr
         return Panel(view.vector, view.columns, column, nr, view.n, self.columns, ZERO, nr, 1)
 
-    def _column_side(self, frame: Frame, column: AxisExpr, depth: DepthBlock) -> Side | None:
+    def _column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side | None:
         view, nr = self.view, self.blocks.nr
         where = self._where(view.vector)
         if where == "packed":
@@ -248,7 +252,7 @@ class _Template:
         base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
-    def _row_panel(self, frame: Frame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
+    def _row_panel(self, frame: CpuContractionFrame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
         """The side of the first tile of rows of the task."""
         view, mr = self.view, self.blocks.mr
         side = 1 - view.vector
@@ -268,7 +272,7 @@ class _Template:
         each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
         return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
 
-    def _pack_rows(self, frame: Frame, block: Block, m0: AxisExpr, depth: DepthBlock) -> None:
+    def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
         view, blocks = self.view, self.blocks
         side = 1 - view.vector
         stride = self._rows_along_k

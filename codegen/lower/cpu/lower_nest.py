@@ -21,20 +21,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.lower.cpu import lower_reduce, lower_stream
-from codegen.lower.cpu.blocks import Block, LaneAxis, Writer
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.keep_rows import workspace_rows
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_split import partial_phase
 from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_choices import Loop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
+from codegen.plan.cpu.nest_choices import NestLoop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
 from codegen.plan.region_loops import RegionLoops
 from codegen.where.streams import score_read
 from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.axis_map import support
-from ir.cpu import Kernel, Param, Phase
-from ir.cpu_nodes import Fence
+from ir.cpu import CpuKernel, CpuParam, Phase
+from ir.cpu_nodes import CpuFence
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Bind
 from ir.plan import Plan
@@ -45,7 +45,7 @@ from ir.target import LANES
 STAGE = "lower_nest"
 
 
-def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> CpuKernel:
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
@@ -56,9 +56,9 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
     check_nest_plan(plan)
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
-    writer = Writer(LANES[plan.arch])
+    writer = CpuWriter(LANES[plan.arch])
     params = tuple(
-        Param(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
+        CpuParam(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
         for each in (*region.inputs, *region.outputs)
     )
     ev = RegionEvaluator(RegionLoops(region, core, plan.ordered), writer)
@@ -69,7 +69,7 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
         phases.append(partial_phase(ev, plan))
     if 0 not in ev.loops.shape:
         phases.append(_Outputs(ev, plan).phase())
-    return Kernel(
+    return CpuKernel(
         name=name,
         lanes=writer.lanes,
         params=params,
@@ -82,19 +82,19 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
 
 
 @dataclass(frozen=True)
-class _Place:
+class _LoopPoint:
     """A point under construction: where each loop is."""
 
-    loop: Loop
+    loop: NestLoop
     at: AxisExpr
 
 
-Several = Sequence[Sequence[_Place]]
+Several = Sequence[Sequence[_LoopPoint]]
 """Points under construction that share the loops around them."""
 
 
-def _placed(several: Several, loop: Loop, at: AxisExpr) -> Several:
-    return [[*places, _Place(loop, at)] for places in several]
+def _placed(several: Several, loop: NestLoop, at: AxisExpr) -> Several:
+    return [[*places, _LoopPoint(loop, at)] for places in several]
 
 
 class _Outputs:
@@ -112,16 +112,16 @@ class _Outputs:
         counts = [loop.blocks for loop in bound]
         tasks = math.prod(counts)
         task = self.writer.variable("t", 0, tasks - 1)
-        root = Block(self.writer, None, {task})
-        origins: dict[Loop, AxisExpr] = {}
+        root = CpuBlock(self.writer, None, {task})
+        origins: dict[NestLoop, AxisExpr] = {}
         for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
             origins[loop] = self._origin(loop, number, root)
         self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
         if self.streams:
-            root.add(Fence())
+            root.add(CpuFence())
         return Phase(task, tasks, tuple(root.statements))
 
-    def _origin(self, loop: Loop, number: AxisExpr, block: Block) -> AxisExpr:
+    def _origin(self, loop: NestLoop, number: AxisExpr, block: CpuBlock) -> AxisExpr:
         """The first step of block `number` of a loop, as a variable."""
         if not number.terms:
             return number * loop.tile
@@ -130,7 +130,7 @@ class _Outputs:
         block.variables.add(variable)
         return self.writer.axis(variable)
 
-    def _blocks(self, blocked: Sequence[Loop], origins: dict[Loop, AxisExpr], block: Block) -> None:
+    def _blocks(self, blocked: Sequence[NestLoop], origins: dict[NestLoop, AxisExpr], block: CpuBlock) -> None:
         """Loops over the blocks that no thread is bound to, then the loops inside a block."""
         if not blocked:
             self._loops(list(self.nest), [[]], origins, block)
@@ -141,7 +141,9 @@ class _Outputs:
         self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(self, loops: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block) -> None:
+    def _loops(
+        self, loops: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
+    ) -> None:
         """The loops left, innermost the points of `several` places: the registers of one step of a vector loop."""
         if not loops:
             self._points(several, block)
@@ -166,7 +168,7 @@ class _Outputs:
     # --- rows and vectors ---
 
     def _rows(
-        self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
+        self, loop: NestLoop, rest: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
         """Along one axis: the points of a step together, then those that are left."""
         whole = loop.extent - loop.extent % loop.width
@@ -180,7 +182,7 @@ class _Outputs:
                 self._steps(loop, body, variable, (start, stop, step), origins, block)
 
     def _vectors(
-        self, loop: Loop, rest: list[Loop], several: Several, origins: dict[Loop, AxisExpr], block: Block
+        self, loop: NestLoop, rest: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
         """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
         points where padding begins or ends. `used` lanes of each register are."""
@@ -207,12 +209,12 @@ class _Outputs:
 
     def _steps(
         self,
-        loop: Loop,
-        body: Block,
+        loop: NestLoop,
+        body: CpuBlock,
         variable: int,
         steps: tuple[int, int, int],
-        origins: dict[Loop, AxisExpr],
-        block: Block,
+        origins: dict[NestLoop, AxisExpr],
+        block: CpuBlock,
     ) -> None:
         """The loop (start, stop, step), or what of it lies in this block: only whole steps begin inside blocks."""
         start, stop, step = steps
@@ -222,7 +224,7 @@ class _Outputs:
         else:
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
 
-    def _ranges(self, loop: Loop) -> list[tuple[int, int]]:
+    def _ranges(self, loop: NestLoop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
             cuts = self.ev.loops.interiors(self.shape, loop.group.axes[0])
@@ -231,7 +233,7 @@ class _Outputs:
 
     # --- points ---
 
-    def _points(self, several: Several, block: Block) -> None:
+    def _points(self, several: Several, block: CpuBlock) -> None:
         """All outputs at the given points; reductions that they share loops for are computed together."""
         points = [self._coordinates(places) for places in several]
         self._streams(points, block)
@@ -240,7 +242,7 @@ class _Outputs:
             for each in self.ev.region.yields:
                 self._write(each, point, block)
 
-    def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: Block) -> None:
+    def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
         """One element or register of an output; outside of the loops that do not move it, and there once."""
         ev = self.ev
         if each.at is not None:
@@ -256,17 +258,17 @@ class _Outputs:
         if each.at is not None:
             block.memo["written", each.buffer, point] = value
 
-    def _coordinates(self, places: Sequence[_Place]) -> tuple[AxisExpr, ...]:
+    def _coordinates(self, places: Sequence[_LoopPoint]) -> tuple[AxisExpr, ...]:
         found: dict[int, AxisExpr] = {}
         for place in places:
             group = place.loop.group
             found.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
         return tuple(found[axis] for axis in range(len(self.shape)))
 
-    def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+    def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
         """Requests for the streams at these points, those over like axes together, and with them the maxima of their
         scores."""
-        pending: dict[tuple[int, ...], list[lower_stream.Request]] = {}
+        pending: dict[tuple[int, ...], list[lower_stream.StreamRequest]] = {}
         for site in self.ev.core.sites:
             op = self.ev.ops[site.value]
             score = score_read(op, site) if self._is_requested(site) else None
@@ -275,7 +277,7 @@ class _Outputs:
             for point in points:
                 at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
                 shared = tuple(point[axis] for axis in sorted(support(score[1])) if axis < len(point))
-                request = lower_stream.Request(site.value, at, (score, shared))
+                request = lower_stream.StreamRequest(site.value, at, (score, shared))
                 pending.setdefault(op.domain[len(op.shape) :], []).append(request)
         for requests in pending.values():
             lower_stream.streams(self.ev, requests, block)
@@ -285,10 +287,10 @@ class _Outputs:
         own = site.scope == self.scope and site.map.sizes == self.shape
         return own and not site.map.guards and site.value not in self.ev.provided
 
-    def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: Block) -> None:
+    def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
         """Requests for the reductions at these points, those of like loops together, in the body's order."""
         position = {let.name: number for number, let in enumerate(self.ev.region.body)}
-        pending: list[lower_reduce.Request] = []
+        pending: list[lower_reduce.ReductionRequest] = []
         for site in sorted(self.ev.core.sites, key=lambda each: position[each.value]):
             op = self.ev.ops[site.value]
             if op.kind != "reduce" or not self._is_requested(site):
@@ -298,7 +300,7 @@ class _Outputs:
                 pending = []
             for point in points:
                 at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
-                pending.append(lower_reduce.Request(site.value, at))
+                pending.append(lower_reduce.ReductionRequest(site.value, at))
         if len(pending) > 1:
             lower_reduce.reductions(self.ev, pending, block)
 
@@ -308,7 +310,7 @@ class _Outputs:
         alike = a.domain[len(a.domain) - a.reduced :] == b.domain[len(b.domain) - b.reduced :]
         return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
 
-    def _aligned(self, offset: AxisExpr, block: Block) -> bool:
+    def _aligned(self, offset: AxisExpr, block: CpuBlock) -> bool:
         """Whether a store at `offset` starts at a whole register in memory."""
         lane = block.lane_axis
         if lane is None or not offset.is_affine:

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.accumulators import Joining
-from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu_nodes import Call, Inside, Value
+from ir.cpu_nodes import CpuCall, Inside, Value
 from ir.dtype import DTYPES
 from ir.kernel_nodes import Reg
 from ir.region import Op
@@ -39,23 +39,23 @@ _WRITTEN_OUT = 49
 
 
 @dataclass(frozen=True)
-class Request:
+class ReductionRequest:
     """The reduction `name` at `point`."""
 
     name: str
     point: Point
 
 
-def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Value:
     """The value of a reduce op at `point`, computed in `block`."""
-    return _together(ev, [Request(name, point)], block, where)[0]
+    return _together(ev, [ReductionRequest(name, point)], block, where)[0]
 
 
-def reductions(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> None:
+def reductions(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock) -> None:
     """Computes reductions over like axes in shared loops, so that `LaneEvaluator.value` finds them afterwards."""
     fresh = [each for each in requests if block.find((each.name, each.point, ())) is None]
-    by_home: dict[int, list[Request]] = {}
-    homes: dict[int, Block] = {}
+    by_home: dict[int, list[ReductionRequest]] = {}
+    homes: dict[int, CpuBlock] = {}
     for each in dict.fromkeys(fresh):
         home = block.home(axes_of(each.point))
         homes[id(home)] = home
@@ -65,14 +65,14 @@ def reductions(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> 
             homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
 
 
-def unconverted(ev: LaneEvaluator, names: Sequence[str], point: Point, block: Block) -> list[Value]:
+def unconverted(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
     """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
-    return _totals(ev, [_Sum.of(ev, Request(name, point), ()) for name in names], block)
+    return _totals(ev, [_PointSum.of(ev, ReductionRequest(name, point), ()) for name in names], block)
 
 
-def start(ev: LaneEvaluator, name: str, block: Block) -> Reg:
+def start(ev: LaneEvaluator, name: str, block: CpuBlock) -> Reg:
     """A fresh accumulator of the reduction `name`, holding the identity."""
-    return _Sum.of(ev, Request(name, ()), ()).start(block)
+    return _PointSum.of(ev, ReductionRequest(name, ()), ()).start(block)
 
 
 def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
@@ -80,18 +80,18 @@ def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
     return converted(total, total.dtype, ev.ops[name].dtype)
 
 
-def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
-    sums = [_Sum.of(ev, each, where) for each in requests]
+def _together(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock, where: Where) -> list[Value]:
+    sums = [_PointSum.of(ev, each, where) for each in requests]
     totals = _totals(ev, sums, block)
     return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
 
 
-def _totals(ev: LaneEvaluator, sums: Sequence[_Sum], block: Block) -> list[Value]:
+def _totals(ev: LaneEvaluator, sums: Sequence[_PointSum], block: CpuBlock) -> list[Value]:
     op = sums[0].op
     if 0 in op.domain[len(op.domain) - op.reduced :]:
         return [each.how.identity for each in sums]
     groups = ev.groups(sums[0].request.name)
-    nest = _Nest(ev, sums)
+    nest = _ReductionLoops(ev, sums)
     in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
     if in_lanes or all(group.extent == 1 for group in groups):
         return nest.serial(groups, block)
@@ -99,19 +99,19 @@ def _totals(ev: LaneEvaluator, sums: Sequence[_Sum], block: Block) -> list[Value
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _PointSum:
     """One reduction at one point: its term, and the op that joins terms."""
 
     ev: LaneEvaluator
-    request: Request
+    request: ReductionRequest
     op: Op
     where: Where
     how: Joining
 
     @staticmethod
-    def of(ev: LaneEvaluator, request: Request, where: Where) -> _Sum:
+    def of(ev: LaneEvaluator, request: ReductionRequest, where: Where) -> _PointSum:
         op = ev.ops[request.name]
-        return _Sum(ev, request, op, where, ev.joining(op))
+        return _PointSum(ev, request, op, where, ev.joining(op))
 
     @property
     def in_order(self) -> bool:
@@ -123,14 +123,14 @@ class _Sum:
         """Whether long runs are summed in parts: their error grows with the number of terms."""
         return self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.in_order
 
-    def term(self, reduced: Point, block: Block) -> Value:
+    def term(self, reduced: Point, block: CpuBlock) -> Value:
         point = (*self.request.point, *reduced)
         around, self.ev.filling = self.ev.filling, self.request.name
         term = self.ev.operand(self.op.inputs[0], point, block, self.where)
         self.ev.filling = around
         return converted(term, self.how.source, self.how.dtype)
 
-    def start(self, block: Block) -> Reg:
+    def start(self, block: CpuBlock) -> Reg:
         register = block.let(f"{self.request.name}_acc", self.how.identity, mutable=True)
         assert isinstance(register, Reg)
         return register
@@ -146,19 +146,19 @@ Place = Mapping[Group, AxisExpr]
 class _Innermost:
     """The innermost loops over reduced axes: `add` makes them, they add `trips` times; `parted`: to a part's totals."""
 
-    add: Callable[[Place, Totals, Block], None]
+    add: Callable[[Place, Totals, CpuBlock], None]
     trips: int
     parted: bool = False
 
 
 @dataclass(frozen=True)
-class _Nest:
+class _ReductionLoops:
     """The loops that several reductions share."""
 
     ev: LaneEvaluator
-    sums: Sequence[_Sum]
+    sums: Sequence[_PointSum]
 
-    def serial(self, groups: Sequence[Group], block: Block) -> list[Value]:
+    def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
         """One term after another; lanes, if any, are different results."""
         totals = [[each.start(block)] for each in self.sums]
         if math.prod(group.extent for group in groups) <= _WRITTEN_OUT:
@@ -167,14 +167,14 @@ class _Nest:
         else:
             *outer, last = groups
 
-            def innermost(place: Place, sums: Totals, inside: Block) -> None:
+            def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
                 loop = _Loop(last.name, 0, last.extent, 1)
                 self._loop(loop, sums, inside, lambda at, into, body: self._add(into, {**place, last: at}, body))
 
             self._nested(outer, {}, totals, block, _Innermost(innermost, last.extent))
         return [registers[0] for registers in totals]
 
-    def along_lanes(self, outer: Sequence[Group], lane: Group, block: Block) -> list[Value]:
+    def along_lanes(self, outer: Sequence[Group], lane: Group, block: CpuBlock) -> list[Value]:
         """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
         width = self.ev.writer.lanes
         in_order = any(each.in_order for each in self.sums)
@@ -182,14 +182,14 @@ class _Nest:
         chains = 1 if in_order else max(1, min(_CHAINS // rows, lane.extent // width))
         totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
 
-        def innermost(place: Place, sums: Totals, inside: Block) -> None:
+        def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
             self._lane_loops(lane, place, sums, inside)
 
         self._nested(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
         return [self._joined(each, registers, block) for each, registers in zip(self.sums, totals, strict=True)]
 
     def _nested(
-        self, groups: Sequence[Group], place: Place, totals: Totals, block: Block, innermost: _Innermost
+        self, groups: Sequence[Group], place: Place, totals: Totals, block: CpuBlock, innermost: _Innermost
     ) -> None:
         """Loops over `groups`, around `innermost`."""
         if not groups:
@@ -200,7 +200,7 @@ class _Nest:
         long = below * group.extent > _PART and below >= _WRITTEN_OUT
         part = long and self._in_parts and not innermost.parted
 
-        def emit(at: AxisExpr, sums: Totals, body: Block) -> None:
+        def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
             parts = self._fresh(sums, body) if part else sums
             within = replace(innermost, parted=innermost.parted or part)
             self._nested(rest, {**place, group: at}, parts, body, within)
@@ -209,14 +209,14 @@ class _Nest:
 
         self._loop(_Loop(group.name, 0, group.extent, 1), totals, block, emit, plain=True)
 
-    def _lane_loops(self, lane: Group, place: Place, totals: Totals, block: Block) -> None:
+    def _lane_loops(self, lane: Group, place: Place, totals: Totals, block: CpuBlock) -> None:
         """The vectors of one row: as many at a time as there are accumulators, then one at a time, then a tail."""
         width = self.ev.writer.lanes
         chains = len(totals[0])
         unrolled = lane.extent - lane.extent % (width * chains)
         whole = lane.extent - lane.extent % width
 
-        def emit(at: AxisExpr, sums: Totals, body: Block) -> None:
+        def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
             for chain in range(len(sums[0])):
                 one = [[registers[chain]] for registers in sums]
                 self._add(one, {**place, lane: at.shift(width * chain)}, body, along_lanes=True)
@@ -230,8 +230,8 @@ class _Nest:
         self,
         loop: _Loop,
         totals: Totals,
-        block: Block,
-        emit: Callable[[AxisExpr, Totals, Block], None],
+        block: CpuBlock,
+        emit: Callable[[AxisExpr, Totals, CpuBlock], None],
         *,
         plain: bool = False,
     ) -> None:
@@ -257,7 +257,7 @@ class _Nest:
         self._put_away(totals, parts, around)
         block.loop(around, origin, AxisExpr(loop.start), AxisExpr(loop.stop), chunk)
 
-    def _add(self, totals: Totals, place: Place, block: Block, *, along_lanes: bool = False) -> None:
+    def _add(self, totals: Totals, place: Place, block: CpuBlock, *, along_lanes: bool = False) -> None:
         """The terms at `place` to the first accumulators. Where lanes are terms, those of a tail that do not exist
         add nothing."""
         box = self.ev.writer.box
@@ -270,29 +270,29 @@ class _Nest:
             lane = block.lane_axis
             if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
-                term = Call("where", (mask, term, each.how.identity), each.how.dtype)
+                term = CpuCall("where", (mask, term, each.how.identity), each.how.dtype)
             if along_lanes and each.in_order:
-                running = Call(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
-                block.assign(registers[0], Call("last", (running,), each.how.dtype))
+                running = CpuCall(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
+                block.assign(registers[0], CpuCall("last", (running,), each.how.dtype))
             else:
                 block.accumulate(registers[0], each.how.fn, term)
 
-    def _fresh(self, totals: Totals, block: Block) -> Totals:
+    def _fresh(self, totals: Totals, block: CpuBlock) -> Totals:
         return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
 
-    def _put_away(self, totals: Totals, parts: Totals, block: Block) -> None:
+    def _put_away(self, totals: Totals, parts: Totals, block: CpuBlock) -> None:
         for each, registers, new in zip(self.sums, totals, parts, strict=True):
             for register, part in zip(registers, new, strict=True):
                 block.accumulate(register, each.how.fn, part)
 
-    def _joined(self, each: _Sum, registers: Sequence[Reg], block: Block) -> Value:
+    def _joined(self, each: _PointSum, registers: Sequence[Reg], block: CpuBlock) -> Value:
         total: Value = registers[0]
         if each.in_order:
             return total
         for other in registers[1:]:
-            total = Call(each.how.fn, (total, other), each.how.dtype)
+            total = CpuCall(each.how.fn, (total, other), each.how.dtype)
         horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.how.fn]
-        return Call(horizontal, (total,), each.how.dtype)
+        return CpuCall(horizontal, (total,), each.how.dtype)
 
     @property
     def _in_parts(self) -> bool:

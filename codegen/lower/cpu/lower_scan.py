@@ -10,12 +10,12 @@ Y[i] = x[0] + … + x[i], lanes along i
 
 from __future__ import annotations
 
-from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.blocks import CpuBlock
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
-from ir.cpu_nodes import Call, Inside, Value
+from ir.cpu_nodes import CpuCall, Inside, Value
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Reg
 from ir.region import Op
@@ -25,7 +25,7 @@ _DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
 """The dtypes whose running results along lanes are made by doubling, where their grouping is free."""
 
 
-def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Value:
     """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
     `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
     to the next as well. Points must be evaluated in the scan's order."""
@@ -42,18 +42,20 @@ def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: Block, where
     lane = block.lane_axis
     if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
         exists = Inside((), lane.variable, lane.count)
-        term = Call("where", (exists, term, identity), kind)
+        term = CpuCall("where", (exists, term, identity), kind)
     if ev.loops.in_order(name) or kind not in _DOUBLED:
-        along = block.let(name, Call(f"run{fn}", (running, term), kind))
-        block.assign(running, Call("last", (along,), kind))
+        along = block.let(name, CpuCall(f"run{fn}", (running, term), kind))
+        block.assign(running, CpuCall("last", (along,), kind))
         return converted(along, kind, op.dtype)
-    own = block.let(f"{name}_own", Call(f"prefix{fn}", (term,), kind))
-    along = block.let(name, Call(fn, (running, own), kind))
-    block.accumulate(running, fn, Call("last", (own,), kind))  # from what does not wait for the vector before
+    own = block.let(f"{name}_own", CpuCall(f"prefix{fn}", (term,), kind))
+    along = block.let(name, CpuCall(fn, (running, own), kind))
+    block.accumulate(running, fn, CpuCall("last", (own,), kind))  # from what does not wait for the vector before
     return converted(along, kind, op.dtype)
 
 
-def _carried(ev: LaneEvaluator, name: str, op: Op, along: AxisExpr, others: Point, block: Block, where: Where) -> Reg:
+def _carried(
+    ev: LaneEvaluator, name: str, op: Op, along: AxisExpr, others: Point, block: CpuBlock, where: Where
+) -> Reg:
     """The register that a scan carries through the loop over `along`; it stands before the loop."""
     runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
     in_order = block.sequential and runs  # a constant is the place of one register among several of a step

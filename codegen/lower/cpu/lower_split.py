@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from codegen.lower.cpu import lower_reduce
-from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.cpu.nest_choices import TERMS, split_parts
 from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
 from ir.cpu import Phase, Scratch
-from ir.cpu_nodes import If, Value
+from ir.cpu_nodes import CpuIf, Value
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Bind, Within
 from ir.plan import Plan
@@ -47,11 +47,11 @@ def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
     tasks = whole + (left > 0)
     parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
     task = writer.variable("t", 0, tasks - 1)
-    root = Block(writer, None, {task})
+    root = CpuBlock(writer, None, {task})
     lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
     results = _Results(ev, parts, writer.axis(task), lanes_in_results)
 
-    def part(body: Block, extent: int) -> None:
+    def part(body: CpuBlock, extent: int) -> None:
         """One part of `extent` terms."""
         origin = writer.variable("part", 0, long.extent - extent)
         body.add(Bind(origin, writer.axis(task) * size))
@@ -64,7 +64,7 @@ def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
         full, short = root.inner(barrier=True), root.inner(barrier=True)
         part(full, size)
         part(short, left)
-        root.add(If((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
+        root.add(CpuIf((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
     else:
         part(root, size)
     for name, buffer in parts.items():
@@ -73,7 +73,7 @@ def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
     if runs_parallel(plan, "r.o"):
         return Phase(task, tasks, tuple(root.statements))
     only = writer.variable("all", 0, 0)
-    in_turn = Block(writer, None, {only})
+    in_turn = CpuBlock(writer, None, {only})
     in_turn.loop(root, task, AxisExpr(), AxisExpr(tasks))
     return Phase(only, 1, tuple(in_turn.statements))
 
@@ -97,7 +97,7 @@ class _Results:
     task: AxisExpr
     lanes_in_results: bool
 
-    def each(self, point: Point, sizes: Sequence[int], block: Block) -> None:
+    def each(self, point: Point, sizes: Sequence[int], block: CpuBlock) -> None:
         """Loops over the axes of `sizes`, inside those where `point` is."""
         writer = self.ev.writer
         if not sizes:
@@ -119,7 +119,7 @@ class _Results:
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
 
 
-def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: Block, where: Where) -> Value:
+def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: CpuBlock, where: Where) -> Value:
     """The parts at `point`, joined in order."""
     key = ("combined", name, point, where)
     found = block.find(key)

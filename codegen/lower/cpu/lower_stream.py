@@ -20,7 +20,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.lower.conversions import constant
-from codegen.lower.cpu.blocks import Block, LaneAxis
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
@@ -28,7 +28,7 @@ from codegen.plan.cpu.nest_values import RESCALED
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import summed_in
 from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu_nodes import Call, Inside, Value
+from ir.cpu_nodes import CpuCall, Inside, Value
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.kernel_nodes import Reg
@@ -43,7 +43,7 @@ Place = Mapping[Group, AxisExpr]
 
 
 @dataclass(frozen=True)
-class Request:
+class StreamRequest:
     """The stream, or the maximum, `name` at `point`. Requests of one `score` share its terms' values."""
 
     name: str
@@ -51,15 +51,15 @@ class Request:
     score: Hashable = None
 
 
-def stream(ev: LaneEvaluator, name: str, point: Point, block: Block, where: Where) -> Value:
+def stream(ev: LaneEvaluator, name: str, point: Point, block: CpuBlock, where: Where) -> Value:
     """The value of a stream at `point`, computed in `block`."""
-    return _together(ev, [Request(name, point)], block, where)[0]
+    return _together(ev, [StreamRequest(name, point)], block, where)[0]
 
 
-def streams(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> None:
+def streams(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock) -> None:
     """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `LaneEvaluator.value`
     finds them afterwards."""
-    by_home: dict[int, tuple[Block, list[Request]]] = {}
+    by_home: dict[int, tuple[CpuBlock, list[StreamRequest]]] = {}
     for each in dict.fromkeys(requests):
         if block.find((each.name, each.point, ())) is None:
             home = block.home(axes_of(each.point))
@@ -73,21 +73,21 @@ def streams(ev: LaneEvaluator, requests: Sequence[Request], block: Block) -> Non
 
 def finite_or_zero(top: Value) -> Value:
     """What scores are compared with: their maximum, or 0 where all of them are -inf."""
-    none = Call("cmpeq", (top, constant("-inf", top.dtype)), "bool")
-    return Call("where", (none, constant(0, top.dtype), top), top.dtype)
+    none = CpuCall("cmpeq", (top, constant("-inf", top.dtype)), "bool")
+    return CpuCall("where", (none, constant(0, top.dtype), top), top.dtype)
 
 
 def defined(total: Value, top: Value) -> Value:
     """The sum, but NaN where the maximum is infinite: ∞ - ∞ is no number."""
-    return Call("add", (total, Call("sub", (top, top), top.dtype)), total.dtype)
+    return CpuCall("add", (total, CpuCall("sub", (top, top), top.dtype)), total.dtype)
 
 
 def weight(fn: str, score: Value, base: Value) -> Value:
     """fn(score - base)."""
-    return Call(fn, (Call("sub", (score, base), score.dtype),), score.dtype)
+    return CpuCall(fn, (CpuCall("sub", (score, base), score.dtype),), score.dtype)
 
 
-def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, where: Where) -> list[Value]:
+def _together(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock, where: Where) -> list[Value]:
     lead = next(each for each in requests if ev.ops[each.name].kind == "stream")
     op = ev.ops[lead.name]
     if ev.loops.in_order(lead.name):
@@ -99,7 +99,7 @@ def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, wher
     groups = ev.groups(lead.name)
     in_lanes = any(block.moves_in_lanes(axes_of(each.point, where)) for each in requests)
     along = not in_lanes and any(group.extent > 1 for group in groups)
-    shares: dict[tuple[Hashable, str, str], list[Request]] = {}
+    shares: dict[tuple[Hashable, str, str], list[StreamRequest]] = {}
     for each in requests:
         if ev.ops[each.name].kind == "stream":
             shares.setdefault((each.score, ev.ops[each.name].fn, summed_in(ev.region, ev.ops[each.name])), []).append(
@@ -107,8 +107,8 @@ def _together(ev: LaneEvaluator, requests: Sequence[Request], block: Block, wher
             )
     passes = [_Sums(ev, fn, kind, alike, where) for (_, fn, kind), alike in shares.items()]
     tops: dict[Hashable, Value] = {}
-    found: dict[Request, Value] = {}
-    for sums, (top, totals) in zip(passes, _Pass(ev, passes, along).run(groups, block), strict=True):
+    found: dict[StreamRequest, Value] = {}
+    for sums, (top, totals) in zip(passes, _StreamPass(ev, passes, along).run(groups, block), strict=True):
         tops[sums.requests[0].score] = top
         found.update(zip(sums.requests, totals, strict=True))
     values = [found[each] if each in found else tops[each.score] for each in requests]
@@ -129,26 +129,26 @@ class _Sums:
     ev: LaneEvaluator
     fn: str
     kind: str
-    requests: Sequence[Request]
+    requests: Sequence[StreamRequest]
     where: Where
 
-    def score(self, reduced: Point, block: Block) -> Value:
+    def score(self, reduced: Point, block: CpuBlock) -> Value:
         return self._operand(self.requests[0], 0, reduced, block)
 
-    def values(self, reduced: Point, block: Block) -> list[Value | None]:
+    def values(self, reduced: Point, block: CpuBlock) -> list[Value | None]:
         """What a term's weight is multiplied with, by request; None for 1."""
         return [None if self._is_one(each) else self._operand(each, 1, reduced, block) for each in self.requests]
 
-    def _is_one(self, request: Request) -> bool:
+    def _is_one(self, request: StreamRequest) -> bool:
         value = self.ev.ops[request.name].inputs[1]
         return isinstance(value, Number) and value.number == 1
 
-    def _operand(self, request: Request, slot: int, reduced: Point, block: Block) -> Value:
+    def _operand(self, request: StreamRequest, slot: int, reduced: Point, block: CpuBlock) -> Value:
         each = self.ev.ops[request.name].inputs[slot]
         source = each.dtype if isinstance(each, Number) else self.ev.dtype(each.value)
         return converted(self.ev.operand(each, (*request.point, *reduced), block, self.where), source, self.kind)
 
-    def start(self, block: Block) -> _State:
+    def start(self, block: CpuBlock) -> _State:
         top = block.let("top", constant("-inf", self.kind), mutable=True)
         zero = constant(0, self.kind)
         sums = [block.let(f"{each.name}_acc", zero, mutable=True) for each in self.requests]
@@ -164,21 +164,21 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _StreamPass:
     """One pass over the terms of several streams. `along`: lanes are terms."""
 
     ev: LaneEvaluator
     each: Sequence[_Sums]
     along: bool
 
-    def run(self, groups: Sequence[Group], block: Block) -> list[tuple[Value, list[Value]]]:
+    def run(self, groups: Sequence[Group], block: CpuBlock) -> list[tuple[Value, list[Value]]]:
         """Per score its maximum and the sums, after loops over `groups` in `block`."""
         states = [each.start(block) for each in self.each]
         self._nested(groups, {}, states, block)
         finish = self._joined if self.along else _finished
         return [finish(each, state, block) for each, state in zip(self.each, states, strict=True)]
 
-    def _nested(self, groups: Sequence[Group], place: Place, states: Sequence[_State], block: Block) -> None:
+    def _nested(self, groups: Sequence[Group], place: Place, states: Sequence[_State], block: CpuBlock) -> None:
         group, *rest = groups
         if not rest:
             self._innermost(group, place, states, block)
@@ -188,7 +188,7 @@ class _Pass:
         self._nested(rest, {**place, group: self.ev.writer.counter(variable)}, states, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(group.extent))
 
-    def _innermost(self, group: Group, place: Place, states: Sequence[_State], block: Block) -> None:
+    def _innermost(self, group: Group, place: Place, states: Sequence[_State], block: CpuBlock) -> None:
         """Whole steps of several terms, then the terms left in one step; of lanes that are terms, then those of a
         tail."""
         width = self.ev.writer.lanes if self.along else 1
@@ -204,7 +204,7 @@ class _Pass:
         group: Group,
         place: Place,
         states: Sequence[_State],
-        block: Block,
+        block: CpuBlock,
         span: tuple[int, int],
         terms: int,
         used: int,
@@ -236,12 +236,12 @@ class _Pass:
             _put_away(each.fn, state, part, around)
         block.loop(around, origin, AxisExpr(start), AxisExpr(stop), _PART * step)
 
-    def _step(self, places: Sequence[Place], states: Sequence[_State], block: Block) -> None:
+    def _step(self, places: Sequence[Place], states: Sequence[_State], block: CpuBlock) -> None:
         """Adds the terms at `places`, rescaling once."""
         points = [self._reduced(place) for place in places]
         for each, state in zip(self.each, states, strict=True):
             scores = [self._existing(each.score(point, block), "-inf", block) for point in points]
-            top = block.let("top", Call("max", (state.top, tree("max", scores)), each.kind))
+            top = block.let("top", CpuCall("max", (state.top, tree("max", scores)), each.kind))
             base = block.let("base", finite_or_zero(top))
             shrink = block.let("shrink", weight(each.fn, state.top, base))
             weights = [block.let("p", weight(each.fn, score, base)) for score in scores]
@@ -251,19 +251,19 @@ class _Pass:
             ]
             for number, total in enumerate(state.sums):
                 added = tree("add", [several[number] for several in terms])
-                block.assign(total, Call("fma", (total, shrink, added), each.kind))
+                block.assign(total, CpuCall("fma", (total, shrink, added), each.kind))
             block.assign(state.top, top)
 
-    def _term(self, value: Value | None, p: Value, block: Block) -> Value:
-        return p if value is None else self._existing(Call("mul", (p, value), p.dtype), 0, block)
+    def _term(self, value: Value | None, p: Value, block: CpuBlock) -> Value:
+        return p if value is None else self._existing(CpuCall("mul", (p, value), p.dtype), 0, block)
 
-    def _existing(self, value: Value, otherwise: float | str, block: Block) -> Value:
+    def _existing(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
         """The value in the lanes of a tail that are terms."""
         lane = block.lane_axis
         if not self.along or lane is None or lane.count is None:
             return value
         mask = Inside((), lane.variable, lane.count)
-        return block.let("term", Call("where", (mask, value, constant(otherwise, value.dtype)), value.dtype))
+        return block.let("term", CpuCall("where", (mask, value, constant(otherwise, value.dtype)), value.dtype))
 
     def _reduced(self, place: Place) -> Point:
         box = self.ev.writer.box
@@ -272,28 +272,28 @@ class _Pass:
             reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         return tuple(reduced[axis] for axis in sorted(reduced))
 
-    def _joined(self, each: _Sums, state: _State, block: Block) -> tuple[Value, list[Value]]:
+    def _joined(self, each: _Sums, state: _State, block: CpuBlock) -> tuple[Value, list[Value]]:
         """Lanes are terms: their maxima and sums in one."""
-        top = block.let("top", Call("hmax", (state.top,), each.kind))
+        top = block.let("top", CpuCall("hmax", (state.top,), each.kind))
         base = block.let("base", finite_or_zero(top))
         shrink = block.let("shrink", weight(each.fn, state.top, base))
-        scaled = (Call("mul", (total, shrink), each.kind) for total in state.sums)
-        return top, [defined(Call("hsum", (total,), each.kind), top) for total in scaled]
+        scaled = (CpuCall("mul", (total, shrink), each.kind) for total in state.sums)
+        return top, [defined(CpuCall("hsum", (total,), each.kind), top) for total in scaled]
 
 
-def _finished(_each: _Sums, state: _State, _block: Block) -> tuple[Value, list[Value]]:
+def _finished(_each: _Sums, state: _State, _block: CpuBlock) -> tuple[Value, list[Value]]:
     return state.top, [defined(total, state.top) for total in state.sums]
 
 
-def _put_away(fn: str, state: _State, part: _State, block: Block) -> None:
+def _put_away(fn: str, state: _State, part: _State, block: CpuBlock) -> None:
     """Adds a part of the terms to the others."""
     kind = state.top.dtype
-    top = block.let("top", Call("max", (state.top, part.top), kind))
+    top = block.let("top", CpuCall("max", (state.top, part.top), kind))
     base = block.let("base", finite_or_zero(top))
     shrink = block.let("shrink", weight(fn, state.top, base))
     scale = block.let("scale", weight(fn, part.top, base))
     for total, added in zip(state.sums, part.sums, strict=True):
-        block.assign(total, Call("fma", (total, shrink, Call("mul", (added, scale), kind)), kind))
+        block.assign(total, CpuCall("fma", (total, shrink, CpuCall("mul", (added, scale), kind)), kind))
     block.assign(state.top, top)
 
 
@@ -301,7 +301,7 @@ def tree(fn: str, values: Sequence[Value]) -> Value:
     """The values joined two by two, so that none waits for all before it."""
     level = list(values)
     while len(level) > 1:
-        pairs = [Call(fn, pair, pair[0].dtype) for pair in zip(level[::2], level[1::2], strict=False)]
+        pairs = [CpuCall(fn, pair, pair[0].dtype) for pair in zip(level[::2], level[1::2], strict=False)]
         level = [*pairs, *level[len(pairs) * 2 :]]
     return level[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.lower.cpu.blocks import Block
+from codegen.lower.cpu.blocks import CpuBlock
 from codegen.lower.cpu.lane_evaluator import Evaluation, LaneEvaluator
 from codegen.lower.cpu.lower_reduce import reduction
 from codegen.lower.cpu.lower_scan import scan
@@ -14,7 +14,7 @@ from ir.region import Op
 class RegionEvaluator(LaneEvaluator):
     """Evaluates all values of one region into blocks, contractions aside."""
 
-    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _computed(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "reduce":
                 return reduction(self, name, op, point, block, where)

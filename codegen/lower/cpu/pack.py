@@ -14,8 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.cpu.contraction_frame import DepthBlock, Digits, Frame, greatest, lanes_along, least, tail_lanes
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.contraction_frame import (
+    CpuContractionFrame,
+    DepthBlock,
+    Digits,
+    greatest,
+    lanes_along,
+    least,
+    tail_lanes,
+)
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.lane_values import converted
 from codegen.plan.contraction_view import lanes_along_k
@@ -52,14 +60,14 @@ class Segment:
     last: AxisExpr
 
 
-def operand_value(frame: Frame, side: int, block: Block) -> Value:
+def operand_value(frame: CpuContractionFrame, side: int, block: CpuBlock) -> Value:
     """The operand where the loops stand, in the accumulator's dtype."""
     view, ev = frame.view, frame.evaluator
     operand = view.operand(side)
     return converted(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
 
 
-def pack(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+def pack(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
     """Adds the packing of one panel, for one block of k, to `block`."""
     view = frame.view
     if not view.depth:
@@ -77,7 +85,7 @@ def pack(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
 # --- lanes along rows or columns ------------------------------------------------------------------
 
 
-def _along_group(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
     writer, lanes = frame.writer, frame.lanes
     x = writer.variable("x", 0, panel.size - 1)
     body = block.inner({x})
@@ -90,13 +98,13 @@ def _along_group(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) ->
     block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
 
 
-def _put(frame: Frame, block: Block, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
+def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
     """Stores one vector of a panel: whole where the panel's width is, as what is beyond the operand is 0."""
     offset = panel.base + term * panel.term + (x - panel.start) * panel.element
     block.store(panel.buffer, offset, value)
 
 
-def _by_rows(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+def _by_rows(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
     """Each row of pixels that the panel meets is a segment with lanes along it."""
     view, writer = frame.view, frame.writer
     length = view.extent(run)
@@ -121,7 +129,7 @@ def _by_rows(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     block.loop(body, row, floordiv(start, length, box), stop, 1, rows)
 
 
-def _segment(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment) -> None:
+def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, segment: Segment) -> None:
     writer = frame.writer
     x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
     body = block.inner({x})
@@ -140,7 +148,7 @@ def _segment(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segmen
 # --- padding --------------------------------------------------------------------------------------
 
 
-def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
+def _zero(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
     """Zeroes the panel: what the interiors do not overwrite is padding."""
     writer, lanes = frame.writer, frame.lanes
     total = depth.most * panel.width
@@ -156,13 +164,13 @@ def _zero(frame: Frame, block: Block, panel: Panel, depth: DepthBlock) -> None:
 
 
 def _padded_segment(
-    frame: Frame, block: Block, panel: Panel, depth: DepthBlock, segment: Segment, read: OperandRead
+    frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, segment: Segment, read: OperandRead
 ) -> None:
     """As `_segment`, but for each place of the window only the pixels that it finds inside the image."""
     writer, position = frame.writer, segment.run[-1]
     window = {axis for guard in read.map.guards for b in guard.bounds for axis in b.expr.axes}
 
-    def interior(f: Frame, inner: Block, tested: Digits) -> None:
+    def interior(f: CpuContractionFrame, inner: CpuBlock, tested: Digits) -> None:
         x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
         at = writer.axis(x)
         placed = f.placed({position: at})
@@ -186,7 +194,9 @@ def _padded_segment(
     over_digits(frame, block, depth, [p for p in depth_digits(depth) if p in window], interior)
 
 
-def _clip(frame: Frame, read: OperandRead, x: int) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
+def _clip(
+    frame: CpuContractionFrame, read: OperandRead, x: int
+) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
     """The conditions of a read that its lanes share, and the bounds [max low, min high) they set for `x`."""
     box = frame.writer.box
     shared, low, high = [], [], []
@@ -212,7 +222,7 @@ def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisE
     return floordiv(expr.shift(by - 1), by, box)
 
 
-def _raw(frame: Frame, block: Block, read: OperandRead, x: int) -> Value:
+def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int) -> Value:
     """The buffer's own elements, inside the image."""
     view = frame.view
     offset = frame.place((view.offset(read),))[0]
@@ -232,7 +242,7 @@ def _raw(frame: Frame, block: Block, read: OperandRead, x: int) -> Value:
 # --- lanes along k --------------------------------------------------------------------------------
 
 
-def _along_k(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+def _along_k(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
     """Element by element, lanes along the innermost terms."""
     writer = frame.writer
     if not panel.group:
@@ -248,7 +258,9 @@ def _along_k(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: S
     block.loop(body, x, panel.start, panel.start.shift(panel.width), 1, panel.size)
 
 
-def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
+def _in_squares(
+    frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]
+) -> None:
     """A column panel of an operand with neighbours along k: lanes × lanes elements are evaluated along k, then turned;
     the terms that fill no square go one vector at a time."""
     writer, lanes = frame.writer, frame.lanes
@@ -258,18 +270,18 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
     columns = block.inner({corner})
     first = writer.axis(corner)
 
-    def each_column(inner: Block, do: Callable[[Block, AxisExpr], None]) -> None:
+    def each_column(inner: CpuBlock, do: Callable[[CpuBlock, AxisExpr], None]) -> None:
         x = writer.variable("x", 0, panel.size - 1)
         body = inner.inner({x})
         do(body, writer.axis(x))
         inner.loop(body, x, first, first.shift(lanes), 1, panel.size)
 
-    def squares(f: Frame, inner: Block, along: Run) -> None:
+    def squares(f: CpuContractionFrame, inner: CpuBlock, along: Run) -> None:
         k = writer.variable("k", 0, along.size - 1)
         body = inner.inner({k}, lane_axis=LaneAxis(k))
         placed = f.placed(f.along(along.group, writer.axis(k)))
 
-        def row(b: Block, x: AxisExpr) -> None:
+        def row(b: CpuBlock, x: AxisExpr) -> None:
             value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
             b.add(Store(square, (x - first) * lanes, value))
 
@@ -287,12 +299,14 @@ def _in_squares(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run
 
 
 def _terms_in_lanes(
-    frame: Frame, block: Block, panel: Panel, depth: DepthBlock, run: Sequence[int], x: AxisExpr
+    frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int], x: AxisExpr
 ) -> None:
     over_runs(frame, block, depth, run, lambda f, b, along: _run_in_lanes(f, b, panel, depth, x, along))
 
 
-def _run_in_lanes(frame: Frame, block: Block, panel: Panel, depth: DepthBlock, x: AxisExpr, run: Run) -> None:
+def _run_in_lanes(
+    frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, x: AxisExpr, run: Run
+) -> None:
     """The terms of a run, for element x of the panel."""
     k = frame.writer.variable("k", 0, run.size - 1)
     at = frame.writer.axis(k)

@@ -6,15 +6,15 @@ import math
 
 import msgspec
 
-from codegen.lower.cpu.blocks import Block, Writer
-from codegen.lower.cpu.contraction_frame import Frame, bound, depth_block
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
 from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import AxisExpr, constant, floordiv, mod
-from ir.cpu import Kernel, Param, Phase
+from ir.cpu import CpuKernel, CpuParam, Phase
 from ir.poly_core import PolyCore
 from ir.region import Buffer, Region
 
@@ -27,7 +27,7 @@ class PackedConstant(msgspec.Struct, frozen=True):
     dtype: str
     elements: int
     sources: tuple[str, ...]
-    kernel: Kernel
+    kernel: CpuKernel
 
 
 def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str) -> PackedConstant:
@@ -39,17 +39,17 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
     panels = -(-size // width)
     result = packed_name(view, side)
     elements = view.extent(repeats) * panels * width * view.depth
-    writer = Writer(blocks.lanes)
+    writer = CpuWriter(blocks.lanes)
     read = dict.fromkeys(view.buffer(each) for each in view.roles.reads[side])
     params = (
         *(buffer_param(writer, each, written=False) for each in read),
-        Param(writer.buffer(result), view.accumulator, elements, True),
+        CpuParam(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
-    frame = Frame(view, whole, writer, RegionEvaluator(RegionLoops(view.region, core), writer), {})
+    frame = CpuContractionFrame(view, whole, writer, RegionEvaluator(RegionLoops(view.region, core), writer), {})
     tasks = view.extent(repeats) * panels if elements else 0
     task = writer.variable("task", 0, max(tasks - 1, 0))
-    body = Block(writer, variables={task})
+    body = CpuBlock(writer, variables={task})
     if tasks:
         at = writer.axis(task)
         start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
@@ -57,7 +57,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         frame, depth = depth_block(frame, body, constant(0))
         base = product_base(frame, side, width, size) + start * view.depth
         pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
-    kernel = Kernel(
+    kernel = CpuKernel(
         name=name,
         lanes=blocks.lanes,
         params=params,
@@ -69,7 +69,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
     return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)
 
 
-def product_base(frame: Frame, side: int, width: int, size: int) -> AxisExpr:
+def product_base(frame: CpuContractionFrame, side: int, width: int, size: int) -> AxisExpr:
     """Where, in the packed operand, the panels of the product start where the loops stand."""
     view = frame.view
     group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
@@ -89,6 +89,6 @@ def unused(name: str, region: Region) -> str:
     return name
 
 
-def buffer_param(writer: Writer, buffer: Buffer, *, written: bool) -> Param:
+def buffer_param(writer: CpuWriter, buffer: Buffer, *, written: bool) -> CpuParam:
     """A buffer of the region as the kernel takes it."""
-    return Param(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)
+    return CpuParam(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along, least, tail_lanes
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along, least, tail_lanes
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
 from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.cpu_nodes import Assign, Call, If, Inside, Load, Store, Value
+from ir.cpu_nodes import CpuAssign, CpuCall, CpuIf, Inside, Load, Store, Value
 from ir.kernel_nodes import Bind, Const, Reg, Within
 
-Fetch = Callable[[Frame, Block, AxisExpr], Value]
+Fetch = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], Value]
 """A row's or column's value for one term: (frame, block, number of the term in its block) → value."""
 
 
 @dataclass(frozen=True)
-class Accumulator:
+class TileSums:
     """Where the sums of one register tile lie: row i, column j at base + i·stride + j of the kernel's `buffer`."""
 
     buffer: str
@@ -44,19 +44,21 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """One register tile: the block of k that it sums, its first row and column, the accumulator, and when it adds to
     what is there (never when None), times a `factor` of each row where there is one."""
 
     depth: DepthBlock
     row: AxisExpr
     column: AxisExpr
-    into: Accumulator
+    into: TileSums
     again: Within | None = None
     factor: Side | None = None
 
 
-def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, columns: Side | None) -> None:
+def outer_tile(
+    frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, columns: Side | None
+) -> None:
     """Sums MR × NR and lays them into the accumulator. An operand without a panel is evaluated in place."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
@@ -66,7 +68,7 @@ def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, column
     fetch_rows = [_row(frame, block, rows, tile.row, i) for i in range(blocks.mr)]
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
-    def term(f: Frame, body: Block, k: AxisExpr) -> None:
+    def term(f: CpuContractionFrame, body: CpuBlock, k: AxisExpr) -> None:
         vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
         for i, fetch in enumerate(fetch_rows):
             number = body.let("a", fetch(f, body, k))
@@ -83,7 +85,7 @@ def outer_tile(frame: Frame, block: Block, tile: Tile, rows: Side | None, column
         block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
 
 
-def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: int) -> None:
+def dot_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, run: Sequence[int], width: int) -> None:
     """The sums of MR rows and `width` columns with lanes along the terms of `run`."""
     blocks = frame.blocks
     rows = tuple(_existing_row(frame, block, tile.row, i) for i in range(blocks.mr))
@@ -92,7 +94,7 @@ def dot_tile(frame: Frame, block: Block, tile: Tile, run: Sequence[int], width: 
     if frame.view.depth:
         over_runs(frame, block, tile.depth, run, dots.over)
     for (i, j), register in dots.sums.items():
-        total = block.let("total", Call("hsum", (register,), register.dtype))
+        total = block.let("total", CpuCall("hsum", (register,), register.dtype))
         block.add(Store(tile.into.buffer, tile.into.base.shift(i * tile.into.stride + j), total, 1))
 
 
@@ -108,7 +110,7 @@ class _Dots:
     columns: Sequence[AxisExpr]
     sums: Sums
 
-    def over(self, frame: Frame, block: Block, run: Run) -> None:
+    def over(self, frame: CpuContractionFrame, block: CpuBlock, run: Run) -> None:
         """Adds the terms of a run: whole vectors of them, then a tail."""
         k = frame.writer.variable("k", 0, run.size - 1)
         whole = run.size // frame.lanes * frame.lanes
@@ -120,7 +122,7 @@ class _Dots:
         if whole < run.size:
             self._tail(frame, block, run, whole)
 
-    def _tail(self, frame: Frame, block: Block, run: Run, first: int) -> None:
+    def _tail(self, frame: CpuContractionFrame, block: CpuBlock, run: Run, first: int) -> None:
         """The last terms, fewer than lanes: what a lane without a term computes is put away."""
         k = frame.writer.variable("k", 0, run.size - 1)
         body = block.inner({k})
@@ -129,7 +131,7 @@ class _Dots:
         self._add(frame.placed(frame.along(run.group, at)), body, Inside((Within(at, 0, run.size),), k))
         block.loop(body, k, constant(first), constant(run.size), frame.lanes)
 
-    def _add(self, frame: Frame, block: Block, exists: Value | None) -> None:
+    def _add(self, frame: CpuContractionFrame, block: CpuBlock, exists: Value | None) -> None:
         """One vector of terms, in the lanes that exist."""
         view = frame.view
         columns = [
@@ -142,12 +144,12 @@ class _Dots:
                 if exists is None:
                     _add(block, self.sums[i, j], value, column)
                 else:
-                    product = Call("mul", (value, column), view.accumulator)
-                    kept = Call("where", (exists, product, Const(0, view.accumulator)), view.accumulator)
+                    product = CpuCall("mul", (value, column), view.accumulator)
+                    kept = CpuCall("where", (exists, product, Const(0, view.accumulator)), view.accumulator)
                     block.accumulate(self.sums[i, j], "add", kept)
 
 
-def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> Sums:
+def _sums(frame: CpuContractionFrame, block: CpuBlock, names: Sequence[tuple[int, int]]) -> Sums:
     zero = Const(0, frame.view.accumulator)
     found = {}
     for i, j in names:
@@ -157,7 +159,7 @@ def _sums(frame: Frame, block: Block, names: Sequence[tuple[int, int]]) -> Sums:
     return found
 
 
-def _resume(frame: Frame, block: Block, sums: Sums, tile: Tile) -> None:
+def _resume(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: RegisterTile) -> None:
     """The sums of the blocks of k before this one."""
     if tile.again is None:
         return
@@ -167,17 +169,22 @@ def _resume(frame: Frame, block: Block, sums: Sums, tile: Tile) -> None:
         sums = Load(into.buffer, into.base.shift(i * into.stride + j * frame.lanes), dtype)
         if factor is None:
             return sums
-        return Call("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
+        return CpuCall("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
 
-    loads = tuple(Assign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
-    block.add(If((tile.again,), loads))
-
-
-def _add(block: Block, total: Reg, row: Value, column: Value) -> None:
-    block.assign(total, Call("fma", (row, column, total), total.dtype))
+    loads = tuple(CpuAssign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
+    block.add(CpuIf((tile.again,), loads))
 
 
-def _over_panel(frame: Frame, block: Block, depth: DepthBlock, term: Callable[[Frame, Block, AxisExpr], None]) -> None:
+def _add(block: CpuBlock, total: Reg, row: Value, column: Value) -> None:
+    block.assign(total, CpuCall("fma", (row, column, total), total.dtype))
+
+
+def _over_panel(
+    frame: CpuContractionFrame,
+    block: CpuBlock,
+    depth: DepthBlock,
+    term: Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None],
+) -> None:
     """One loop over a block's terms, in the order of the panels."""
     k = frame.writer.variable("k", 0, depth.most - 1)
     body = block.inner({k})
@@ -185,7 +192,7 @@ def _over_panel(frame: Frame, block: Block, depth: DepthBlock, term: Callable[[F
     block.loop(body, k, ZERO, depth.count)
 
 
-def _row(frame: Frame, block: Block, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
+def _row(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
     view = frame.view
     if panel is not None:
         base = panel.base.shift(i * panel.element)
@@ -194,13 +201,13 @@ def _row(frame: Frame, block: Block, panel: Side | None, row: AxisExpr, i: int) 
     return lambda f, b, _k: operand_value(f.placed(digits), 1 - view.vector, b)
 
 
-def _existing_row(frame: Frame, block: Block, row: AxisExpr, i: int) -> AxisExpr:
+def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i: int) -> AxisExpr:
     """Row i of the tile at `row`; the last row once more where the tile is cut before it."""
     m, left = frame.view.m, frame.view.m % frame.blocks.mr
     return least(block, "row", [row.shift(i)], m - 1) if left and i >= left else row.shift(i)
 
 
-def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j: int) -> Fetch:
+def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, column: AxisExpr, j: int) -> Fetch:
     """A vector of columns. In place, lanes beyond the last column read nothing."""
     view, lanes = frame.view, frame.lanes
     if panel is not None:
@@ -216,7 +223,7 @@ def _column(frame: Frame, block: Block, panel: Side | None, column: AxisExpr, j:
     lanes_here = LaneAxis(variable, count)
     digits = frame.along(view.columns, at)
 
-    def fetch(f: Frame, body: Block, _k: AxisExpr) -> Value:
+    def fetch(f: CpuContractionFrame, body: CpuBlock, _k: AxisExpr) -> Value:
         inside = body.inner({variable}, lane_axis=lanes_here)
         value = operand_value(f.placed(digits), view.vector, inside)
         body.statements += inside.statements

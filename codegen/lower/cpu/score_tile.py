@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from codegen.lower.conversions import constant
-from codegen.lower.cpu.blocks import Block, LaneAxis
-from codegen.lower.cpu.contraction_frame import DepthBlock, Frame, lanes_along
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined, finite_or_zero, tree, weight
 from codegen.lower.points import Point, Where
@@ -23,7 +23,7 @@ from codegen.plan.stream_view import StreamView
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.axis_expr import constant as index
 from ir.cpu import Scratch
-from ir.cpu_nodes import Call, Inside, Load, Store, Value
+from ir.cpu_nodes import CpuCall, Inside, Load, Store, Value
 from ir.kernel_nodes import Reg
 from ir.region import Operand
 
@@ -32,14 +32,14 @@ _REGISTERS = 4
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRange:
     """The rows of a tile: `first` is the first of them, `task` that of the task."""
 
     first: AxisExpr
     task: AxisExpr
 
 
-AtRegister = Callable[[Frame, Block, AxisExpr, Value | None, int], None]
+AtRegister = Callable[[CpuContractionFrame, CpuBlock, AxisExpr, Value | None, int], None]
 """What to do with one register of a row: (frame, block, its offset in the tile, the lanes that exist, its number)."""
 
 
@@ -71,7 +71,7 @@ class ScoreTile:
 
     # --- rows of a task ---
 
-    def start(self, block: Block) -> None:
+    def start(self, block: CpuBlock) -> None:
         """No terms yet."""
         writer = block.writer
         x = writer.variable("x", 0, self.blocks.bm)
@@ -81,11 +81,11 @@ class ScoreTile:
             body.add(Store(name, writer.axis(x), constant(0, self.view.kind)))
         block.loop(body, x, ZERO, index(self.blocks.bm), writer.lanes)
 
-    def top_of(self, block: Block, row: AxisExpr) -> Value:
+    def top_of(self, block: CpuBlock, row: AxisExpr) -> Value:
         """The maximum of a row of the task, all terms seen; of several where the lanes of `block` are rows."""
         return block.let("top", self._of_row(self.top, block, row))
 
-    def totals(self, block: Block, row: AxisExpr) -> dict[str, Value]:
+    def totals(self, block: CpuBlock, row: AxisExpr) -> dict[str, Value]:
         """The maxima and the sums of a row of the task, as `top_of`."""
         top = self.top_of(block, row)
         found: dict[str, Value] = dict.fromkeys(self.view.maxima, top)
@@ -93,38 +93,40 @@ class ScoreTile:
             found[name] = block.let(name, defined(self._of_row(buffer, block, row), top))
         return found
 
-    def _of_row(self, buffer: str, block: Block, row: AxisExpr) -> Load:
+    def _of_row(self, buffer: str, block: CpuBlock, row: AxisExpr) -> Load:
         if block.lane_axis is None:
             return Load(buffer, row, self.view.kind, "splat")
         return Load(buffer, row, self.view.kind, count=block.lane_axis.count)
 
     # --- a tile ---
 
-    def finish(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock) -> None:
+    def finish(self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock) -> None:
         """Scores in place of the contraction's sums, and the maximum of each row."""
         view, ev = self.view, frame.evaluator
 
-        def one_row(f: Frame, body: Block, start: AxisExpr, row: AxisExpr) -> None:
+        def one_row(f: CpuContractionFrame, body: CpuBlock, start: AxisExpr, row: AxisExpr) -> None:
             tops = self._registers(body, "-inf", "top")
 
-            def score(g: Frame, inner: Block, offset: AxisExpr, exists: Value | None, number: int) -> None:
+            def score(
+                g: CpuContractionFrame, inner: CpuBlock, offset: AxisExpr, exists: Value | None, number: int
+            ) -> None:
                 if view.roles.contraction is not None and view.scores is not None:
                     sums = inner.let("sum", Load(self.tile, offset, view.kind))
                     given = converted(sums, view.kind, view.scores.op.dtype)
                     ev.provided[view.roles.contraction] = lambda _at, _block, _where: given
                 value = self._score(g, inner)
                 if exists is not None:
-                    value = Call("where", (exists, value, constant("-inf", view.kind)), view.kind)
+                    value = CpuCall("where", (exists, value, constant("-inf", view.kind)), view.kind)
                 value = inner.let("score", value)
                 inner.add(Store(self.tile, offset, value))
                 inner.accumulate(tops[number], "max", value)
 
             self._along_terms(f, body, depth, start, score)
-            body.add(Store(self.fresh, row, Call("hmax", (tree("max", tops),), view.kind), 1))
+            body.add(Store(self.fresh, row, CpuCall("hmax", (tree("max", tops),), view.kind), 1))
 
         self._each_row(frame, block, rows, one_row)
 
-    def rescale(self, block: Block, rows: Rows) -> None:
+    def rescale(self, block: CpuBlock, rows: RowRange) -> None:
         """The maxima with this tile, and the sums so far relative to them."""
         writer, kind, br = block.writer, self.view.kind, self.blocks.br
         whole = br // writer.lanes * writer.lanes
@@ -137,25 +139,27 @@ class ScoreTile:
             at, here = writer.axis(x), rows.first - rows.task + writer.axis(x)
             used = body.lane_axis.count if body.lane_axis else None
             before = body.let("before", Load(self.top, here, kind, count=used))
-            top = body.let("top", Call("max", (before, Load(self.fresh, at, kind, count=used)), kind))
+            top = body.let("top", CpuCall("max", (before, Load(self.fresh, at, kind, count=used)), kind))
             base = body.let("base", finite_or_zero(top))
             shrink = body.let("shrink", weight(self.view.fn, before, base))
             for name, offset, value in ((self.top, here, top), (self.base, at, base), (self.shrink, at, shrink)):
                 body.add(Store(name, offset, value, used))
             for name in self.sums.values():
-                scaled = Call("mul", (Load(name, here, kind, count=used), shrink), kind)
+                scaled = CpuCall("mul", (Load(name, here, kind, count=used), shrink), kind)
                 body.add(Store(name, here, scaled, used))
             block.loop(body, x, index(start), index(stop), writer.lanes)
 
-    def weigh(self, frame: Frame, block: Block, rows: Rows, depth: DepthBlock) -> None:
+    def weigh(self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock) -> None:
         """Weights in place of the scores, and the sums of rows with them."""
         view = self.view
 
-        def one_row(f: Frame, body: Block, start: AxisExpr, row: AxisExpr) -> None:
+        def one_row(f: CpuContractionFrame, body: CpuBlock, start: AxisExpr, row: AxisExpr) -> None:
             base = body.let("base", Load(self.base, row, view.kind, "splat"))
             sums = {name: self._registers(body, 0, name) for name in self.sums}
 
-            def weigh(g: Frame, inner: Block, offset: AxisExpr, exists: Value | None, number: int) -> None:
+            def weigh(
+                g: CpuContractionFrame, inner: CpuBlock, offset: AxisExpr, exists: Value | None, number: int
+            ) -> None:
                 p = inner.let("p", weight(view.fn, Load(self.tile, offset, view.kind), base))
                 inner.add(Store(self.tile, offset, p))
                 for each in view.row_sums:
@@ -165,8 +169,8 @@ class ScoreTile:
             self._along_terms(f, body, depth, start, weigh)
             for name, registers in sums.items():
                 here = rows.first - rows.task + row
-                added = Call("hsum", (tree("add", registers),), view.kind)
-                total = Call("add", (Load(self.sums[name], here, view.kind, "splat"), added), view.kind)
+                added = CpuCall("hsum", (tree("add", registers),), view.kind)
+                total = CpuCall("add", (Load(self.sums[name], here, view.kind, "splat"), added), view.kind)
                 body.add(Store(self.sums[name], here, total, 1))
 
         self._each_row(frame, block, rows, one_row)
@@ -174,7 +178,11 @@ class ScoreTile:
     # --- loops ---
 
     def _each_row(
-        self, frame: Frame, block: Block, rows: Rows, body: Callable[[Frame, Block, AxisExpr, AxisExpr], None]
+        self,
+        frame: CpuContractionFrame,
+        block: CpuBlock,
+        rows: RowRange,
+        body: Callable[[CpuContractionFrame, CpuBlock, AxisExpr, AxisExpr], None],
     ) -> None:
         """Calls body(frame, block, offset of the row in the tile, number of the row in it) in a loop over the rows that
         exist."""
@@ -186,7 +194,9 @@ class ScoreTile:
         body(frame.placed(frame.along(view.roles.rows, at)), inner, row * self.stride, row)
         block.loop(inner, r, rows.first, rows.first.shift(self.blocks.br), 1, view.m)
 
-    def _along_terms(self, frame: Frame, block: Block, depth: DepthBlock, start: AxisExpr, body: AtRegister) -> None:
+    def _along_terms(
+        self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, start: AxisExpr, body: AtRegister
+    ) -> None:
         """Calls body at several registers of a row at once, then at one: the last may be cut."""
         writer, lanes = frame.writer, frame.lanes
         step = lanes * _REGISTERS
@@ -207,7 +217,7 @@ class ScoreTile:
                 body(place, inner, start + (at - depth.first).shift(number * lanes), exists, number)
             block.loop(inner, c, low, high, lanes * registers)
 
-    def _registers(self, block: Block, number: float | str, name: str) -> list[Reg]:
+    def _registers(self, block: CpuBlock, number: float | str, name: str) -> list[Reg]:
         found = []
         for _ in range(_REGISTERS):
             register = block.let(name, constant(number, self.view.kind), mutable=True)
@@ -217,26 +227,26 @@ class ScoreTile:
 
     # --- values ---
 
-    def _score(self, frame: Frame, block: Block) -> Value:
+    def _score(self, frame: CpuContractionFrame, block: CpuBlock) -> Value:
         roles, ev = self.view.roles, frame.evaluator
         dtype = ev.dtype(roles.score)
 
-        def read(at: Point, inner: Block, where: Where) -> Value:
+        def read(at: Point, inner: CpuBlock, where: Where) -> Value:
             return ev.value(roles.score, at, inner, where)
 
         value = ev.mapped(roles.read, frame.digits()[: len(roles.sizes)], dtype, block, (), read)
         return converted(value, dtype, self.view.kind)
 
-    def _term(self, frame: Frame, block: Block, p: Value, exists: Value | None) -> Value:
+    def _term(self, frame: CpuContractionFrame, block: CpuBlock, p: Value, exists: Value | None) -> Value:
         """Weight times the value of the sum that the frame sees, in the lanes that exist."""
         value, ev, kind = frame.view.op.inputs[1], frame.evaluator, self.view.kind
         term: Value = p
         if isinstance(value, Operand):
             found = ev.operand(value, frame.point(), block)
-            term = Call("mul", (p, converted(found, ev.dtype(value.value), kind)), kind)
+            term = CpuCall("mul", (p, converted(found, ev.dtype(value.value), kind)), kind)
         elif value.number != 1:
-            term = Call("mul", (p, converted(constant(value.number, value.dtype), value.dtype, kind)), kind)
-        return term if exists is None else Call("where", (exists, term, constant(0, kind)), kind)
+            term = CpuCall("mul", (p, converted(constant(value.number, value.dtype), value.dtype, kind)), kind)
+        return term if exists is None else CpuCall("where", (exists, term, constant(0, kind)), kind)
 
 
 def _is_whole(count: AxisExpr, lanes: int) -> bool:

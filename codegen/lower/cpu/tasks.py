@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from codegen.lower.cpu.blocks import Block, Writer
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
 from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates
 from ir.cpu import Phase
 from ir.plan import Plan
 
 
-def task_phase(writer: Writer, plan: Plan, loops: Mapping[str, int], body: Callable[..., None]) -> Phase:
+def task_phase(writer: CpuWriter, plan: Plan, loops: Mapping[str, int], body: Callable[..., None]) -> Phase:
     """One phase: a task per point of the loops (axis piece → count, outer first) that threads are bound to, in which
     the others run. Calls body(block, number, …) with the number of each loop, in their order."""
     bound = {piece: count for piece, count in loops.items() if runs_parallel(plan, piece)}
     tasks = math.prod(bound.values())
     task = writer.variable("task", 0, tasks - 1)
-    block = Block(writer, variables={task})
+    block = CpuBlock(writer, variables={task})
     numbers = dict(zip(bound, coordinates(writer.axis(task), list(bound.values()), writer.box), strict=True))
 
-    def serial(around: Block, left: list[str], at: dict[str, AxisExpr]) -> None:
+    def serial(around: CpuBlock, left: list[str], at: dict[str, AxisExpr]) -> None:
         if not left:
             body(around, *(at[piece] for piece in loops))
             return

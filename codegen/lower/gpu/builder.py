@@ -27,7 +27,7 @@ from ir.gpu import (
     LANE,
     THREAD,
     WARP,
-    Param,
+    GpuParam,
     Registers,
     Shared,
     id_variables,
@@ -40,7 +40,7 @@ from ir.kernel_nodes import Bind, Const, Reg, Within
 _SIMPLE = (Const, Reg)
 
 
-class Writer(Names):
+class GpuWriter(Names):
     """What a kernel has one of: variables, names, registers, shared memory, memory in which blocks meet."""
 
     def __init__(self, threads: int, grid: tuple[int, int, int]) -> None:
@@ -48,7 +48,7 @@ class Writer(Names):
         self.threads, self.grid = threads, grid
         self.registers: list[Registers] = []
         self.shared: list[Shared] = []
-        self.workspace: list[Param] = []
+        self.workspace: list[GpuParam] = []
 
     # --- where a thread stands ---
 
@@ -97,25 +97,25 @@ class Writer(Names):
 
     def meet(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
         """Memory of the kernel's own that all blocks reach; its name."""
-        self.workspace.append(Param(self.fresh(name), dtype, shape, written=True))
+        self.workspace.append(GpuParam(self.fresh(name), dtype, shape, written=True))
         return self.workspace[-1].name
 
 
 @dataclass(eq=False)
-class Block(Scope[Value]):
+class GpuBlock(Scope[Value]):
     """Statements of one scope. `variables` are those bound here; `facts` are conditions that hold here and below."""
 
-    writer: Writer
-    parent: Block | None = None
+    writer: GpuWriter
+    parent: GpuBlock | None = None
     variables: set[int] = field(default_factory=set)
     barrier: bool = False
     facts: frozenset[Within] = frozenset()
     statements: list[Stmt] = field(default_factory=list)
     memo: dict[Hashable, Value] = field(default_factory=dict)
 
-    def inner(self, variables: Iterable[int] = (), *, barrier: bool = False, facts: Iterable[Within] = ()) -> Block:
+    def inner(self, variables: Iterable[int] = (), *, barrier: bool = False, facts: Iterable[Within] = ()) -> GpuBlock:
         """A block inside this one."""
-        return Block(self.writer, self, set(variables), barrier, self.facts | frozenset(facts))
+        return GpuBlock(self.writer, self, set(variables), barrier, self.facts | frozenset(facts))
 
     def knows(self, condition: Within) -> bool:
         """Whether the condition holds here."""
@@ -166,7 +166,7 @@ class Block(Scope[Value]):
     @contextmanager
     def loop(
         self, name: str, stop: AxisExpr, *, start: AxisExpr = ZERO, step: int = 1, unroll: bool = False
-    ) -> Iterator[tuple[Block, AxisExpr]]:
+    ) -> Iterator[tuple[GpuBlock, AxisExpr]]:
         """A loop's body, and its variable; a loop of one turn is none."""
         low, high = interval(start, self.writer.box)[0], interval(stop, self.writer.box)[1] - 1
         if not start.terms and not stop.terms and low <= high < low + step:
@@ -179,7 +179,7 @@ class Block(Scope[Value]):
             self.add(For(variable, start, stop, tuple(body.statements), step, unroll))
 
     @contextmanager
-    def guard(self, *conditions: Within) -> Iterator[Block]:
+    def guard(self, *conditions: Within) -> Iterator[GpuBlock]:
         """What is done where all conditions hold; nothing is asked that is known."""
         open_ = tuple(each for each in conditions if not self.knows(each))
         if not open_:

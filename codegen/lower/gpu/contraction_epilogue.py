@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from codegen.lower.gpu.builder import Block
-from codegen.lower.gpu.contraction_frame import Frame, divided
+from codegen.lower.gpu.builder import GpuBlock
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.value import Provider, converted
 from codegen.plan.gpu.contraction_tile import steps_of
@@ -38,8 +38,8 @@ Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
 
 
 def epilogue(
-    frame: Frame,
-    block: Block,
+    frame: GpuContractionFrame,
+    block: GpuBlock,
     product: Fragment,
     staged: Shared | None,
     beside: Callable[[AxisExpr], Mapping[str, Value]] = lambda _: {},
@@ -55,7 +55,9 @@ def epilogue(
         _staged(frame, block, product, staged)
 
 
-def _apply(frame: Frame, block: Block, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]) -> None:
+def _apply(
+    frame: GpuContractionFrame, block: GpuBlock, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]
+) -> None:
     """The ops. The first output stays in the accumulators until its neighbours are there, or the whole tile is; all
     others are stored at once."""
     view, ev = frame.view, frame.evaluator
@@ -83,7 +85,7 @@ def _given(value: Value) -> Provider:
     return lambda _at, _block, _where: value
 
 
-def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
+def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
     """The element at a row and column of the block's tile; the column, a multiple of `width`, is that of `width`
     neighbours."""
     view = frame.view
@@ -95,7 +97,7 @@ def _place(frame: Frame, block: Block, row: AxisExpr, column: AxisExpr, width: i
     return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
 
 
-def _vector(frame: Frame, block: Block, product: Fragment, element: AxisExpr) -> None:
+def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, element: AxisExpr) -> None:
     """Stores neighbours once the last of them is there: no more results wait in registers than that."""
     width = frame.tile.store_width
     buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
@@ -106,7 +108,7 @@ def _vector(frame: Frame, block: Block, product: Fragment, element: AxisExpr) ->
         body.add(StGlobalVec(buffer, at, product.acc, number * width, width, where))
 
 
-def _staged(frame: Frame, block: Block, product: Fragment, tile: Shared) -> None:
+def _staged(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Shared) -> None:
     """Where all have read: first as accumulators lie, then as memory does."""
     writer, width = frame.writer, frame.tile.store_width
     own = product.neighbours

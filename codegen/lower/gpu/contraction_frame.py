@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.value import ThreadEvaluator
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import BLOCK_AXES, Tile, tiles_of
+from codegen.plan.gpu.contraction_tile import BLOCK_AXES, ContractionTile, tiles_of
 from codegen.where.tails import Steps
 from ir.axis_expr import ZERO, AxisExpr
 from ir.index_text import bounds
@@ -19,20 +19,20 @@ Digits = dict[int, AxisExpr]
 
 
 @dataclass(frozen=True)
-class Frame:
+class GpuContractionFrame:
     """What every part of the template writes with. `row` and `column` are the first of the block's tile, `at` the
     digits that are the same in all of it."""
 
     view: Contraction
-    tile: Tile
+    tile: ContractionTile
     plan: Plan
-    writer: Writer
+    writer: GpuWriter
     evaluator: ThreadEvaluator
     row: AxisExpr
     column: AxisExpr
     at: Mapping[int, AxisExpr]
 
-    def placed(self, digits: Mapping[int, AxisExpr]) -> Frame:
+    def placed(self, digits: Mapping[int, AxisExpr]) -> GpuContractionFrame:
         """The frame with more digits known."""
         return replace(self, at={**self.at, **digits})
 
@@ -43,7 +43,9 @@ class Frame:
             found |= each
         return tuple(found.get(position, ZERO) for position in range(len(self.view.sizes)))
 
-    def along(self, block: Block, group: Sequence[int], counter: AxisExpr, width: int = 1, together: int = 1) -> Digits:
+    def along(
+        self, block: GpuBlock, group: Sequence[int], counter: AxisExpr, width: int = 1, together: int = 1
+    ) -> Digits:
         """The digits of `group` at point number `width`·`counter` of their row-major box; those of a point beyond it
         are of some point inside. The last `together` digits are one number, which stands for the last of them."""
         if not group:
@@ -68,18 +70,20 @@ class Frame:
         return (Within(counter, 0, steps.extent),) if steps.axis in self.plan.predicate_tail else ()
 
 
-def block_place(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
+def block_place(
+    view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter
+) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
     """The number of the product, of the tile of rows and of that of columns that a block works on."""
     found = _block_pieces(view, tile, plan, writer)
     return found["batch"], found["m.o"], found["n.o"]
 
 
-def block_part(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> AxisExpr:
+def block_part(view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter) -> AxisExpr:
     """The number of the part of the terms that a block adds up."""
     return _block_pieces(view, tile, plan, writer)["k.o"]
 
 
-def _block_pieces(view: Contraction, tile: Tile, plan: Plan, writer: Writer) -> dict[str, AxisExpr]:
+def _block_pieces(view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter) -> dict[str, AxisExpr]:
     sizes = dict(zip(("k.o", "batch", "m.o", "n.o"), (tile.split, *tiles_of(view, tile)), strict=True))
     found: dict[str, AxisExpr] = {}
     for axis, place in zip(BLOCK_AXES, writer.block, strict=True):

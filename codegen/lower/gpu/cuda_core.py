@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 
-from codegen.lower.gpu.builder import Block, Writer
-from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.operand_tile import OperandTile
-from codegen.plan.gpu.contraction_tile import Tile
+from codegen.plan.gpu.contraction_tile import ContractionTile
 from ir.axis_expr import AxisExpr, constant
 from ir.dtype import DTYPES
 from ir.gpu_nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
@@ -36,7 +36,9 @@ class _Operand:
         index = number * self.terms + term if self.tile.staged.along_k else term * self.count + number
         return Element(self.name, index, self.dtype)
 
-    def load(self, block: Block, first: AxisExpr, lane: AxisExpr, lanes: int, term: AxisExpr, stage: AxisExpr) -> None:
+    def load(
+        self, block: GpuBlock, first: AxisExpr, lane: AxisExpr, lanes: int, term: AxisExpr, stage: AxisExpr
+    ) -> None:
         """The rows or columns from `first` on of the block's tile, for the terms from `term` on."""
         vector, along_k = self.vector, self.tile.staged.along_k
         outer, inner = (self.count, 1) if along_k else (self.terms, self.count // vector)
@@ -59,7 +61,7 @@ class ThreadFragment:
     side by side, before those of the next lane."""
 
     def __init__(
-        self, writer: Writer, tile: Tile, dtype: str, steps: tuple[int, int] = (1, 1), name: str = "acc"
+        self, writer: GpuWriter, tile: ContractionTile, dtype: str, steps: tuple[int, int] = (1, 1), name: str = "acc"
     ) -> None:
         assert tile.thread is not None
         self.writer, self.dtype, self.steps = writer, dtype, steps
@@ -98,7 +100,9 @@ class ThreadFragment:
 class CudaCore(ThreadFragment):
     """A fragment, and what adds products to it."""
 
-    def __init__(self, frame: Frame, rows: OperandTile, columns: OperandTile, *, name: str = "acc") -> None:
+    def __init__(
+        self, frame: GpuContractionFrame, rows: OperandTile, columns: OperandTile, *, name: str = "acc"
+    ) -> None:
         tile, dtype = frame.tile, frame.view.accumulator
         assert tile.thread is not None
         vector = 16 // DTYPES[dtype].bytes
@@ -109,7 +113,7 @@ class CudaCore(ThreadFragment):
         self.a = _Operand(rows, "a", self.tm, self.terms, a)
         self.b = _Operand(columns, "b", self.tn, self.terms, b)
 
-    def multiply(self, block: Block, stage: AxisExpr) -> None:
+    def multiply(self, block: GpuBlock, stage: AxisExpr) -> None:
         """Adds the products of all terms of a stage, in their order."""
         written_out = self.bk * self.count <= _WRITTEN_OUT
         with block.loop("step", constant(self.bk // self.terms), unroll=written_out) as (body, step):
@@ -131,7 +135,7 @@ class CudaCore(ThreadFragment):
         return Call("add", (acc, Call("mul", (a, b), self.dtype)), self.dtype)
 
 
-def _own(writer: Writer, number: AxisExpr, lane: AxisExpr, lanes: int, step: int) -> AxisExpr:
+def _own(writer: GpuWriter, number: AxisExpr, lane: AxisExpr, lanes: int, step: int) -> AxisExpr:
     """Which row or column of the warp's tile a lane's number `number` is."""
     vector, inside = writer.split(number, step)
     return vector * (step * lanes) + lane * step + inside

@@ -9,14 +9,14 @@ from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.stream_tile import ALGORITHM
 from codegen.plan.stream_sums import without_streams
 from codegen.where.region_facts import region_facts
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
 
 
-def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Kernel:
+def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
     """The kernel under the name `name`, verified.
 
     Raises:

@@ -20,13 +20,13 @@ from functools import partial
 
 import msgspec
 
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
-from codegen.lower.gpu.contraction_frame import Frame, block_part, block_place
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore, ThreadFragment
-from codegen.lower.gpu.main_loop import Part, main_loop
+from codegen.lower.gpu.main_loop import TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
-from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register, reach_of
+from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value import ThreadEvaluator, converted, params_of
@@ -38,7 +38,7 @@ from codegen.plan.gpu.stream_tile import ALGORITHM, KERNEL_ARCH, score_tails, st
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.diagnostics import Kind, fail
-from ir.gpu import WORD, Kernel, Shared
+from ir.gpu import WORD, GpuKernel, Shared
 from ir.gpu_nodes import At, Barrier, Call, CommitGroup, Element, SetElement, StShared, SyncWarp, Value, WaitGroup
 from ir.kernel_nodes import Bind, Comment
 from ir.plan import Plan
@@ -48,7 +48,7 @@ from ir.region import Region
 Product = TensorCore | CudaCore
 
 
-def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
 
     Raises:
@@ -58,7 +58,7 @@ def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_
     view = stream_view(region, core, together="heads" in plan.layout_hints)
     if view is None or 0 in view.roles.sizes:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    return _Template(view, plan).kernel(name)
+    return _GpuAttentionTemplate(view, plan).kernel(name)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class _RowSums:
     """The sums of rows as the accumulators of a tile: each row's once for the lanes that share it, of which the first
     alone stands at the only column."""
 
-    scores: Fragment
-    writer: Writer
+    scores: RowsFragment
+    writer: GpuWriter
     acc: str
     neighbours: int = 1
 
@@ -82,20 +82,20 @@ class _RowSums:
         return element
 
 
-class _Template:
+class _GpuAttentionTemplate:
     """The template with one plan injected."""
 
     def __init__(self, view: StreamView, plan: Plan) -> None:
         self.view, self.plan, self.tile = view, plan, stream_tile(view, plan)
         of, lead = stream_products(view), self.tile.lead
-        self.writer = writer = Writer(self.tile.threads, grid_of(of[0], lead, plan.bind))
-        self.block = Block(writer)
+        self.writer = writer = GpuWriter(self.tile.threads, grid_of(of[0], lead, plan.bind))
+        self.block = GpuBlock(writer)
         params_of(view.region, writer)  # their names come first
         batch, row, column = block_place(of[0], lead, plan, writer)
         self.part = block_part(of[0], lead, plan, writer)
         if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
-        frame = Frame(
+        frame = GpuContractionFrame(
             of[0], lead, plan, writer, ThreadEvaluator(view.region, writer), row * lead.bm, column * lead.bn, {}
         )
         frame = frame.placed(frame.along(self.block, of[0].batch, batch))
@@ -113,7 +113,7 @@ class _Template:
         self.weights = shared.weights and writer.allocate(shared.weights)
         self.result = shared.result and writer.allocate(shared.result)
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> GpuKernel:
         view, block = self.view, self.block
         scores = self._scores()
         products = self._products()
@@ -124,7 +124,7 @@ class _Template:
         copied = any(each.is_copied for each in ring)
         self._fetch_queries(copied)
 
-        def turn(body: Block, number: AxisExpr, stage: AxisExpr) -> None:
+        def turn(body: GpuBlock, number: AxisExpr, stage: AxisExpr) -> None:
             body.add(Comment("scores, and the maximum of each row"))
             if isinstance(scores, Product):
                 rows.clear(body)
@@ -140,7 +140,7 @@ class _Template:
 
         turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
-        part = Part(self.part * own, own, self._turns_seen(turns, own))
+        part = TurnRange(self.part * own, own, self._turns_seen(turns, own))
         main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
         rows.gather(block)
         if self.tile.split == 1:
@@ -151,11 +151,11 @@ class _Template:
                 self._finish(*joined)
         return self._kernel(name)
 
-    def _finish(self, block: Block, rows: ScoreRows, products: Sequence[Fragment]) -> None:
+    def _finish(self, block: GpuBlock, rows: ScoreRows, products: Sequence[RowsFragment]) -> None:
         """What follows from the sums of all terms."""
         rows.complete(block, products)
         sums = rows.sums.get(self.frames[0].view.name, "")
-        ends: Fragment | _RowSums = products[0] if products else _RowSums(rows.scores, self.writer, sums)
+        ends: RowsFragment | _RowSums = products[0] if products else _RowSums(rows.scores, self.writer, sums)
         beside = partial(self._known, rows, products, ends)
         free = self.tile.split > 1 or self._result_lies_over_queries
         epilogue(self.frames[0], block, ends, self.result, beside, free=free)
@@ -186,7 +186,7 @@ class _Template:
         rows = OperandTile(frame, tile.lhs, self.writer.allocate(queries), frame.row)
         return rows, OperandTile(frame, tile.rhs, self.writer.allocate(keys), ZERO, over_own=True)
 
-    def _scores(self) -> Fragment:
+    def _scores(self) -> RowsFragment:
         """The tile of scores: a product, or registers to be filled."""
         if self.queries is None or self.keys is None:
             if self.tile.tensor_cores:
@@ -208,7 +208,7 @@ class _Template:
                 found.append(CudaCore(frame, weights, values, name=frame.view.name))
         return found
 
-    def _hand_on(self, block: Block, scores: Fragment, products: list[Product]) -> None:
+    def _hand_on(self, block: GpuBlock, scores: RowsFragment, products: list[Product]) -> None:
         """The weights, where the products take them."""
         if self.weights is not None:
             with each_register(block, scores.count) as (body, e):
@@ -230,7 +230,7 @@ class _Template:
         if self.queries.is_copied and (self.tile.held or not copied):
             self.block.add(CommitGroup())
 
-    def _await_queries(self, block: Block, scores: Fragment, copied: bool) -> None:
+    def _await_queries(self, block: GpuBlock, scores: RowsFragment, copied: bool) -> None:
         """Until they have come, and their fragments where these stay in registers."""
         if self.queries is None:
             return
@@ -250,7 +250,7 @@ class _Template:
     # --- the kernel ---
 
     def _known(
-        self, rows: ScoreRows, products: Sequence[Fragment], ends: Fragment | _RowSums, e: AxisExpr
+        self, rows: ScoreRows, products: Sequence[RowsFragment], ends: RowsFragment | _RowSums, e: AxisExpr
     ) -> dict[str, Value]:
         """The region's values where register `e` of the first sums stands."""
         kind, ev = self.view.kind, self.frames[0].evaluator
@@ -260,11 +260,11 @@ class _Template:
         }
         return {**beside, **rows.known(ends.row_of(e))}
 
-    def _kernel(self, name: str) -> Kernel:
+    def _kernel(self, name: str) -> GpuKernel:
         staged = [each.staged for each in (self.queries, self.keys, *self.values) if each is not None]
         merged = {each.read.buffer: each.axes for each in staged if each.read is not None}
         writer = self.writer
-        return Kernel(
+        return GpuKernel(
             name=name,
             arch=KERNEL_ARCH,
             threads=writer.threads,
@@ -293,7 +293,7 @@ class _Template:
         )
 
 
-def _pack(block: Block, scores: MatrixFragment, product: TensorCore) -> None:
+def _pack(block: GpuBlock, scores: MatrixFragment, product: TensorCore) -> None:
     """The weights as fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms."""
     dtype = product.columns.staged.dtype
     with each_register(block, product.steps * A * product.mi) as (body, number):

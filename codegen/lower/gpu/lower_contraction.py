@@ -10,20 +10,20 @@ contraction_epilogue  the region's ops on the accumulators, and the stores
 
 from __future__ import annotations
 
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
-from codegen.lower.gpu.contraction_frame import Frame, block_part, block_place
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore
-from codegen.lower.gpu.main_loop import Part, main_loop
+from codegen.lower.gpu.main_loop import TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value import ThreadEvaluator, params_of
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import Tile, grid_of, is_empty, tile_of, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tile import ContractionTile, grid_of, is_empty, tile_of, turns_of, turns_of_block
 from codegen.plan.gpu.shared_tiles import shared_tiles
 from ir.diagnostics import Kind, fail
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_limits import least_arch
 from ir.plan import Plan
 from ir.poly_core import PolyCore
@@ -32,7 +32,7 @@ from ir.region import Region
 _EMPTY_THREADS = 32
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
 
     Raises:
@@ -44,14 +44,14 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
     tile = tile_of(view, plan)
     if is_empty(view):
-        writer = Writer(_EMPTY_THREADS, (1, 1, 1))
-        return _kernel(name, view, tile, plan, writer, Block(writer))
-    writer = Writer(tile.threads, grid_of(view, tile, plan.bind))
-    block = Block(writer)
+        writer = GpuWriter(_EMPTY_THREADS, (1, 1, 1))
+        return _kernel(name, view, tile, plan, writer, GpuBlock(writer))
+    writer = GpuWriter(tile.threads, grid_of(view, tile, plan.bind))
+    block = GpuBlock(writer)
     params_of(region, writer)  # their names come first
     batch, row, column = block_place(view, tile, plan, writer)
     evaluator = ThreadEvaluator(region, writer)
-    frame = Frame(view, tile, plan, writer, evaluator, row * tile.bm, column * tile.bn, {})
+    frame = GpuContractionFrame(view, tile, plan, writer, evaluator, row * tile.bm, column * tile.bn, {})
     frame = frame.placed(frame.along(block, view.batch, batch))
     hints = plan.layout_hints
     swizzled = tuple(bool(hints.get(f"{side}_swizzle", True)) for side in ("lhs", "rhs"))
@@ -61,16 +61,18 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
     product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
-        terms = Part(part * own, own)
+        terms = TurnRange(part * own, own)
         main_loop(block, operands, lambda body, _turn, stage: product.multiply(body, stage), tile.stages, turns, terms)
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, tile, plan, writer, block)
 
 
-def _kernel(name: str, view: Contraction, tile: Tile, plan: Plan, writer: Writer, block: Block) -> Kernel:
+def _kernel(
+    name: str, view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter, block: GpuBlock
+) -> GpuKernel:
     merged = {each.read.buffer: each.axes for each in tile.stagings if each.read is not None}
-    return Kernel(
+    return GpuKernel(
         name=name,
         arch=least_arch(max((each.end for each in writer.shared), default=0)),
         threads=writer.threads,
@@ -85,7 +87,7 @@ def _kernel(name: str, view: Contraction, tile: Tile, plan: Plan, writer: Writer
     )
 
 
-def _comment(view: Contraction, tile: Tile, plan: Plan) -> str:
+def _comment(view: Contraction, tile: ContractionTile, plan: Plan) -> str:
     ways = [
         f"{view.operand(each.side).value} along {'k' if each.along_k else 'rows' if each is tile.lhs else 'columns'}"
         + (f", {each.nbytes} bytes at once" if each.read else ", by element")

@@ -9,7 +9,7 @@ from codegen.lower.gpu.unread import without_unread
 from codegen.plan.gpu.nest_choices import points_of, rows_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
@@ -17,7 +17,7 @@ from ir.region import Region
 STAGE = "gpu_nest"
 
 
-def lower_gpu_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Kernel:
+def lower_gpu_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
@@ -35,7 +35,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k
         case _:
             ev, body = lower_points(loops, points_of(loops, plan))
     writer = ev.writer
-    kernel = Kernel(
+    kernel = GpuKernel(
         name=name,
         arch=plan.arch,
         threads=writer.threads,

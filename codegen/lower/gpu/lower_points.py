@@ -7,7 +7,7 @@ kernel p = 256*block_x + thread, where p < 1000: for v in 0 .. 4 unrolled: y[4*p
 from __future__ import annotations
 
 from codegen.lower.gpu.buffer_axes import merged_axes
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.value import converted
 from codegen.lower.points import Point, Where
@@ -19,22 +19,22 @@ from ir.kernel_nodes import Within
 from ir.region import Yield
 
 
-def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, Block]:
+def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which knows the kernel's parts, and its body."""
-    writer = Writer(points.threads, (points.blocks, 1, 1))
+    writer = GpuWriter(points.threads, (points.blocks, 1, 1))
     runs = [axis for group in points.axes for axis in group]
 
     def terms(value: str) -> list[tuple[int, ...]]:
         return [group.axes for group in loops.reduce_groups(value)]
 
     ev = NestEvaluator(loops, writer, merged_axes(loops, [runs], terms))
-    body = Block(writer)
+    body = GpuBlock(writer)
     if 0 not in loops.shape:
         _turns(ev, points, body)
     return ev, body
 
 
-def _turns(ev: NestEvaluator, points: Points, block: Block) -> None:
+def _turns(ev: NestEvaluator, points: Points, block: GpuBlock) -> None:
     """The vectors of one thread."""
     writer = ev.writer
     with block.loop("turn", AxisExpr(points.turns), unroll=True) as (body, turn):
@@ -53,13 +53,13 @@ def _turns(ev: NestEvaluator, points: Points, block: Block) -> None:
             _vector(ev, points, number, body, () if writer.proves(inside) else (inside,))
 
 
-def _vector(ev: NestEvaluator, points: Points, number: AxisExpr, block: Block, where: Where) -> None:
+def _vector(ev: NestEvaluator, points: Points, number: AxisExpr, block: GpuBlock, where: Where) -> None:
     lane = ev.writer.variable("v", 0, points.width - 1)
     with ev.neighbours(block, lane, points.width) as body:
         _write_all(ev, _point(ev, points, number, ev.writer.axis(lane)), body, where)
 
 
-def _write_all(ev: NestEvaluator, point: Point, block: Block, where: Where) -> None:
+def _write_all(ev: NestEvaluator, point: Point, block: GpuBlock, where: Where) -> None:
     for each in ev.region.yields:
         write(ev, each, point, block, where)
 
@@ -77,7 +77,7 @@ def _point(ev: NestEvaluator, points: Points, number: AxisExpr, neighbour: AxisE
     return tuple(found)
 
 
-def write(ev: NestEvaluator, each: Yield, point: Point, block: Block, where: Where) -> None:
+def write(ev: NestEvaluator, each: Yield, point: Point, block: GpuBlock, where: Where) -> None:
     """One element of an output. One with a place of its own is written by the first of the points that it has."""
     if each.at is not None:
         where = (*where, *firsts(ev, each, point))

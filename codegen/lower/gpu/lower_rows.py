@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.buffer_axes import Runs, merged_axes
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.nest_value import NestEvaluator
@@ -36,13 +36,13 @@ from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
 from ir.kernel_nodes import Reg, Within
 from ir.region import Yield, behind
 
-Term = Callable[[str, Joining, AxisExpr, Block, Where], Value]
+Term = Callable[[str, Joining, AxisExpr, GpuBlock, Where], Value]
 """The value of an element of the reduction of a name, read in a block, where it exists."""
 
 
-def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, Block]:
+def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which knows the kernel's parts, and its body."""
-    writer = Writer(rows.threads, (rows.blocks, rows.split, 1))
+    writer = GpuWriter(rows.threads, (rows.blocks, rows.split, 1))
     together = frozenset(row_values(loops))
 
     def terms(value: str) -> Runs:
@@ -52,14 +52,14 @@ def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, Block]:
 
     ev = NestEvaluator(loops, writer, merged_axes(loops, [rows.axes, rows.inner], terms))
     ev.kept = frozenset(kept_buffers(loops))
-    body = Block(writer)
+    body = GpuBlock(writer)
     if 0 not in loops.shape:
         _Rows(ev, rows, body).lower()
     return ev, body
 
 
 class _Rows:
-    def __init__(self, ev: NestEvaluator, rows: Rows, block: Block) -> None:
+    def __init__(self, ev: NestEvaluator, rows: Rows, block: GpuBlock) -> None:
         self.ev, self.rows, self.block = ev, rows, block
         self.loops, self.shape = ev.loops, ev.loops.shape
         self.team = Team(ev, rows, block)
@@ -112,7 +112,7 @@ class _Rows:
         def load(name: str, element: AxisExpr, where: Where) -> Value:
             return LoadGlobal(parts[name], (self.team.row, element), own[name].dtype, (*self.team.where, *where))
 
-        def part_of(name: str, how: Joining, element: AxisExpr, block: Block, where: Where) -> Value:
+        def part_of(name: str, how: Joining, element: AxisExpr, block: GpuBlock, where: Where) -> Value:
             if name not in relative:
                 return load(name, element, where)
             maximum, fn = relative[name]
@@ -164,7 +164,7 @@ class _Rows:
                     block.add(Assign(total.name, join(how, total, value)))
         return self.team.join(names, joinings, totals)
 
-    def _term(self, name: str, how: Joining, element: AxisExpr, block: Block, where: Where) -> Value:
+    def _term(self, name: str, how: Joining, element: AxisExpr, block: GpuBlock, where: Where) -> Value:
         """A term of a reduction."""
         op = self.loops.ops[name]
         reduced = self.ev.writer.coordinates(element, op.domain[len(op.shape) :])

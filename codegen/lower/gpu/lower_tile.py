@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from codegen.lower.gpu.buffer_axes import merged_axes
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.points import Point, Where
@@ -26,17 +26,17 @@ from ir.gpu_nodes import At, Barrier, LoadGlobal, LoadShared, StShared
 from ir.kernel_nodes import Within, register_type
 
 
-def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, Block]:
+def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which knows the kernel's parts, and its body."""
-    writer = Writer(tiles.threads, (tiles.blocks, 1, 1))
+    writer = GpuWriter(tiles.threads, (tiles.blocks, 1, 1))
     ev = NestEvaluator(loops, writer, merged_axes(loops, tiles.axes, lambda value: []))
-    body = Block(writer)
-    _Tile(ev, tiles, body).lower()
+    body = GpuBlock(writer)
+    _TileTemplate(ev, tiles, body).lower()
     return ev, body
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TileElement:
     """An element of the tile: its place in it, the outputs' point, and when that exists."""
 
     across: AxisExpr
@@ -45,8 +45,8 @@ class _Place:
     where: Where
 
 
-class _Tile:
-    def __init__(self, ev: NestEvaluator, tiles: Tiles, block: Block) -> None:
+class _TileTemplate:
+    def __init__(self, ev: NestEvaluator, tiles: Tiles, block: GpuBlock) -> None:
         self.ev, self.tiles, self.block = ev, tiles, block
         writer = ev.writer
         *self.outer, across, along = writer.coordinates(writer.block[0], tiles.counts)
@@ -80,7 +80,7 @@ class _Tile:
         return writer.allocate(Shared(f"{buffer}_tile", dtype, shape, start, pitch=pitch)).name
 
     @contextmanager
-    def _elements(self, *, lanes_across: bool) -> Iterator[tuple[Block, _Place]]:
+    def _elements(self, *, lanes_across: bool) -> Iterator[tuple[GpuBlock, _TileElement]]:
         """The elements of this thread, in a loop over what its warp comes to."""
         writer, tiles = self.ev.writer, self.tiles
         fast, slow = (tiles.across, tiles.along) if lanes_across else (tiles.along, tiles.across)
@@ -95,7 +95,7 @@ class _Tile:
             numbers = [*self.outer, *named]
             limits = (Within(at, 0, extent) for at, extent in zip(numbers[-2:], tiles.extents[-2:], strict=True))
             where = tuple(each for each in limits if not writer.proves(each))
-            yield body, _Place(across, along, self._point(numbers), where)
+            yield body, _TileElement(across, along, self._point(numbers), where)
 
     def _point(self, numbers: list[AxisExpr]) -> Point:
         shape = self.ev.loops.shape

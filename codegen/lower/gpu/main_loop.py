@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.operand_tile import OperandTile
 from ir.axis_expr import ZERO, AxisExpr, constant, mod
 from ir.gpu_nodes import Barrier, CommitGroup, WaitGroup
@@ -42,7 +42,7 @@ class Fragment(Protocol):
         ...
 
 
-class Part(NamedTuple):
+class TurnRange(NamedTuple):
     """The turns of one block, of all that a tile has: from `first` on, and at most so many (0: all there are), or up to
     `stop`, of which it has one at least."""
 
@@ -51,17 +51,17 @@ class Part(NamedTuple):
     stop: AxisExpr | None = None
 
 
-WHOLE = Part(ZERO, 0)
+WHOLE = TurnRange(ZERO, 0)
 
 
 def main_loop(
-    block: Block,
+    block: GpuBlock,
     operands: Sequence[OperandTile],
-    multiply: Callable[[Block, AxisExpr, AxisExpr], None],
+    multiply: Callable[[GpuBlock, AxisExpr, AxisExpr], None],
     stages: int,
     turns: int,
-    part: Part = WHOLE,
-    filled: Callable[[Block], None] = lambda _: None,
+    part: TurnRange = WHOLE,
+    filled: Callable[[GpuBlock], None] = lambda _: None,
 ) -> None:
     """Calls multiply(body, turn, stage) for each turn, the operands' tiles of which lie in that stage; of `turns` in
     all for those of the block's `part`. `filled` is called before the first, when the ring's copies are under way."""
@@ -74,14 +74,14 @@ def main_loop(
         before_stop = [] if part.stop is None else [Within(part.stop - turn, 1, own + 1)]
         return (Within(turn, 0, own), *([Within(first + turn, 0, turns)] if is_cut else []), *before_stop)
 
-    def fetch(body: Block, turn: AxisExpr) -> None:
+    def fetch(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
             for each in operands:
                 each.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
         if copied:
             body.add(CommitGroup())
 
-    def put(body: Block, turn: AxisExpr) -> None:
+    def put(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
             for each in operands:
                 each.put(inside, mod(turn, stages, body.writer.box))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.points import Point
 from ir.axis_expr import AxisExpr
 from ir.gpu import COUNTER
@@ -25,8 +25,8 @@ from ir.kernel_nodes import Comment, Const, Reg, Within
 
 @contextmanager
 def last_block(
-    block: Block, at: Point, shape: tuple[int, ...], count: AxisExpr, *, alone: bool = False
-) -> Iterator[Block]:
+    block: GpuBlock, at: Point, shape: tuple[int, ...], count: AxisExpr, *, alone: bool = False
+) -> Iterator[GpuBlock]:
     """What is done by the last of the `count` blocks that meet at the place `at` of `shape`, all of whose stores to the
     workspace are before this; `alone`: thread 0 has made them, and waits for no other."""
     writer = block.writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.thread_reduce import reduction
 from codegen.lower.gpu.value import Evaluation, converted
 from codegen.lower.gpu.vector_value import VectorEvaluator
@@ -13,7 +13,7 @@ from ir.region import Op
 class NestEvaluator(VectorEvaluator):
     """Evaluates all values at points of a nest."""
 
-    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _computed(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         if op.kind == "reduce":
             return reduction(self, name, op, point, block, where)
         if op.kind == "scan" and op.axis is not None and op.domain[op.axis] == 1:

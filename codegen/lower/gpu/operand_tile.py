@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from codegen.lower.gpu.builder import Block
-from codegen.lower.gpu.contraction_frame import Frame, divided
+from codegen.lower.gpu.builder import GpuBlock
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
 from codegen.lower.gpu.value import is_zero_outside
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
@@ -39,7 +39,7 @@ class OperandTile:
     """The ring of one operand. `first` is the row or column with which the block's tile starts; with `over_own` turns
     go on along the rows or columns, not along the terms."""
 
-    frame: Frame
+    frame: GpuContractionFrame
     staged: Staging
     shared: Shared
     first: AxisExpr
@@ -64,12 +64,12 @@ class OperandTile:
             at = (panel, line, inside)
         return At(self.shared.name, at, stage if self.shared.stages > 1 else ZERO)
 
-    def fetch(self, block: Block, turn: AxisExpr, stage: AxisExpr) -> None:
+    def fetch(self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr) -> None:
         """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers."""
         with self._pieces(block) as (inside, number, line, chunk):
             self._piece(inside, turn, stage, number, line, chunk)
 
-    def put(self, block: Block, stage: AxisExpr) -> None:
+    def put(self, block: GpuBlock, stage: AxisExpr) -> None:
         """What was computed goes to stage `stage`."""
         if self.is_copied:
             return
@@ -85,7 +85,7 @@ class OperandTile:
         return self.frame.writer.array(f"{self.shared.name}_next", register_type(self.staged.dtype), count)
 
     @contextmanager
-    def _pieces(self, block: Block) -> Iterator[tuple[Block, AxisExpr, AxisExpr, AxisExpr]]:
+    def _pieces(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
         """The body of a loop over a thread's pieces; the number of each, its line of the tile and its place in it."""
         tile, writer = self.frame.tile, self.frame.writer
         lines, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
@@ -97,7 +97,7 @@ class OperandTile:
                 yield inside, number, *writer.split(piece, length)
 
     def _piece(
-        self, block: Block, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, line: AxisExpr, chunk: AxisExpr
+        self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, line: AxisExpr, chunk: AxisExpr
     ) -> None:
         frame, view, bk, staged = self.frame, self.frame.view, self.frame.tile.bk, self.staged
         w, first = staged.width, self.first
@@ -122,7 +122,7 @@ class OperandTile:
         else:
             self._copy(block, self.at(own, term, stage), staged.read, digits, where)
 
-    def _copy(self, block: Block, to: At, read: OperandRead, digits: Point, where: Where) -> None:
+    def _copy(self, block: GpuBlock, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer
         padded = [each for guard in read.map.guards for each in writer.conditions(guard, digits)]
         open_ = tuple(each for each in (*where, *padded) if not block.knows(each))
@@ -134,7 +134,7 @@ class OperandTile:
         first = len(at) - self.staged.axes
         return (*at[:first], flat(at[first:], row_major(shape[first:])))
 
-    def _computed(self, block: Block, digits: Point, where: Where) -> Value:
+    def _computed(self, block: GpuBlock, digits: Point, where: Where) -> Value:
         """An element as the region computes it, 0 beyond the last term: what it would be there may be no number."""
         view, dtype = self.frame.view, register_type(self.staged.dtype)
         point = self.frame.writer.at(view.roles.point.exprs, digits)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.lower.gpu.builder import Writer
+from codegen.lower.gpu.builder import GpuWriter
 from codegen.plan.gpu.stream_parts import StreamParts
 from ir.axis_expr import AxisExpr
 
@@ -17,7 +17,7 @@ class PartFragment:
     """A thread's share: `vectors` of `width` columns, neighbouring threads side by side. `acc`: the registers of a
     product's sums; none where it stands for the rows alone."""
 
-    writer: Writer
+    writer: GpuWriter
     parts: StreamParts
     acc: str = ""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from codegen.lower.accumulators import Joining
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.gpu.thread_reduce import join
@@ -29,7 +29,7 @@ from ir.region_work import flops_per_point
 _SHUFFLED = ("fp32", "fp64", "i32", "i64")
 
 
-class Counters(NamedTuple):
+class PassVariables(NamedTuple):
     """The variables of a pass: its rounds, the turns of each that are written out, the vector of a thread."""
 
     round: int
@@ -41,7 +41,7 @@ class Team:
     """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number in it.
     `kept` are the values that its threads keep from one pass to the next."""
 
-    def __init__(self, ev: NestEvaluator, rows: Rows, block: Block) -> None:
+    def __init__(self, ev: NestEvaluator, rows: Rows, block: GpuBlock) -> None:
         writer = ev.writer
         self.ev, self.rows, self.block = ev, rows, block
         if rows.near and rows.team == WARP_LANES:
@@ -55,11 +55,11 @@ class Team:
         inside = Within(self.row, 0, rows.count)
         self.where: Where = () if writer.proves(inside) else (inside,)
         self.lane = writer.variable("v", 0, rows.width - 1)
-        self._counters: dict[tuple[int, int, int], Counters] = {}
+        self._counters: dict[tuple[int, int, int], PassVariables] = {}
         self.kept: dict[Hashable, Value] = {}
         self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
 
-    def counters(self, rounds: int, written_out: int, before: int) -> Counters:
+    def counters(self, rounds: int, written_out: int, before: int) -> PassVariables:
         """The variables of a pass of so many turns, and at most so many before it; passes that are alike share them, so
         that their elements are the same."""
         key = rounds, written_out, before
@@ -67,7 +67,7 @@ class Team:
             writer = self.ev.writer
             vectors = (before + rounds * written_out) * self.rows.team
             names = ("k", rounds), ("u" if rounds > 1 else "k", written_out), ("e", vectors)
-            self._counters[key] = Counters(*(writer.variable(name, 0, count - 1) for name, count in names))
+            self._counters[key] = PassVariables(*(writer.variable(name, 0, count - 1) for name, count in names))
         return self._counters[key]
 
     def finish(self, name: str, point: Point, value: Value) -> None:
@@ -134,7 +134,7 @@ class Pass:
     def __init__(
         self,
         team: Team,
-        block: Block,
+        block: GpuBlock,
         length: int,
         *,
         in_order: bool = False,
@@ -153,7 +153,7 @@ class Pass:
         self.counters = team.counters(self.rounds, self.written_out, before)
 
     @contextmanager
-    def body(self) -> Iterator[tuple[Block, AxisExpr, Where]]:
+    def body(self) -> Iterator[tuple[GpuBlock, AxisExpr, Where]]:
         """The element that the pass has reached, and when it exists."""
         team, rows, ev = self.team, self.team.rows, self.team.ev
         around, inner, turn = self.block, self.block, self.first
@@ -189,7 +189,7 @@ class Pass:
         if self.rounds > 1:
             self.block.add(For(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
 
-    def _keep(self, around: Block, body: Block, index: AxisExpr, count: int) -> None:
+    def _keep(self, around: GpuBlock, body: GpuBlock, index: AxisExpr, count: int) -> None:
         """Keeps what this pass loaded, and what was dear to compute."""
         team, own = self.team, {*self.counters, self.team.lane}
         blocks = [body] if body is around else [around, body]

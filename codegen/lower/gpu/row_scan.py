@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codegen.lower.accumulators import Joining
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.row_pass import Team, shuffled
 from codegen.lower.gpu.thread_reduce import join
@@ -35,7 +35,7 @@ class Scans:
 
     ev: NestEvaluator
     team: Team
-    block: Block
+    block: GpuBlock
     length: int
     running: dict[str, Reg] = field(default_factory=dict)
     how: dict[str, Joining] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Scans:
     def any(self) -> bool:
         return bool(self.how)
 
-    def step(self, block: Block, point: Point, where: Where, exists: Where) -> None:
+    def step(self, block: GpuBlock, point: Point, where: Where, exists: Where) -> None:
         """Each scan at the element of this turn."""
         sites: dict[str, Site] = {}
         for site in self.ev.loops.core.sites:
@@ -69,7 +69,7 @@ class Scans:
             along = block.let(name, self._along(name, how, term, block))
             self.team.finish(name, at, converted(along, how.dtype, op.dtype))
 
-    def _along(self, name: str, how: Joining, term: Value, block: Block) -> Value:
+    def _along(self, name: str, how: Joining, term: Value, block: GpuBlock) -> Value:
         """The running value at each thread's element; carries it on."""
         running, size = self.running[name], self.team.rows.team
         if size == 1:
@@ -92,7 +92,7 @@ class Scans:
             return found
         return self._between_warps(name, how, own, block)
 
-    def _between_warps(self, name: str, how: Joining, own: Reg, block: Block) -> Value:
+    def _between_warps(self, name: str, how: Joining, own: Reg, block: GpuBlock) -> Value:
         writer, team = self.ev.writer, self.team
         warps = team.rows.team // WARP_LANES
         warp = writer.split(writer.warp, warps)[1]

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from codegen.lower.gpu.builder import Block
-from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.builder import GpuBlock
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment as Sums
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
 from codegen.lower.gpu.value import converted
@@ -32,7 +32,7 @@ from ir.kernel_nodes import Const, Within
 from ir.region import Operand
 
 
-class Fragment(Sums, Protocol):
+class RowsFragment(Sums, Protocol):
     """The registers of a tile of which a thread has `own_rows` rows."""
 
     @property
@@ -52,7 +52,7 @@ class Fragment(Sums, Protocol):
         ...
 
 
-def reach_of(bound: LastSeen, frame: Frame, row: int) -> AxisExpr:
+def reach_of(bound: LastSeen, frame: GpuContractionFrame, row: int) -> AxisExpr:
     """The last term that row `row` of the block's tile may see."""
     several = len(frame.view.rows) > 1
     first = mod(frame.row, bound.size, frame.writer.box) if several else frame.row
@@ -60,7 +60,7 @@ def reach_of(bound: LastSeen, frame: Frame, row: int) -> AxisExpr:
 
 
 @contextmanager
-def each_register(block: Block, count: int) -> Iterator[tuple[Block, AxisExpr]]:
+def each_register(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, AxisExpr]]:
     """The body of a loop over registers, and the number of each. Values computed there stay there: they depend on what
     the registers hold."""
     variable = block.writer.variable("e", 0, count - 1)
@@ -76,8 +76,8 @@ class ScoreRows:
     rows see by their places."""
 
     view: StreamView
-    frame: Frame
-    scores: Fragment
+    frame: GpuContractionFrame
+    scores: RowsFragment
     coarse: bool
     bound: LastSeen | None
     top: str = field(init=False)
@@ -92,19 +92,19 @@ class ScoreRows:
         self.top, self.base, self.shrink = array("top"), array("base"), array("shrink")
         self.sums = {each.name: array(each.name, zero=True) for each in self.view.row_sums}
 
-    def start(self, block: Block) -> None:
+    def start(self, block: GpuBlock) -> None:
         """No terms yet."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.top, row, Const("-inf", self.view.kind)))
 
     # --- a tile of scores ---
 
-    def clear(self, block: Block) -> None:
+    def clear(self, block: GpuBlock) -> None:
         """Zeros, for a product to be added to."""
         with each_register(block, self.scores.count) as (body, e):
             body.add(SetElement(self.scores.acc, e, Const(0.0, self.view.kind)))
 
-    def finish(self, block: Block, turn: AxisExpr) -> None:
+    def finish(self, block: GpuBlock, turn: AxisExpr) -> None:
         """Scores in place of the contraction's sums, and the maxima with them."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, self._at(self.top, row)))
@@ -125,12 +125,12 @@ class ScoreRows:
             for name in self.sums.values():
                 self._join(body, "mul", name, row, self._at(self.shrink, row))
 
-    def rescale(self, block: Block, sums: Fragment) -> None:
+    def rescale(self, block: GpuBlock, sums: RowsFragment) -> None:
         """A product's sums relative to the maxima with this tile."""
         with each_register(block, sums.count) as (body, e):
             self._join(body, "mul", sums.acc, e, self._at(self.shrink, sums.row_of(e)))
 
-    def weigh(self, block: Block, turn: AxisExpr) -> None:
+    def weigh(self, block: GpuBlock, turn: AxisExpr) -> None:
         """Weights in place of the scores, and the sums of rows with them."""
         scores = self.scores
         with each_register(block, scores.count) as (body, e):
@@ -148,13 +148,13 @@ class ScoreRows:
 
     # --- all terms seen ---
 
-    def gather(self, block: Block) -> None:
+    def gather(self, block: GpuBlock) -> None:
         """Sums of rows: those of all lanes."""
         with self._rows(block) as (body, row):
             for name in self.sums.values():
                 self._across(body, "add", name, row)
 
-    def complete(self, block: Block, products: Sequence[Fragment]) -> None:
+    def complete(self, block: GpuBlock, products: Sequence[RowsFragment]) -> None:
         """NaN in place of the sums where the maximum is infinite."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
@@ -182,7 +182,7 @@ class ScoreRows:
         room = reach_of(self.bound, frame, 0) - last
         return (*tail, Within(room, 0, max(1, frame.writer.bounds(room)[1] + 1)))
 
-    def _scores(self, block: Block, turn: AxisExpr, *, full: bool) -> None:
+    def _scores(self, block: GpuBlock, turn: AxisExpr, *, full: bool) -> None:
         """The scores, of which none is -∞ by its place where the tile is `full`."""
         scores, ev = self.scores, self.frame.evaluator
         if full and self.bound is not None:
@@ -194,7 +194,7 @@ class ScoreRows:
         if self.bound is not None:
             ev.provided.pop(self.bound.condition, None)
 
-    def _score(self, block: Block, e: AxisExpr, turn: AxisExpr, *, full: bool) -> Value:
+    def _score(self, block: GpuBlock, e: AxisExpr, turn: AxisExpr, *, full: bool) -> Value:
         view, roles, ev = self.view, self.view.roles, self.frame.evaluator
         if view.scores is not None:
             total = Element(self.scores.acc, e, view.kind)
@@ -203,7 +203,7 @@ class ScoreRows:
         digits, where, exists = self._place(block, e, turn)
         dtype = ev.dtype(roles.score)
 
-        def read(at: Point, inner: Block, conditions: Where) -> Value:
+        def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
             return ev.value(roles.score, at, inner, conditions)
 
         value = converted(ev.mapped(roles.read, digits, dtype, block, where, read), dtype, view.kind)
@@ -211,7 +211,7 @@ class ScoreRows:
             return value
         return Call("where", (Holds(exists), value, Const("-inf", view.kind)), view.kind)
 
-    def _factor(self, block: Block, of: Contraction, e: AxisExpr, turn: AxisExpr) -> Value | None:
+    def _factor(self, block: GpuBlock, of: Contraction, e: AxisExpr, turn: AxisExpr) -> Value | None:
         """What a weight of a sum of rows is multiplied with; None for 1. A weight beyond the last term is 0, and so is
         what is read there."""
         value, ev, kind = of.op.inputs[1], self.frame.evaluator, self.view.kind
@@ -225,7 +225,7 @@ class ScoreRows:
             return factor
         return None if value.number == 1 else converted(ev.operand(value, (), block), value.dtype, kind)
 
-    def _place(self, block: Block, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
+    def _place(self, block: GpuBlock, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
         """The loops' digits where a score stands; the conditions under which it exists; those of them on its term."""
         frame, roles = self.frame, self.view.roles
         row, column = self.scores.place(e)
@@ -238,17 +238,17 @@ class ScoreRows:
     # --- rows ---
 
     @contextmanager
-    def _rows(self, block: Block) -> Iterator[tuple[Block, AxisExpr]]:
+    def _rows(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr]]:
         with each_register(block, self.scores.own_rows) as found:
             yield found
 
     def _at(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.view.kind)
 
-    def _join(self, block: Block, fn: str, array: str, index: AxisExpr, value: Value) -> None:
+    def _join(self, block: GpuBlock, fn: str, array: str, index: AxisExpr, value: Value) -> None:
         block.add(SetElement(array, index, Call(fn, (self._at(array, index), value), self.view.kind)))
 
-    def _across(self, block: Block, fn: str, array: str, row: AxisExpr) -> None:
+    def _across(self, block: GpuBlock, fn: str, array: str, row: AxisExpr) -> None:
         """Joins what the lanes have that share a row."""
         by = 1
         while by < self.scores.across:

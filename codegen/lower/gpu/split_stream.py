@@ -17,11 +17,11 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.part_fragment import PartFragment
 from codegen.lower.gpu.running_maximum import base_of, weight
-from codegen.lower.gpu.score_rows import Fragment, ScoreRows, each_register
+from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register
 from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tile import tiles_of
 from codegen.plan.gpu.stream_parts import StreamParts
@@ -36,8 +36,8 @@ _AT_ONCE = 16
 
 @contextmanager
 def joined_streams(
-    parts: StreamParts, rows: ScoreRows, products: Sequence[Fragment], block: Block, tile: Point, part: AxisExpr
-) -> Iterator[tuple[Block, ScoreRows, Sequence[Fragment]]]:
+    parts: StreamParts, rows: ScoreRows, products: Sequence[RowsFragment], block: GpuBlock, tile: Point, part: AxisExpr
+) -> Iterator[tuple[GpuBlock, ScoreRows, Sequence[RowsFragment]]]:
     """What is done with the rows and the products of the block's `tile` once all their terms, of which it has `part`,
     are joined."""
     writer, tiles, split = block.writer, tiles_of(rows.frame.view, rows.frame.tile), rows.frame.tile.split
@@ -66,7 +66,7 @@ class _Meeting:
     """Parts of all blocks of a launch in memory, `count` of each tile."""
 
     def __init__(
-        self, parts: StreamParts, rows: ScoreRows, products: Sequence[Fragment], tile: Point, count: int
+        self, parts: StreamParts, rows: ScoreRows, products: Sequence[RowsFragment], tile: Point, count: int
     ) -> None:
         self.parts, self.rows, self.products, self.tile, self.count = parts, rows, products, tile, count
         self.kind, self.frame, self.writer = rows.view.kind, rows.frame, rows.frame.writer
@@ -78,7 +78,7 @@ class _Meeting:
 
     # --- a block's own ---
 
-    def store(self, block: Block, part: AxisExpr) -> None:
+    def store(self, block: GpuBlock, part: AxisExpr) -> None:
         """Rows once, by the first of the threads that share them."""
         scores = self.rows.scores
         with each_register(block, scores.own_rows) as (body, own):
@@ -91,7 +91,7 @@ class _Meeting:
         for buffer, each in zip(self.of_products, self.products, strict=True):
             self._store(block, buffer, each, part)
 
-    def _store(self, block: Block, buffer: str, product: Fragment, part: AxisExpr) -> None:
+    def _store(self, block: GpuBlock, buffer: str, product: RowsFragment, part: AxisExpr) -> None:
         width = math.gcd(product.neighbours, product.count, _AT_ONCE // DTYPES[self.kind].bytes)
         with block.loop("vector", constant(product.count // width), unroll=True) as (body, vector):
             row, column = product.place(vector * width)
@@ -105,13 +105,13 @@ class _Meeting:
         """What is stored for each row: the buffers, and the registers."""
         return [(self.tops, rows.top), *((self.sums[name], array) for name, array in rows.sums.items())]
 
-    def _exists(self, block: Block, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
+    def _exists(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
         inside = (Within(row, 0, self.parts.rows), Within(part, 0, self.count))
         return tuple(each for each in inside if not block.knows(each))
 
     # --- those of all ---
 
-    def joined(self, block: Block, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
+    def joined(self, block: GpuBlock, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
         """The parts from `first` on, as many as there are of `count`, in their order: a few at a time, so that their
         loads are under way together."""
         counts = self.parts.vectors * self.parts.width
@@ -129,7 +129,7 @@ class _Meeting:
         return rows, found
 
     def _join(
-        self, block: Block, rows: ScoreRows, products: Sequence[PartFragment], first: AxisExpr, count: int
+        self, block: GpuBlock, rows: ScoreRows, products: Sequence[PartFragment], first: AxisExpr, count: int
     ) -> None:
         """The parts from `first` on, as the main loop takes a turn: sums so far relative to the maximum with them."""
         tops = self.writer.array("part_tops", self.kind, count)
@@ -147,7 +147,7 @@ class _Meeting:
                 share = each.let("share", weight(rows.view.fn, self._element(tops, u), base, coarse=rows.coarse))
                 self._add(each, rows, products, own, first + u, share)
 
-    def _top(self, block: Block, row: AxisExpr, part: AxisExpr) -> Value:
+    def _top(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> Value:
         """The maxima of a part; -∞ where there is none."""
         where = self._exists(block, row, part)
         value = LoadGlobal(self.tops, (*self.tile, part, row), self.kind, where)
@@ -155,7 +155,7 @@ class _Meeting:
         return Call("where", (Holds(there), value, Const("-inf", self.kind)), self.kind) if there else value
 
     def _rescale(
-        self, block: Block, rows: ScoreRows, products: Sequence[PartFragment], own: AxisExpr, by: Value
+        self, block: GpuBlock, rows: ScoreRows, products: Sequence[PartFragment], own: AxisExpr, by: Value
     ) -> None:
         for array in rows.sums.values():
             self._set(block, "mul", array, own, by)
@@ -165,7 +165,7 @@ class _Meeting:
 
     def _add(
         self,
-        block: Block,
+        block: GpuBlock,
         rows: ScoreRows,
         products: Sequence[PartFragment],
         own: AxisExpr,
@@ -190,9 +190,9 @@ class _Meeting:
     def _element(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.kind)
 
-    def _add_product(self, block: Block, array: str, index: AxisExpr, one: Value, other: Value) -> None:
+    def _add_product(self, block: GpuBlock, array: str, index: AxisExpr, one: Value, other: Value) -> None:
         """A term of a sum, which rounds with the sum, once."""
         block.add(SetElement(array, index, Call("fma", (one, other, self._element(array, index)), self.kind)))
 
-    def _set(self, block: Block, fn: str, array: str, index: AxisExpr, value: Value) -> None:
+    def _set(self, block: GpuBlock, fn: str, array: str, index: AxisExpr, value: Value) -> None:
         block.add(SetElement(array, index, Call(fn, (self._element(array, index), value), self.kind)))

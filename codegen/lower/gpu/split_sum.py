@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codegen.lower.gpu.builder import Block
-from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.builder import GpuBlock
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.points import Point
@@ -30,7 +30,9 @@ _WRITTEN_OUT = 32
 
 
 @contextmanager
-def whole_sums(frame: Frame, block: Block, product: Fragment, tile: Point, part: AxisExpr) -> Iterator[Block]:
+def whole_sums(
+    frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Point, part: AxisExpr
+) -> Iterator[GpuBlock]:
     """What is done with the sums of the block's `tile` once all their terms, of which it has `part`, are added up."""
     if frame.tile.split == 1:
         yield block
@@ -46,7 +48,7 @@ def whole_sums(frame: Frame, block: Block, product: Fragment, tile: Point, part:
 class _Parts:
     """The accumulators of all blocks of a launch in memory, neighbouring threads side by side."""
 
-    def __init__(self, frame: Frame, product: Fragment, tile: Point) -> None:
+    def __init__(self, frame: GpuContractionFrame, product: Fragment, tile: Point) -> None:
         self.frame, self.product, self.tile = frame, product, tile
         self.dtype, size = frame.view.accumulator, DTYPES[frame.view.accumulator].bytes
         width = math.gcd(product.count, _AT_ONCE // size)
@@ -55,7 +57,7 @@ class _Parts:
         shape = (*tiles_of(frame.view, frame.tile), frame.tile.split, self.vectors, frame.tile.threads, self.width)
         self.buffer = frame.writer.meet("parts", self.dtype, shape)
 
-    def store(self, block: Block, part: AxisExpr) -> None:
+    def store(self, block: GpuBlock, part: AxisExpr) -> None:
         """This block's."""
         with block.loop("vector", constant(self.vectors), unroll=True) as (body, vector):
             at = self._at(part, vector)
@@ -64,7 +66,7 @@ class _Parts:
             else:
                 body.add(StGlobalVec(self.buffer, at, self.product.acc, vector * self.width, self.width))
 
-    def add_up(self, block: Block) -> None:
+    def add_up(self, block: GpuBlock) -> None:
         """Those of all blocks into the accumulators, from 0 on."""
         acc = self.product.acc
         with block.loop("e", constant(self.product.count), unroll=True) as (body, element):
@@ -82,7 +84,7 @@ class _Parts:
             with body.loop("e", constant(self.width), unroll=True) as (each, element):
                 self._add(each, vector * self.width + element, Element(own, element, self.dtype))
 
-    def _add(self, block: Block, element: AxisExpr, value: Element | LoadGlobal) -> None:
+    def _add(self, block: GpuBlock, element: AxisExpr, value: Element | LoadGlobal) -> None:
         total = Element(self.product.acc, element, self.dtype)
         block.add(SetElement(self.product.acc, element, Call("add", (total, value), self.dtype)))
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codegen.lower.gpu.builder import Block, Writer
-from codegen.lower.gpu.contraction_frame import Frame
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.operand_tile import OperandTile
-from codegen.plan.gpu.contraction_tile import Tile
+from codegen.plan.gpu.contraction_tile import ContractionTile
 from ir.axis_expr import AxisExpr, constant, mod
 from ir.dtype import DTYPES
 from ir.gpu import WORD
@@ -41,7 +41,7 @@ class MatrixFragment:
     across = 4
     """Lanes side by side that have the same rows."""
 
-    def __init__(self, writer: Writer, tile: Tile, name: str = "acc") -> None:
+    def __init__(self, writer: GpuWriter, tile: ContractionTile, name: str = "acc") -> None:
         self.writer = writer
         self.mi, self.ni = tile.warp_m // ROWS, tile.warp_n // COLUMNS
         warp_row, warp_column = writer.split(writer.warp, tile.warps[1])
@@ -80,7 +80,7 @@ class TensorCore(MatrixFragment):
 
     def __init__(
         self,
-        frame: Frame,
+        frame: GpuContractionFrame,
         rows: OperandTile | None,
         columns: OperandTile,
         *,
@@ -98,12 +98,12 @@ class TensorCore(MatrixFragment):
         self.a = self.writer.array("a", WORD, self.turns[True] * A * self.mi)
         self.b = self.writer.array("b", WORD, self.turns[False] * B * self.ni)
 
-    def hold(self, block: Block) -> None:
+    def hold(self, block: GpuBlock) -> None:
         """Loads the fragments of the rows, once for all stages."""
         with block.loop("step", constant(self.steps), unroll=True) as (body, step):
             self._load_rows(body, step, constant(0))
 
-    def multiply(self, block: Block, stage: AxisExpr) -> None:
+    def multiply(self, block: GpuBlock, stage: AxisExpr) -> None:
         """Adds the products of all terms of a stage."""
         ahead = self.turns[False] > 1
         if ahead:
@@ -129,16 +129,16 @@ class TensorCore(MatrixFragment):
         """Where the fragments of a step start: those of the next one lie beside them."""
         return mod(step, self.turns[rows], self.writer.box) * (A * self.mi if rows else B * self.ni)
 
-    def _load(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
+    def _load(self, block: GpuBlock, step: AxisExpr, stage: AxisExpr) -> None:
         if not self.held:
             self._load_rows(block, step, stage)
         self._fragments(block, self.columns, self.b, self.ni // 2, self._first(step, rows=False), step, stage)
 
-    def _load_rows(self, block: Block, step: AxisExpr, stage: AxisExpr) -> None:
+    def _load_rows(self, block: GpuBlock, step: AxisExpr, stage: AxisExpr) -> None:
         assert self.rows is not None
         self._fragments(block, self.rows, self.a, self.mi, self._first(step, rows=True), step, stage)
 
-    def _round(self, block: Block, registers: str, count: int, first: AxisExpr) -> None:
+    def _round(self, block: GpuBlock, registers: str, count: int, first: AxisExpr) -> None:
         """Floats in registers, to tf32."""
         with block.loop(f"{registers}_i", constant(count), unroll=True) as (body, number):
             index = first + number
@@ -147,7 +147,7 @@ class TensorCore(MatrixFragment):
 
     def _fragments(
         self,
-        block: Block,
+        block: GpuBlock,
         tile: OperandTile,
         registers: str,
         count: int,
@@ -163,7 +163,7 @@ class TensorCore(MatrixFragment):
             piece = _Piece(tile, of_rows, warp + number * 16, step * (2 * self.half), stage)
             load(body, piece, registers, first + number * 4)
 
-    def _words(self, block: Block, piece: _Piece, registers: str, first: AxisExpr) -> None:
+    def _words(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:
         """Each lane's words of four matrices, one by one: rows or columns by groups of lanes, terms inside these."""
         group, place = self.writer.split(self.writer.lane, 4)
         with block.loop("word", constant(4), unroll=True) as (body, word):
@@ -172,7 +172,7 @@ class TensorCore(MatrixFragment):
             source = piece.at(beside * 8 + group, further * self.half + place)
             body.add(LdSharedVec(registers, first + word, 1, source))
 
-    def _matrices(self, block: Block, piece: _Piece, registers: str, first: AxisExpr) -> None:
+    def _matrices(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:
         """Four matrices by one instruction, each lane pointing at a row of one."""
         split, lane = self.writer.split, self.writer.lane
         upper, lower = split(lane, 16)

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from codegen.lower.accumulators import Joining
-from codegen.lower.gpu.builder import Block
+from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.value import converted
 from codegen.lower.gpu.vector_value import Lane, VectorEvaluator
 from codegen.lower.points import Point, Where, axes_of
@@ -40,7 +40,7 @@ def join(how: Joining, one: Value, other: Value) -> Value:
     return Call(how.fn, (one, other), how.dtype)
 
 
-def reduction(ev: VectorEvaluator, name: str, op: Op, point: Point, block: Block, where: Where) -> Value:
+def reduction(ev: VectorEvaluator, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Value:
     """The value of a reduce op at `point`, computed by this thread alone, in `block`."""
     how = ev.joining(op)
     if 0 in op.domain[len(op.shape) :]:
@@ -67,7 +67,7 @@ class _Loops:
     where: Where
     lane: Lane | None
 
-    def total(self, block: Block) -> Value:
+    def total(self, block: GpuBlock) -> Value:
         groups = [each for each in self.ev.loops.reduce_groups(self.name) if each.extent > 1]
         total = self._start(block)
         trips = math.prod(each.extent for each in groups)
@@ -78,7 +78,7 @@ class _Loops:
             self._in_parts(groups, total, block)
         return self._element(total)
 
-    def _nested(self, groups: Sequence[Group], place: Place, total: str, block: Block, *, written_out: bool) -> None:
+    def _nested(self, groups: Sequence[Group], place: Place, total: str, block: GpuBlock, *, written_out: bool) -> None:
         """Loops over `groups`, all written out or the innermost a few terms at a time."""
         outer, last = (groups, None) if written_out or not groups else (groups[:-1], groups[-1])
         with ExitStack() as stack:
@@ -91,7 +91,7 @@ class _Loops:
             else:
                 self._run(last, ZERO, last.extent, at, total, body)
 
-    def _run(self, group: Group, start: AxisExpr, count: int, place: Place, total: str, block: Block) -> None:
+    def _run(self, group: Group, start: AxisExpr, count: int, place: Place, total: str, block: GpuBlock) -> None:
         """`count` terms along a group: a few at a time, so that their loads are under way together."""
         whole = count // _AT_A_TIME
         with (
@@ -103,7 +103,7 @@ class _Loops:
             with block.loop("u", AxisExpr(count % _AT_A_TIME), unroll=True) as (body, inner):
                 self._add({**place, group: start + inner.shift(whole * _AT_A_TIME)}, total, body)
 
-    def _in_parts(self, groups: Sequence[Group], total: str, block: Block) -> None:
+    def _in_parts(self, groups: Sequence[Group], total: str, block: GpuBlock) -> None:
         """Long loops outside, around the sums of parts; one that alone is too long is cut."""
         inside: list[Group] = []
         outside = list(groups)
@@ -132,7 +132,7 @@ class _Loops:
 
     # --- accumulators: a scalar, or one register for each neighbour ---
 
-    def _start(self, block: Block) -> str:
+    def _start(self, block: GpuBlock) -> str:
         if self.lane is None:
             register = block.let(f"{self.name}_acc", self.how.identity, mutable=True)
             assert isinstance(register, Reg)
@@ -152,16 +152,16 @@ class _Loops:
             return Reg(total, self.how.dtype)
         return Element(total, self._index, self.how.dtype)
 
-    def _put(self, total: str, value: Value, block: Block) -> None:
+    def _put(self, total: str, value: Value, block: GpuBlock) -> None:
         joined = join(self.how, self._element(total), value)
         block.add(Assign(total, joined) if self.lane is None else SetElement(total, self._index, joined))
 
-    def _join(self, total: str, part: str, block: Block) -> None:
+    def _join(self, total: str, part: str, block: GpuBlock) -> None:
         width, variable = (self.lane.width, self.lane.variable) if self.lane is not None else (1, 0)
         with self.ev.neighbours(block, variable, width) as body:
             self._put(total, self._element(part), body)
 
-    def _add(self, place: Place, total: str, block: Block) -> None:
+    def _add(self, place: Place, total: str, block: GpuBlock) -> None:
         """The terms at a place, to an accumulator."""
         writer, kept = self.ev.writer, len(self.op.shape)
         reduced: list[AxisExpr] = [ZERO] * self.op.reduced

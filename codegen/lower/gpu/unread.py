@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import (
     Element,
     Epilogue,
@@ -25,7 +25,7 @@ from ir.gpu_nodes import (
 )
 
 
-def without_unread(kernel: Kernel) -> Kernel:
+def without_unread(kernel: GpuKernel) -> GpuKernel:
     """The kernel without the registers that are only ever set."""
     read = set(_read(kernel.body))
     filled = {each.registers for each in walk(kernel.body) if isinstance(each, LdGlobalVec | LdSharedVec | LdMatrix)}

@@ -20,16 +20,16 @@ from codegen.lower.conversions import Conversions
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.points import Point, Where, axes_of
 from ir.axis_expr import AxisExpr
 from ir.diagnostics import Kind, fail
-from ir.gpu import Param
+from ir.gpu import GpuParam
 from ir.gpu_nodes import Call, Holds, Index, LoadGlobal, Pick, Value
 from ir.kernel_nodes import Const, register_type
 from ir.region import Buffer, Op, Region
 
-Provider: TypeAlias = _Provider[Block, Value]
+Provider: TypeAlias = _Provider[GpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
 CONVERSIONS: Conversions[Value] = Conversions(Call)
@@ -38,16 +38,16 @@ converted = CONVERSIONS.converted
 STAGE = "gpu_value"
 
 
-class ThreadEvaluator(ValueEvaluator[Value, Block]):
+class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     """Evaluates the values of one region into blocks; they are scalars of one thread."""
 
-    def __init__(self, region: Region, writer: Writer) -> None:
+    def __init__(self, region: Region, writer: GpuWriter) -> None:
         super().__init__(region, writer, CONVERSIONS)
         self.writer = writer
 
     # --- values ---
 
-    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
+    def _value(self, name: str, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         if name in self.provided:
             return self.provided[name](point, block, where)
         if name not in self.ops:
@@ -61,7 +61,12 @@ class ThreadEvaluator(ValueEvaluator[Value, Block]):
         return found
 
     def _guarded(
-        self, guards: Sequence[tuple[Where, Const]], at: Point, block: Block, where: Where, read: Read[Block, Value]
+        self,
+        guards: Sequence[tuple[Where, Const]],
+        at: Point,
+        block: GpuBlock,
+        where: Where,
+        read: Read[GpuBlock, Value],
     ) -> Evaluation:
         if not guards:
             return (yield read(at, block, where))
@@ -76,13 +81,13 @@ class ThreadEvaluator(ValueEvaluator[Value, Block]):
 
     # --- memory ---
 
-    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+    def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
         open_ = tuple(each for each in where if not block.knows(each))
         return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), open_)
 
     # --- ops ---
 
-    def _computed(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _computed(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "gather":
                 return (yield self._gather(name, op, point, block, where))
@@ -92,7 +97,7 @@ class ThreadEvaluator(ValueEvaluator[Value, Block]):
                 fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
         return (yield self._elementwise(op, point, block, where))
 
-    def _gather(self, name: str, op: Op, point: Point, block: Block, where: Where) -> Evaluation:
+    def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gathered(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
@@ -101,16 +106,18 @@ class ThreadEvaluator(ValueEvaluator[Value, Block]):
         block.variables.add(variable)
         picked = self.writer.axis(variable)
 
-        def read(at: Point, inner: Block, conditions: Where) -> Value:
+        def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
             return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
 
         return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
 
-    def _position(self, expr: AxisExpr, dtype: str, block: Block) -> Value:
+    def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
         return Index(expr, dtype)
 
 
-def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = MappingProxyType({})) -> tuple[Param, ...]:
+def params_of(
+    region: Region, writer: GpuWriter, merged: Mapping[str, int] = MappingProxyType({})
+) -> tuple[GpuParam, ...]:
     """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
     are one in the kernel."""
     written = {each.name for each in region.outputs}
@@ -120,7 +127,8 @@ def params_of(region: Region, writer: Writer, merged: Mapping[str, int] = Mappin
         return (*whole[: len(whole) - last], math.prod(whole[len(whole) - last :])) if last > 1 else whole
 
     return tuple(
-        Param(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written) for each in region.buffers
+        GpuParam(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written)
+        for each in region.buffers
     )
 
 

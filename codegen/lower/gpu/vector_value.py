@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from codegen.lower.gpu.buffer_axes import BufferAxes
-from codegen.lower.gpu.builder import Block, Writer
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.gpu.value import Evaluation, ThreadEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, interval, substitute
 from ir.dtype import DTYPES
-from ir.gpu import Param
+from ir.gpu import GpuParam
 from ir.gpu_nodes import (
     At,
     Element,
@@ -51,7 +51,7 @@ class Lane:
 
     variable: int
     width: int
-    block: Block
+    block: GpuBlock
     first: AxisExpr
     count: int
     after: list[Stmt] = field(default_factory=list)
@@ -67,7 +67,7 @@ class VectorEvaluator(ThreadEvaluator):
     points where several threads made them together, `staged` elements of buffers that lie on chip. `chip` is set in
     passes over rows that stay there, of the buffers `kept`."""
 
-    def __init__(self, loops: RegionLoops, writer: Writer, axes: BufferAxes) -> None:
+    def __init__(self, loops: RegionLoops, writer: GpuWriter, axes: BufferAxes) -> None:
         super().__init__(loops.region, writer)
         self.loops, self.axes = loops, axes
         self.lane: Lane | None = None
@@ -76,18 +76,18 @@ class VectorEvaluator(ThreadEvaluator):
         self.chip: RowsOnChip | None = None
         self.kept: frozenset[str] = frozenset()
 
-    def params(self) -> tuple[Param, ...]:
+    def params(self) -> tuple[GpuParam, ...]:
         """The kernel's parameters, with axes that are one merged."""
         written = {each.name for each in self.region.outputs}
         return tuple(
-            Param(self.writer.buffer(each.name), each.memref.dtype, self.axes.shape(each.name), each.name in written)
+            GpuParam(self.writer.buffer(each.name), each.memref.dtype, self.axes.shape(each.name), each.name in written)
             for each in self.region.buffers
         )
 
     @contextmanager
     def neighbours(
-        self, block: Block, variable: int, width: int, first: AxisExpr = ZERO, count: int | None = None
-    ) -> Iterator[Block]:
+        self, block: GpuBlock, variable: int, width: int, first: AxisExpr = ZERO, count: int | None = None
+    ) -> Iterator[GpuBlock]:
         """The body of an unrolled loop over the neighbours of a vector; for one it is `block` itself."""
         if width == 1:
             yield block
@@ -103,7 +103,7 @@ class VectorEvaluator(ThreadEvaluator):
         """The loop over neighbours, if these depend on it."""
         return self.lane if self.lane is not None and self.lane.variable in axes_of(point, where) else None
 
-    def named(self, block: Block, name: str, expr: AxisExpr) -> AxisExpr:
+    def named(self, block: GpuBlock, name: str, expr: AxisExpr) -> AxisExpr:
         """An index as a variable of the block: bounds are proved of variables, and read by people."""
         if not expr.terms or (expr == AxisExpr(0, expr.terms[:1]) and expr.lone_axis is not None):
             return expr
@@ -114,7 +114,7 @@ class VectorEvaluator(ThreadEvaluator):
 
     # --- loads ---
 
-    def _load(self, buffer: str, point: Point, block: Block, where: Where) -> Value:
+    def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
         at = self.axes.place(buffer, point)
         if (buffer, at) in self.staged:
             return self.staged[buffer, at]
@@ -128,7 +128,7 @@ class VectorEvaluator(ThreadEvaluator):
             home.memo[key] = found = found or self._single(buffer, at, home, open_)
         return found
 
-    def _single(self, buffer: str, at: Point, home: Block, where: Where) -> Value:
+    def _single(self, buffer: str, at: Point, home: GpuBlock, where: Where) -> Value:
         """One element."""
         dtype = register_type(self.dtype(buffer))
         load = LoadGlobal(self.writer.buffer(buffer), at, dtype, where)
@@ -144,7 +144,7 @@ class VectorEvaluator(ThreadEvaluator):
             home.add(StShared(self.chip.made((at, where, buffer), buffer, self.dtype(buffer), neighbour), value))
         return value
 
-    def _several(self, buffer: str, at: Point, block: Block, where: Where, lane: Lane) -> Value | None:
+    def _several(self, buffer: str, at: Point, block: GpuBlock, where: Where, lane: Lane) -> Value | None:
         """One of neighbours that are loaded at once; None where they do not lie together."""
         piece = self.piece(buffer, at, lane)
         start = self.before(at, lane)
@@ -203,7 +203,7 @@ class VectorEvaluator(ThreadEvaluator):
 
     # --- stores ---
 
-    def store(self, buffer: str, point: Point, value: Value, block: Block, where: Where) -> None:
+    def store(self, buffer: str, point: Point, value: Value, block: GpuBlock, where: Where) -> None:
         """One element of an output; those of neighbours that lie together at once, behind their loop."""
         at, name = self.axes.place(buffer, point), self.writer.buffer(buffer)
         lane = self.lane_of(at, where)
@@ -221,7 +221,7 @@ class VectorEvaluator(ThreadEvaluator):
 
     # --- ops ---
 
-    def _value(self, name: str, point: Point, block: Block, where: Where) -> Evaluation:
+    def _value(self, name: str, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         found = self.finished.get((name, point))
         return found if found is not None else (yield super()._value(name, point, block, where))
 
@@ -231,7 +231,7 @@ def _further(at: At, by: int) -> At:
     return At(at.shared, (*at.at[:-1], at.at[-1].shift(by)))
 
 
-def _is_around(outer: Block, block: Block) -> bool:
+def _is_around(outer: GpuBlock, block: GpuBlock) -> bool:
     """Whether a block lies outside of another."""
     parent = block.parent
     while parent is not None:

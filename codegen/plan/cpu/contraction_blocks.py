@@ -13,13 +13,13 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction
-from codegen.plan.plan_check import Choices, check_choices
+from codegen.plan.plan_check import TemplateChoices, check_choices
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.target import LANES
 
-CHOICES = Choices(
+CHOICES = TemplateChoices(
     algo_choice={"matmul": ("outer", "dot"), "conv": ("outer", "dot")},
     layout_hints={"vector": ("lhs", "rhs")},
     bind=("batch", "m.o", "n.o"),

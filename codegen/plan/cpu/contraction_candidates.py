@@ -18,7 +18,7 @@ from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis, cache_step, steps_of
 from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
-    ContractionWork,
+    CpuContractionWork,
     flops_of,
     is_packed,
     is_parallel,
@@ -52,7 +52,7 @@ def contraction_candidates(
         view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _worth_turning(default)):
             cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
-            work = ContractionWork(view, target)
+            work = CpuContractionWork(view, target)
             found += [(view, blocks, work.of(blocks)) for blocks in cuts]
     found.sort(key=lambda each: (_time(each[2], target), -each[2].efficiency))
     return [(_plan(view, blocks, target), work) for view, blocks, work in found[:_CANDIDATES]]

@@ -75,7 +75,7 @@ def _run_step(view: Contraction, side: int) -> int | None:
     return step if run == group else None
 
 
-class _Tile(NamedTuple):
+class _TileFigures(NamedTuple):
     """What all plans of one register tile share.
 
     rows, columns  tiles along m and n
@@ -101,12 +101,12 @@ class _Tile(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ContractionWork:
+class CpuContractionWork:
     """Works of the plans of one contraction on one machine."""
 
     view: Contraction
     target: Target
-    _tiles: dict[tuple[int, int, bool], _Tile] = field(default_factory=dict, init=False, repr=False)
+    _tiles: dict[tuple[int, int, bool], _TileFigures] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, blocks: Blocks) -> Work:
         """The work of a plan that cuts the contraction so."""
@@ -135,14 +135,14 @@ class ContractionWork:
             parallel=parallel,
         )
 
-    def _tile(self, blocks: Blocks) -> _Tile:
+    def _tile(self, blocks: Blocks) -> _TileFigures:
         """What the plan shares with all others of its register tile."""
         key = (blocks.mr, blocks.nr, blocks.dot)
         if key not in self._tiles:
             self._tiles[key] = self._tiled(blocks)
         return self._tiles[key]
 
-    def _tiled(self, blocks: Blocks) -> _Tile:
+    def _tiled(self, blocks: Blocks) -> _TileFigures:
         view, lanes = self.view, self.target.lanes
         rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
         sums = view.repeats * rows * blocks.mr * columns * blocks.nr
@@ -150,7 +150,7 @@ class ContractionWork:
         flops = max(flops_of(view) if blocks.dot else whole, 1.0)
         packed = is_packed(view, blocks, 0), is_packed(view, blocks, 1)
         each, once = self._values.epilogue
-        return _Tile(
+        return _TileFigures(
             rows=rows,
             columns=columns,
             sums=sums,
@@ -222,7 +222,7 @@ class ContractionWork:
     def _once(self) -> float:
         return self._prepared[0] + self._prepared[1]
 
-    def _computed_again(self, tile: _Tile, met: tuple[int, int]) -> float:
+    def _computed_again(self, tile: _TileFigures, met: tuple[int, int]) -> float:
         """Additions-worth of computing the operands' elements again, per further block `met` of the other operand or,
         where they are not packed, per register tile."""
         again, tiles = 0.0, self._by_side(tile.rows, tile.columns)
@@ -233,7 +233,7 @@ class ContractionWork:
 
     # --- what is moved ---
 
-    def _packing(self, tile: _Tile, met: tuple[int, int]) -> float:
+    def _packing(self, tile: _TileFigures, met: tuple[int, int]) -> float:
         """Cycles of packing, all tasks together: every element for each block `met` of the other operand."""
         (first, second), cycles = self._elements, tile.pack_cycles
         return first * met[0] * cycles[0] + second * met[1] * cycles[1]
@@ -266,7 +266,7 @@ class ContractionWork:
             return 0
         return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
 
-    def _stored(self, tile: _Tile, blocks: Blocks) -> float:
+    def _stored(self, tile: _TileFigures, blocks: Blocks) -> float:
         """Cycles of storing the sums in whole registers, all tasks together: once per block of k and further output."""
         times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
         return tile.sums * times * (_STORE / self.target.lanes)
@@ -306,7 +306,7 @@ class ContractionWork:
         lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
         return sum(each for each in lhs.values() if each > held), sum(each for each in rhs.values() if each > held)
 
-    def _scratch(self, tile: _Tile, blocks: Blocks) -> int:
+    def _scratch(self, tile: _TileFigures, blocks: Blocks) -> int:
         """Bytes of a task's workspace that it goes through again and again: packed rows, and sums that wait."""
         rows = blocks.bm * blocks.bk if tile.packed[1 - self.view.vector] else 0
         sums = blocks.bm * blocks.bn if blocks.bk < self.view.depth else 0

@@ -25,7 +25,7 @@ _CONFLICT_CYCLES = 15.0
 """Until a line comes from the second level that no prefetcher follows: one of many in a few sets of the first."""
 
 
-class Access(NamedTuple):
+class AccessShape(NamedTuple):
     """All that cycles depend on of an access: the `axes` that it needs, the sizes of all and the elements per step of
     each, of which the first `rank` are those of the outputs; `inner`: how often it is made at a point of these."""
 
@@ -38,12 +38,12 @@ class Access(NamedTuple):
     stored: bool
 
     @staticmethod
-    def of(view: View, rank: int) -> Access:
+    def of(view: View, rank: int) -> AccessShape:
         sizes, steps = view.map.sizes, tuple([each.step for each in view.strides])
-        return Access(support(view.map), sizes, steps, rank, math.prod(sizes[rank:]), view.indirect, view.stored)
+        return AccessShape(support(view.map), sizes, steps, rank, math.prod(sizes[rank:]), view.indirect, view.stored)
 
 
-class Lanes(NamedTuple):
+class LaneCycles(NamedTuple):
     """How lanes of an access lie: its cycles per point, and those where the nearest cache keeps its lines until they
     are used up."""
 
@@ -68,10 +68,10 @@ class NestAccesses:
 
     loops: RegionLoops
     target: Target
-    _lanes: dict[tuple[int, ...], Sequence[Lanes | None]] = field(default_factory=dict, init=False, repr=False)
+    _lanes: dict[tuple[int, ...], Sequence[LaneCycles | None]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def _distinct(self) -> tuple[Access, ...]:
+    def _distinct(self) -> tuple[AccessShape, ...]:
         return tuple(dict.fromkeys(self._all))
 
     @cached_property
@@ -81,8 +81,8 @@ class NestAccesses:
         return tuple(numbers[access] for access in self._all)
 
     @cached_property
-    def _all(self) -> tuple[Access, ...]:
-        return tuple(Access.of(view, len(self.loops.shape)) for view in self._views)
+    def _all(self) -> tuple[AccessShape, ...]:
+        return tuple(AccessShape.of(view, len(self.loops.shape)) for view in self._views)
 
     @cached_property
     def _first(self) -> tuple[bool, ...]:
@@ -110,7 +110,7 @@ class NestAccesses:
             apart += cycles[number][1]
         return close, apart
 
-    def _moved(self, access: Access, lanes: Lanes | None, nest: PlannedNest) -> tuple[float, float]:
+    def _moved(self, access: AccessShape, lanes: LaneCycles | None, nest: PlannedNest) -> tuple[float, float]:
         around = nest.around[access.axes]
         if lanes is None:
             splats = around.vectors * access.inner
@@ -119,13 +119,13 @@ class NestAccesses:
         near = nest.is_strip and lanes.used_up != lanes.cycles and self._uses_lines_up(access, nest)
         return times * whole * SEEN, times * ((lanes.used_up if near else lanes.cycles) - whole)
 
-    def _lanes_along(self, along: tuple[int, ...]) -> Sequence[Lanes | None]:
+    def _lanes_along(self, along: tuple[int, ...]) -> Sequence[LaneCycles | None]:
         """How lanes along the loop over these axes lie, for each distinct access."""
         if along not in self._lanes:
             self._lanes[along] = [self._lanes_of(each, along) for each in self._distinct]
         return self._lanes[along]
 
-    def _lanes_of(self, access: Access, along: tuple[int, ...]) -> Lanes | None:
+    def _lanes_of(self, access: AccessShape, along: tuple[int, ...]) -> LaneCycles | None:
         """None where one number is for all lanes, or lanes do not run along outputs: a register is moved for it."""
         axis = next((axis for axis in reversed(along) if access.sizes[axis] > 1), None)
         if axis is None or access.steps[axis] == 0:
@@ -135,17 +135,17 @@ class NestAccesses:
         size, step = access.sizes[axis], access.steps[axis]
         if step in (0, 1) and not access.indirect:
             cycles = self.target.vector_cycles / max(1, min(self.target.lanes, size))
-            return Lanes(cycles, cycles)
+            return LaneCycles(cycles, cycles)
         times = 2 if access.stored else 1
         near = (
             self.target.lane_cycles / (2 if step in (2, -2) else 1) * times
         )  # two registers hold every second element
         far = self.target.far_cycles * times
         if step is None:
-            return Lanes(far, far)
-        return Lanes(far if abs(step) * _ELEMENT_BYTES >= _LINE_BYTES else near, near)
+            return LaneCycles(far, far)
+        return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= _LINE_BYTES else near, near)
 
-    def _uses_lines_up(self, access: Access, nest: PlannedNest) -> bool:
+    def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
         """Whether lines in which lanes lie apart are still in the nearest cache when the other loops inside a strip
         come to the elements beside."""
         outer = [each for number, each in enumerate(nest.loops) if number != nest.lanes]
@@ -178,7 +178,7 @@ class NestAccesses:
             found.append(len(outer) < each.rank and whole > self.target.l1_bytes)
         return found
 
-    def _lost(self, access: Access, nest: PlannedNest) -> float:
+    def _lost(self, access: AccessShape, nest: PlannedNest) -> float:
         """The loops are gone through from the inside, `behind` are the bytes that one round of them reads."""
         around, behind = nest.around[access.axes], _ELEMENT_BYTES * access.inner
         fetched = behind * around.points
@@ -208,7 +208,7 @@ class NestAccesses:
         """Of each distinct access whether runs of it meet along some axis."""
         return [not each.indirect and 0 not in each.sizes and any(map(_sharing, each.steps)) for each in self._distinct]
 
-    def _collision(self, access: Access, nest: PlannedNest) -> Collision | None:
+    def _collision(self, access: AccessShape, nest: PlannedNest) -> Collision | None:
         sizes = access.sizes
         if nest.lanes is None or access.steps[nest.along[-1]] != 1:
             return None

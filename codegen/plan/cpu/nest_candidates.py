@@ -199,7 +199,7 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Pl
     order.insert(position, lane)
     several = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
     wide = lanes * (_REGISTERS if several else 1)
-    nest = _Nest.of(space, order, Vectorize(space.names[lane], wide), rows)
+    nest = _NestDraft.of(space, order, Vectorize(space.names[lane], wide), rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
     strip = strip and space.apart[lane]  # else what a block finishes, the next finishes again
     if strip:  # the lines that one vector's lanes lie in are used up before the next vector
@@ -219,7 +219,7 @@ def _crosses_memory(space: _Space, lane: int) -> bool:
 def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
     """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
     order = [lane, *(number for number in space.order if number != lane)]
-    nest = _Nest.of(space, order, Vectorize(space.names[lane], registers * space.lanes))
+    nest = _NestDraft.of(space, order, Vectorize(space.names[lane], registers * space.lanes))
     if space.threads:
         nest.spread([*range(1, len(order)), 0])
     return nest.plan(space)
@@ -227,7 +227,7 @@ def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
 
 def _along_scan(space: _Space, scan: int) -> Plan:
     """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
-    nest = _Nest.of(space, range(len(space.groups)), Vectorize(space.names[scan], space.lanes))
+    nest = _NestDraft.of(space, range(len(space.groups)), Vectorize(space.names[scan], space.lanes))
     if space.threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
@@ -236,14 +236,14 @@ def _along_scan(space: _Space, scan: int) -> Plan:
 def _along_terms(space: _Space, threads: bool, rows: int = 1) -> Plan:
     """Lanes along the reduced axes: outputs are written one by one, those of `rows` points of the innermost loop
     together."""
-    nest = _Nest.of(space, space.order, Vectorize(TERMS, space.lanes), rows)
+    nest = _NestDraft.of(space, space.order, Vectorize(TERMS, space.lanes), rows)
     if threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
 
 
 @dataclass
-class _Nest:
+class _NestDraft:
     """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
     none can be that runs as a `whole`: along a scan, or at points that share an accumulator. `rows` run together."""
 
@@ -256,11 +256,11 @@ class _Nest:
     bound: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, rows: int = 1) -> _Nest:
+    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, rows: int = 1) -> _NestDraft:
         """The loops `order` of a space, each of one block."""
         extents = [space.extents[number] for number in order]
         whole = [number in space.scans or not space.apart[number] for number in order]
-        return _Nest([space.names[number] for number in order], extents, whole, vectorize, list(extents), rows)
+        return _NestDraft([space.names[number] for number in order], extents, whole, vectorize, list(extents), rows)
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""

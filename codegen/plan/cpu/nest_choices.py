@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.plan_check import Choices, check_choices, runs_parallel
+from codegen.plan.plan_check import TemplateChoices, check_choices, runs_parallel
 from codegen.plan.region_loops import Group, RegionLoops, loop_axes
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -31,7 +31,7 @@ TERMS = "r0"
 
 
 @dataclass(frozen=True)
-class Loop:
+class NestLoop:
     """One loop of the nest. `width` elements are one step: lanes of registers where `vector`, else rows."""
 
     group: Group
@@ -62,7 +62,9 @@ def check_nest_plan(plan: Plan) -> None:
     """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest cannot do."""
     loops = loop_names(plan)
     pieces = [f"{name}.o" for name in (*loops, *("r" for _ in range(is_split(plan))))]
-    check_choices(plan, Choices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces, True), STAGE)
+    check_choices(
+        plan, TemplateChoices({"nest": None, "reduce": ("split",)}, {"stream": (True, False)}, pieces, True), STAGE
+    )
     if plan.cache or plan.epilogue:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has no cache or epilogue", hint="leave them empty")
     if len(plan.tile) != len(loops) + is_split(plan) or min(plan.tile, default=1) < 1:
@@ -124,7 +126,7 @@ def is_split(plan: Plan) -> bool:
     return plan.algo_choice.get("reduce") == "split"
 
 
-def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
+def nest_of(loops: RegionLoops, plan: Plan) -> tuple[NestLoop, ...]:
     """The loops over the points of the first output."""
     shape, names = loops.shape, loop_names(plan)
     rows = row_loop(plan) if plan.warp_tile else None
@@ -144,7 +146,7 @@ def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
         if bound and not loops.writes_apart(axes):
             fail(Kind.UNSUPPORTED_OP, STAGE, f"tasks along {name} would write the same elements", at=name)
-        loop = Loop(group, max(1, min(tile, group.extent)), bound, vector, width)
+        loop = NestLoop(group, max(1, min(tile, group.extent)), bound, vector, width)
         _check_width(loop, LANES[plan.arch])
         found.append(loop)
     check_tails([loop.steps for loop in found], plan.predicate_tail, STAGE, loops.region.name)
@@ -154,7 +156,7 @@ def nest_of(loops: RegionLoops, plan: Plan) -> tuple[Loop, ...]:
     return tuple(found)
 
 
-def _check_width(loop: Loop, lanes: int) -> None:
+def _check_width(loop: NestLoop, lanes: int) -> None:
     if loop.vector and (loop.width < 1 or (loop.width % lanes and loop.width > lanes)):
         fail(
             Kind.ALIGNMENT_MISMATCH,

@@ -31,7 +31,7 @@ _DIVIDING = frozenset(["fdiv", "recip", "sqrt", "rsqrt"])
 """What has a unit of its own, so that a row's one quotient or root runs beside what other rows add."""
 
 
-class Place(NamedTuple):
+class ComputePlace(NamedTuple):
     """Where a value is computed: the outer axes on which it depends, and the points of the reductions inside them."""
 
     axes: frozenset[int]
@@ -208,9 +208,9 @@ class NestValues:
         return computed_in(self.loops, self.rows)
 
     @cached_property
-    def _chains(self) -> tuple[tuple[str, Place, float], ...]:
+    def _chains(self) -> tuple[tuple[str, ComputePlace, float], ...]:
         """Per scope and place in it where a core waits: the additions-worth lost at each point of the values there."""
-        own: dict[tuple[str, Place], set[str]] = {}
+        own: dict[tuple[str, ComputePlace], set[str]] = {}
         for name, sites in self._sites.items():
             if self.loops.ops[name].kind in ("ewise", "unary", "cast"):
                 first = next((site for site in sites if self._is_met(site)), None)
@@ -230,11 +230,11 @@ class NestValues:
         return found
 
     @cached_property
-    def _places(self) -> Mapping[str, tuple[Place, ...]]:
+    def _places(self) -> Mapping[str, tuple[ComputePlace, ...]]:
         """Of each value, site by site."""
         return {name: tuple(map(self._place, sites)) for name, sites in self._sites.items()}
 
-    def _place(self, site: Site) -> Place:
+    def _place(self, site: Site) -> ComputePlace:
         used, terms, scope = support(site.map), 1, site.scope
         while scope != self.loops.scope:
             op = self.loops.ops[scope]
@@ -243,7 +243,7 @@ class NestValues:
             outer = self._sites[scope][0]
             used = _through(outer.map, frozenset(range(kept)) if terms > 1 else used)
             scope = outer.scope
-        return Place(used, terms)
+        return ComputePlace(used, terms)
 
 
 def _through(view: AxisMap, axes: frozenset[int]) -> frozenset[int]:

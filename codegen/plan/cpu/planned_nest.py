@@ -28,7 +28,7 @@ class NestKey(NamedTuple):
         return NestKey(" ".join(names), along, along in names and plan.tile[names.index(along)] <= width)
 
 
-class Around(NamedTuple):
+class OuterLoops(NamedTuple):
     """The loops around a value: how many; how often it is computed, at each of their points; in registers of lanes; and
     whether lanes hold different ones of it."""
 
@@ -63,18 +63,18 @@ class PlannedNest:
         return PlannedNest(found, () if lanes is None else axes[lanes], lanes, key.is_strip, width)
 
     @cached_property
-    def around(self) -> Mapping[frozenset[int], Around]:
+    def around(self) -> Mapping[frozenset[int], OuterLoops]:
         """The loops around what depends on some axes, by these."""
         return _Arounds(self)
 
 
-class _Arounds(dict[frozenset[int], Around]):
+class _Arounds(dict[frozenset[int], OuterLoops]):
     """Found as they are asked for."""
 
     def __init__(self, nest: PlannedNest) -> None:
         self._nest = nest
 
-    def __missing__(self, axes: frozenset[int]) -> Around:
+    def __missing__(self, axes: frozenset[int]) -> OuterLoops:
         loops, lanes = self._nest.loops, self._nest.lanes
         depth = len(loops)
         while depth and axes.isdisjoint(loops[depth - 1][0]):
@@ -84,5 +84,5 @@ class _Arounds(dict[frozenset[int], Around]):
         if lanes is not None and lanes < depth:
             extents[lanes] = -(-extents[lanes] // self._nest.width)
             vectors = math.prod(extents)
-        self[axes] = found = Around(depth, points, vectors, not axes.isdisjoint(self._nest.along))
+        self[axes] = found = OuterLoops(depth, points, vectors, not axes.isdisjoint(self._nest.along))
         return found

@@ -19,7 +19,7 @@ import msgspec
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
 from codegen.plan.cpu.contraction_candidates import dot_possible
-from codegen.plan.plan_check import Choices, check_choices
+from codegen.plan.plan_check import TemplateChoices, check_choices
 from codegen.plan.stream_view import STAGE, StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -27,7 +27,7 @@ from ir.plan import Plan
 from ir.target import LANES
 
 ALGORITHM = "attention"
-CHOICES = Choices(
+CHOICES = TemplateChoices(
     algo_choice={ALGORITHM: ("online",), "scores": ("outer", "dot")}, layout_hints={}, bind=("batch", "m.o")
 )
 """What the template reads of a plan's open fields."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from codegen.plan.cpu.contraction_candidates import block_k, dot_possible
 from codegen.plan.cpu.stream_blocks import ALGORITHM, StreamBlocks, packable, stream_steps
-from codegen.plan.cpu.stream_work import StreamWork, is_parallel, lies_well, row_bytes
+from codegen.plan.cpu.stream_work import CpuStreamWork, is_parallel, lies_well, row_bytes
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
 from codegen.where.tails import tail_axes
 from ir.dtype import DTYPES
@@ -39,7 +39,7 @@ def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tu
     view = stream_view(region, core)
     if view is None:
         return []
-    work = StreamWork(view, target)
+    work = CpuStreamWork(view, target)
     cuts = dict.fromkeys((*_blocks(view, target), *_dot_blocks(view, target)))
     found = [(blocks, work.of(blocks)) for blocks in cuts]
     found.sort(key=lambda each: _cycles(each[1], target))

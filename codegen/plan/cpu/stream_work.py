@@ -34,7 +34,7 @@ of the two products and the softmax apart: 0.8 to 0.95 of the estimate at a nomi
 
 
 @dataclass(frozen=True, eq=False)
-class StreamWork:
+class CpuStreamWork:
     """Works of the plans of one region's streams on one machine."""
 
     view: StreamView

@@ -13,7 +13,7 @@ import msgspec
 from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.gpu.contraction_tile import (
     WARP_AXES,
-    Tile,
+    ContractionTile,
     caches_of,
     columns_of,
     edges_of,
@@ -24,7 +24,7 @@ from codegen.plan.gpu.contraction_tile import (
     tiles_of,
     turns_of,
 )
-from codegen.plan.gpu.contraction_work import ContractionWork, most_registers, registers_of
+from codegen.plan.gpu.contraction_work import GpuContractionWork, most_registers, registers_of
 from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
 from codegen.plan.gpu.shared_tiles import fills_banks, is_swizzled, shared_bytes
 from codegen.plan.gpu.split_k import splits_of
@@ -108,12 +108,14 @@ def contraction_candidates(
     return [(contraction_plan(view, tile, notes, target), work) for tile, notes, work in kept]
 
 
-def fitting_tiles(view: Contraction, target: Target, *, tf32: bool = False) -> list[tuple[Tile, tuple[str, ...], Work]]:
+def fitting_tiles(
+    view: Contraction, target: Target, *, tf32: bool = False
+) -> list[tuple[ContractionTile, tuple[str, ...], Work]]:
     """All that may be worth it and fit the machine, each with its notes and its work, by §11's estimate the best first;
     of equals those that round to `tf32` last."""
-    found: list[tuple[Tile, tuple[str, ...], Work]] = []
+    found: list[tuple[ContractionTile, tuple[str, ...], Work]] = []
     met: set[tuple[object, ...]] = set()
-    work = ContractionWork(view, target)
+    work = GpuContractionWork(view, target)
     for shape in _shapes(view, tf32):
         for whole, notes in _fitted(view, shape, target):
             for tile in (whole, *splits_of(view, whole, target)):
@@ -134,7 +136,7 @@ def _time(work: Work, target: Target) -> float:
 # --- tiles ----------------------------------------------------------------------------------------
 
 
-def _shapes(view: Contraction, tf32: bool) -> Iterator[Tile]:
+def _shapes(view: Contraction, tf32: bool) -> Iterator[ContractionTile]:
     """Tiles that are not mostly padding, the stages left open: on tensor cores where these are exact; on CUDA cores
     else, and as `tf32` where the view allows it, too."""
     if on_tensor_cores(view):
@@ -157,7 +159,9 @@ def _lean(view: Contraction, shapes: Sequence[Sequence[int]]) -> list[Sequence[i
     return [shape for shape, points in zip(shapes, padded, strict=True) if points <= _PADDED * min(padded)]
 
 
-def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Tile, tuple[str, ...]]]:
+def _fitted(
+    view: Contraction, tile: ContractionTile, target: Target
+) -> Iterator[tuple[ContractionTile, tuple[str, ...]]]:
     """The tile with as many stages as fit, and with one less; with a smaller warp tile where registers run out."""
     notes: tuple[str, ...] = _widths(view, tile)
     while registers_of(view, tile) > most_registers(tile, target):
@@ -175,14 +179,14 @@ def _fitted(view: Contraction, tile: Tile, target: Target) -> Iterator[tuple[Til
         yield _staged(view, tile, stages), (*notes, *fewer)
 
 
-def _staged(view: Contraction, tile: Tile, stages: int) -> Tile:
+def _staged(view: Contraction, tile: ContractionTile, stages: int) -> ContractionTile:
     """The tile with a ring of `stages`, and rows of tiles beside each other where there are many."""
     _, rows, _ = tiles_of(view, tile)
     raster = next(each for each in range(min(_RASTER, rows), 0, -1) if rows % each == 0) if rows else 1
     return msgspec.structs.replace(tile, stages=stages, raster=raster)
 
 
-def _halved(view: Contraction, tile: Tile) -> Tile | None:
+def _halved(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
     """The tile with more warps, of half their rows or columns."""
     sizes, least = (tile.warp_m, tile.warp_n), 16 if tile.thread is None else 1
     thread = tile.thread or (sizes[0] // 16, sizes[1] // 16)
@@ -194,7 +198,7 @@ def _halved(view: Contraction, tile: Tile) -> Tile | None:
     return made_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own, tf32=tile.tf32)
 
 
-def _widths(view: Contraction, tile: Tile) -> tuple[str, ...]:
+def _widths(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
     return tuple(
         f"{view.operand(each.side).value}: "
@@ -207,7 +211,7 @@ def _widths(view: Contraction, tile: Tile) -> tuple[str, ...]:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def contraction_plan(view: Contraction, tile: Tile, notes: tuple[str, ...], target: Target) -> Plan:
+def contraction_plan(view: Contraction, tile: ContractionTile, notes: tuple[str, ...], target: Target) -> Plan:
     """The plan that a tile is."""
     hints: dict[str, str | bool | int] = {"C_store": tile.store}
     if tile.thread is None:
@@ -237,7 +241,7 @@ def contraction_plan(view: Contraction, tile: Tile, notes: tuple[str, ...], targ
     )
 
 
-def _bind(view: Contraction, tile: Tile) -> dict[str, str]:
+def _bind(view: Contraction, tile: ContractionTile) -> dict[str, str]:
     """Tiles to blocks: all along x where rows of tiles stand beside each other, or where an axis of the grid is too
     short."""
     products, rows, columns = tiles_of(view, tile)

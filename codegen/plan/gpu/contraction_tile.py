@@ -15,7 +15,7 @@ import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction
 from codegen.plan.gpu.operand_read import Staging, fits_tf32, neighbours, on_tensor_cores, staging
-from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
+from codegen.plan.plan_check import TemplateChoices, check_open_fields, rows_by_columns
 from codegen.where.tails import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
@@ -37,7 +37,7 @@ _MOST_BYTES = 128
 """Of a row of a stage on tensor cores: what a swizzle permutes."""
 _STAGED_BYTES = 8
 """Stores narrower than this gain nothing from shared memory."""
-CHOICES = Choices(
+CHOICES = TemplateChoices(
     algo_choice={"matmul": ALGORITHMS, "conv": ALGORITHMS},
     layout_hints={
         "lhs_swizzle": (True, False),
@@ -51,7 +51,7 @@ CHOICES = Choices(
 )
 
 
-class Tile(msgspec.Struct, frozen=True, dict=True):
+class ContractionTile(msgspec.Struct, frozen=True, dict=True):
     """The tiles of a plan in elements. `thread`: rows and columns of a thread on CUDA cores; None on tensor cores.
     `raster`: so many tiles of rows stand beside each other in the order of blocks, so that they share columns in the
     second-level cache. `split`: so many blocks share a tile of the result, each with a part of the terms."""
@@ -121,27 +121,27 @@ class Tile(msgspec.Struct, frozen=True, dict=True):
         return self.warp_m // self.thread[0], self.warp_n // self.thread[1]
 
 
-def turns_of(view: Contraction, tile: Tile) -> int:
+def turns_of(view: Contraction, tile: ContractionTile) -> int:
     """Stages that are filled and used, one after another, by all blocks that share a tile."""
     return -(-view.depth // tile.bk)
 
 
-def turns_of_block(view: Contraction, tile: Tile) -> int:
+def turns_of_block(view: Contraction, tile: ContractionTile) -> int:
     """Those of one block, at most."""
     return -(-turns_of(view, tile) // tile.split)
 
 
-def parts_hold(view: Contraction, tile: Tile) -> bool:
+def parts_hold(view: Contraction, tile: ContractionTile) -> bool:
     """Whether each of the blocks that share a tile has terms."""
     return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
 
 
-def tiles_of(view: Contraction, tile: Tile) -> tuple[int, int, int]:
+def tiles_of(view: Contraction, tile: ContractionTile) -> tuple[int, int, int]:
     """Products, tiles of rows and tiles of columns."""
     return view.extent(view.batch), -(-view.m // tile.bm), -(-columns_of(view) // tile.bn)
 
 
-def pieces_of(tile: Tile, staged: Staging) -> int:
+def pieces_of(tile: ContractionTile, staged: Staging) -> int:
     """Copies, or elements, of a thread for one stage of an operand, at most."""
     return -(-tile.extent(staged) * tile.bk // (staged.width * tile.threads))
 
@@ -156,7 +156,7 @@ def is_empty(view: Contraction) -> bool:
     return 0 in view.sizes[: view.roles.rank]
 
 
-def steps_of(view: Contraction, tile: Tile) -> tuple[Steps, ...]:
+def steps_of(view: Contraction, tile: ContractionTile) -> tuple[Steps, ...]:
     """The loops that a tail may cut."""
     return Steps("m", view.m, tile.bm), Steps("n", columns_of(view), tile.bn), Steps("k", view.depth, tile.bk)
 
@@ -170,7 +170,7 @@ def made_tile(
     thread: tuple[int, int] | None = None,
     tf32: bool = False,
     raster: int = 1,
-) -> Tile:
+) -> ContractionTile:
     """The tile of these sizes, its operands and results moved as widely as they allow; on CUDA cores where `thread` is
     given, with `tf32` on tensor cores for floats, else on those for halves."""
     bm, bn, bk = tile
@@ -181,7 +181,7 @@ def made_tile(
     if thread is not None:
         neighbours = 1 if columns.along_k else math.gcd(thread[1], 16 // DTYPES[view.accumulator].bytes)
     store, width = _store(view, neighbours, thread is None)
-    return Tile(bm, bn, bk, *warp, stages, rows, columns, store, width, thread, raster)
+    return ContractionTile(bm, bn, bk, *warp, stages, rows, columns, store, width, thread, raster)
 
 
 def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[str, int]:
@@ -196,7 +196,7 @@ def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[st
     return "vectors", min(width, side_by_side)
 
 
-def tile_of(view: Contraction, plan: Plan) -> Tile:
+def tile_of(view: Contraction, plan: Plan) -> ContractionTile:
     """The tiles of a plan, every field of it checked against the contraction.
 
     Raises:
@@ -237,7 +237,7 @@ def tile_of(view: Contraction, plan: Plan) -> Tile:
     return tile
 
 
-def grid_of(view: Contraction, tile: Tile, bind: Mapping[str, str]) -> tuple[int, int, int]:
+def grid_of(view: Contraction, tile: ContractionTile, bind: Mapping[str, str]) -> tuple[int, int, int]:
     """Blocks along x, y and z.
 
     Raises:
@@ -252,13 +252,13 @@ def grid_of(view: Contraction, tile: Tile, bind: Mapping[str, str]) -> tuple[int
     return grid[0], grid[1], grid[2]
 
 
-def caches_of(view: Contraction, tile: Tile) -> tuple[Cached, ...]:
+def caches_of(view: Contraction, tile: ContractionTile) -> tuple[Cached, ...]:
     """Both operands in shared memory, filled anew for each turn."""
     names = (view.operand(each.side).value for each in tile.stagings)
     return tuple(Cached(name, "smem", "k.o", pingpong=tile.stages > 1) for name in names)
 
 
-def stores_of(tile: Tile) -> Vectorize:
+def stores_of(tile: ContractionTile) -> Vectorize:
     """The columns that are stored at once."""
     return Vectorize("n.i.i", tile.store_width)
 
@@ -268,7 +268,7 @@ def edges_of(view: Contraction) -> tuple[LocalEdge, ...]:
     return (LocalEdge(view.name, view.region.yields[0].value),) if view.epilogue else ()
 
 
-def _check_fixed(view: Contraction, tile: Tile, plan: Plan) -> None:
+def _check_fixed(view: Contraction, tile: ContractionTile, plan: Plan) -> None:
     """What the template does in one way only."""
     if plan.vectorize != stores_of(tile):
         _misaligned(view, f"results leave by {tile.store_width} columns at once, not as {plan.vectorize}")
@@ -283,7 +283,7 @@ def _check_fixed(view: Contraction, tile: Tile, plan: Plan) -> None:
             fail(Kind.UNSUPPORTED_OP, STAGE, f"this template does not know {field} {given}", at=view.region.name)
 
 
-def _check_shape(view: Contraction, tile: Tile) -> None:
+def _check_shape(view: Contraction, tile: ContractionTile) -> None:
     if tile.bm % tile.warp_m or tile.bn % tile.warp_n:
         _misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
     if tile.threads > MAX_THREADS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import Tile, pieces_of, tiles_of, turns_of_block
+from codegen.plan.gpu.contraction_tile import ContractionTile, pieces_of, tiles_of, turns_of_block
 from codegen.plan.gpu.operand_read import Staging
 from codegen.plan.gpu.shared_tiles import shared_bytes
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
@@ -57,7 +57,7 @@ blocks. These figures and those above fit what ptxas (CUDA 13.0, sm_80) reports 
 registers in the mean."""
 
 
-def registers_of(view: Contraction, tile: Tile) -> int:
+def registers_of(view: Contraction, tile: ContractionTile) -> int:
     """An estimate of a thread's registers: accumulators, fragments, addresses; and for each piece of an operand its
     address and conditions, or the element itself, which the compiler keeps between stages where there are several."""
     pieces = float(_PARTS if tile.split > 1 else 0)
@@ -75,7 +75,7 @@ def registers_of(view: Contraction, tile: Tile) -> int:
     return int(words * (rows * columns + fragments) + pieces + _FMA_ADDRESSES)
 
 
-def most_registers(tile: Tile, target: Target) -> int:
+def most_registers(tile: ContractionTile, target: Target) -> int:
     """What a thread may have."""
     return min(_MOST_REGISTERS, target.registers // tile.threads)
 
@@ -87,13 +87,13 @@ def _per_piece(view: Contraction, staged: Staging) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ContractionWork:
+class GpuContractionWork:
     """Works of the plans of one contraction on one machine."""
 
     view: Contraction
     target: Target
 
-    def of(self, tile: Tile) -> Work:
+    def of(self, tile: ContractionTile) -> Work:
         """The work of a plan with these tiles."""
         view, target = self.view, self.target
         dtype = tile.multiplied if tile.tensor_cores else view.accumulator
@@ -119,7 +119,7 @@ class ContractionWork:
             independent=_independent(tile),
         )
 
-    def _efficiency(self, tile: Tile, flops_per_cycle: float, resident: int, idle: float) -> float:
+    def _efficiency(self, tile: ContractionTile, flops_per_cycle: float, resident: int, idle: float) -> float:
         """The share of an SM's peak that its `resident` blocks reach together. Products take `idle` times longer where
         a full SM would hide more of their latency; what is under way beside the stage in use must last until a copy
         arrives."""
@@ -137,7 +137,7 @@ class ContractionWork:
         ends += meeting_cycles(self.view, tile)
         return max(0.001, turns * ideal / (turns * stage + ends))
 
-    def _filling(self, tile: Tile, staged: Staging) -> float:
+    def _filling(self, tile: ContractionTile, staged: Staging) -> float:
         """Cycles in which the elements of a stage are computed one by one, or copied in pieces of less than 16
         bytes."""
         elements = tile.extent(staged) * tile.bk
@@ -145,7 +145,7 @@ class ContractionWork:
             return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / _ISSUE
         return elements * (_ELEMENT + self._below[staged.side]) / _ISSUE
 
-    def _reread(self, tile: Tile, stages: int, seconds: float) -> float:
+    def _reread(self, tile: ContractionTile, stages: int, seconds: float) -> float:
         """Cycles of reading operands from the second-level cache, beyond those of `seconds` in which products run."""
         each = tile.bk * sum(tile.extent(staged) * DTYPES[staged.dtype].bytes for staged in tile.stagings)
         moved = stages * each + 2 * part_bytes(self.view, tile)
@@ -177,17 +177,17 @@ class ContractionWork:
         return sum(each.memref.nbytes for each in self.view.region.buffers)
 
 
-def _resident(tile: Tile, shared: int, registers: int, target: Target) -> int:
+def _resident(tile: ContractionTile, shared: int, registers: int, target: Target) -> int:
     """Blocks that share an SM."""
     return max(1, blocks_per_unit(target, tile.threads, registers, shared))
 
 
-def _hidden(tile: Tile, blocks: int) -> float:
+def _hidden(tile: ContractionTile, blocks: int) -> float:
     """The share of the latency of products that so many blocks of an SM hide."""
     return min(1.0, blocks * tile.threads * _independent(tile) / HIDING_THREADS)
 
 
-def _independent(tile: Tile) -> float:
+def _independent(tile: ContractionTile) -> float:
     """Products of a thread that are under way at once and wait for no other."""
     if tile.thread is not None:
         return float(min(math.prod(tile.thread), _UNDER_WAY))
@@ -195,7 +195,7 @@ def _independent(tile: Tile) -> float:
     return min(max(products / _BETWEEN_LOADS, 1.0), _UNDER_WAY)
 
 
-def _issued(tile: Tile) -> float:
+def _issued(tile: ContractionTile) -> float:
     """Instructions of threads for the products of one stage of floats on tensor cores: mma, loads, rounding. Those of
     halves are fewer than their loads or products take."""
     if not tile.tf32:
@@ -206,7 +206,7 @@ def _issued(tile: Tile) -> float:
     return tile.threads * tile.steps * (mi * ni + _ROUNDED * sum(words.values()) + loads)
 
 
-def _traffic(tile: Tile) -> float:
+def _traffic(tile: ContractionTile) -> float:
     """Bytes through shared memory for one stage: into registers of every thread, and into the ring once."""
     size = DTYPES[tile.lhs.dtype].bytes * tile.bk
     if tile.thread is None:

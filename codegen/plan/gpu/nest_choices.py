@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 
 from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
-from codegen.plan.plan_check import Choices, check_open_fields
+from codegen.plan.plan_check import TemplateChoices, check_open_fields
 from codegen.plan.region_loops import RegionLoops, loop_axes
 from codegen.plan.relative_sums import relative_sums
 from ir.axis_map import AxisMap, support
@@ -38,7 +38,7 @@ STAGE = "gpu_nest_choices"
 BIND = {"p.o": "block", "p.i": "thread"}
 ELEMENTS = "e"
 """`Vectorize.axis` along a row."""
-_CHOICES = Choices(
+_CHOICES = TemplateChoices(
     {"nest": ("points", "rows", "tile"), "loops": None, "team": ("near", "far"), "keep": ("reg", "smem", "none")},
     {"split_k": None},
     tuple(BIND),

@@ -117,7 +117,7 @@ def neighbours(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, 
     return _run(at, shape, group, sizes, size, together=False).width
 
 
-class _Run(NamedTuple):
+class _Neighbours(NamedTuple):
     """`width` neighbours along the last `digits` digits, taken as one number, in the last `axes` axes of a buffer."""
 
     width: int = 1
@@ -125,9 +125,9 @@ class _Run(NamedTuple):
     axes: int = 1
 
 
-def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int, *, together: bool) -> _Run:
+def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int, *, together: bool) -> _Neighbours:
     """The widest run along the end of a group; of several digits or axes only where these may be taken `together`."""
-    found = _Run()
+    found = _Neighbours()
     if 0 in shape or at.is_empty:
         return found
     linear = offset(at, shape)
@@ -140,7 +140,7 @@ def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: 
         apart = [extent, linear.const, *(c for term, c in linear.terms if term not in last)]
         widths = (each for each in (16 // size, 8 // size, 4 // size) if each > found.width)
         width = next((each for each in widths if all(c % each == 0 for c in apart)), 0)
-        found = _Run(width, digits, axes) if width else found
+        found = _Neighbours(width, digits, axes) if width else found
     return found
 
 

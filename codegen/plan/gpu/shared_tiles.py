@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import Tile
+from codegen.plan.gpu.contraction_tile import ContractionTile
 from codegen.plan.gpu.operand_read import Staging
 from ir.dtype import DTYPES
 from ir.gpu import SWIZZLE_ATOM, Shared
@@ -22,19 +22,21 @@ _APART = 8
 banks of their own."""
 
 
-def shared_tiles(view: Contraction, tile: Tile, swizzled: tuple[bool, bool] = (True, True)) -> tuple[Shared, ...]:
+def shared_tiles(
+    view: Contraction, tile: ContractionTile, swizzled: tuple[bool, bool] = (True, True)
+) -> tuple[Shared, ...]:
     """The rings of the operand with the rows and of that with the columns, and the results' tile where it is staged."""
     rows = operand_ring(LHS, tile, tile.lhs, 0, tile.stages, swizzled[0])
     columns = operand_ring(RHS, tile, tile.rhs, rows.end, tile.stages, swizzled[1])
     return (rows, columns, *result_tile(view, tile))
 
 
-def shared_bytes(view: Contraction, tile: Tile) -> int:
+def shared_bytes(view: Contraction, tile: ContractionTile) -> int:
     """Of a block."""
     return max(each.end for each in shared_tiles(view, tile))
 
 
-def result_tile(view: Contraction, tile: Tile) -> tuple[Shared, ...]:
+def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
     """The tile of results over the rings, where they are staged."""
     if tile.store != "staged":
         return ()
@@ -43,18 +45,20 @@ def result_tile(view: Contraction, tile: Tile) -> tuple[Shared, ...]:
     return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1, True),)
 
 
-def is_swizzled(tile: Tile, staged: Staging) -> bool:
+def is_swizzled(tile: ContractionTile, staged: Staging) -> bool:
     """Whether an operand lies as `ldmatrix` reads it: it transposes halves alone."""
     return tile.tensor_cores and (staged.along_k or not tile.tf32)
 
 
-def fills_banks(tile: Tile, staged: Staging) -> bool:
+def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
     """Whether copies to an operand's ring meet in no bank: where no swizzle parts its lines, each is as long as all
     banks together."""
     return is_swizzled(tile, staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
 
 
-def operand_ring(name: str, tile: Tile, staged: Staging, start: int, stages: int, swizzled: bool = True) -> Shared:
+def operand_ring(
+    name: str, tile: ContractionTile, staged: Staging, start: int, stages: int, swizzled: bool = True
+) -> Shared:
     """So many stages of one operand's tile, from byte `start` on or a little later."""
     extent = tile.extent(staged)
     if is_swizzled(tile, staged):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import Tile, tiles_of, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tile import ContractionTile, tiles_of, turns_of, turns_of_block
 from ir.dtype import DTYPES
 from ir.target import Target
 
@@ -32,7 +32,7 @@ _MOVED_BYTES = 64
 """Per cycle of an SM, to and from that cache."""
 
 
-def splits_of(view: Contraction, tile: Tile, target: Target) -> Iterator[Tile]:
+def splits_of(view: Contraction, tile: ContractionTile, target: Target) -> Iterator[ContractionTile]:
     """The tile shared by several blocks, where whole tiles leave multiprocessors idle and sums may take any order."""
     if view.ordered:
         return
@@ -51,14 +51,14 @@ def part_counts(blocks: int, turns: int, target: Target, waves: int = _WAVES) ->
     return sorted({-(-turns // -(-turns // min(each, most))) for each in wanted if each > 1} - {1})
 
 
-def part_bytes(view: Contraction, tile: Tile) -> int:
+def part_bytes(view: Contraction, tile: ContractionTile) -> int:
     """What all blocks of a launch leave for those that come last."""
     if tile.split == 1:
         return 0
     return math.prod(tiles_of(view, tile)) * tile.split * tile.bm * tile.bn * DTYPES[view.accumulator].bytes
 
 
-def meeting_cycles(view: Contraction, tile: Tile) -> float:
+def meeting_cycles(view: Contraction, tile: ContractionTile) -> float:
     """From the last products of a tile to its sums: a part stored, and all of them read."""
     if tile.split == 1:
         return 0.0

@@ -34,7 +34,7 @@ from codegen.plan.gpu.stream_tile import (
     stream_turns,
     streams_on_tensor_cores,
 )
-from codegen.plan.gpu.stream_work import StreamWork, most_registers, registers_of
+from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.where.tails import tail_axes
 from ir.gpu_limits import MAX_GRID, MAX_THREADS
@@ -86,7 +86,7 @@ class _Candidate(NamedTuple):
 
 
 def _of_view(view: StreamView, target: Target, finite: bool) -> list[_Candidate]:
-    work, found = StreamWork(view, target), list[_Candidate]()
+    work, found = GpuStreamWork(view, target), list[_Candidate]()
     for shape in _shapes(view, finite):
         fitted = _fitted(view, shape, target)
         if fitted is not None:
@@ -145,7 +145,7 @@ def _columns(view: StreamView, unit: int) -> int:
     return _CUT if n > _WIDEST // len(view.products) else -(-n // unit) * unit
 
 
-def _variants(work: StreamWork, tile: StreamTile) -> Iterator[StreamTile]:
+def _variants(work: GpuStreamWork, tile: StreamTile) -> Iterator[StreamTile]:
     """The tile with rings of several lengths, for one block, or shared by several where the chip has room and a thread
     has registers to join their parts."""
     view = work.view

@@ -20,7 +20,7 @@ from codegen.plan.gpu.contraction_tile import (
     BLOCK_AXES,
     STORES,
     WARP,
-    Tile,
+    ContractionTile,
     made_tile,
     parts_hold,
     turns_of,
@@ -28,7 +28,7 @@ from codegen.plan.gpu.contraction_tile import (
 )
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, Staging, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import Choices, check_open_fields, rows_by_columns
+from codegen.plan.plan_check import TemplateChoices, check_open_fields, rows_by_columns
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
@@ -49,7 +49,7 @@ HEADS = ("together",)
 FRAGMENTS = ("ahead", "in time")
 """Whether those of keys and values are loaded a step before their use."""
 WARPS = {"m.i.o": "warp.x"}
-CHOICES = Choices(
+CHOICES = TemplateChoices(
     algo_choice={ALGORITHM: ("mma", "fma")},
     layout_hints={
         "C_store": STORES,
@@ -74,15 +74,15 @@ class StreamTile(msgspec.Struct, frozen=True):
     fragments of the queries stay in registers; `ahead`: those of keys and values are loaded a step before their use.
     `bound`: the last terms that rows see, where places alone decide it; `stops`: a tile ends with that of its rows."""
 
-    scores: Tile
-    sums: tuple[Tile, ...]
+    scores: ContractionTile
+    sums: tuple[ContractionTile, ...]
     held: bool = False
     ahead: bool = False
     bound: LastSeen | None = None
     stops: bool = False
 
     @property
-    def lead(self) -> Tile:
+    def lead(self) -> ContractionTile:
         return self.sums[0]
 
     @property
@@ -165,11 +165,11 @@ def made_stream_tile(
     depth = -(-depth_of(view) // unit) * unit
     thread = None if thread_m is None else (thread_m, bk // across)
     lhs, rhs = _queries_and_keys(view, (bm, bk, depth), matrix=thread_m is None)
-    scores = Tile(bm, bk, depth, warp_m, bk, stages, lhs, rhs, "elements", 1, thread)
+    scores = ContractionTile(bm, bk, depth, warp_m, bk, stages, lhs, rhs, "elements", 1, thread)
     own = None if thread_m is None else (thread_m, bn // across)
     sums = tuple(_sums(view, (bm, bn, bk), warp_m, stages, own))
     weights = _weights(view.lead)
-    alone = Tile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
+    alone = ContractionTile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
     known = bound if bound is not None and bound.holds_for(view, bm) else None
     return StreamTile(scores, sums or (alone,), held, ahead, known, stops and known is not None)
 
@@ -193,7 +193,7 @@ def part_width(view: StreamView, tile: StreamTile) -> int:
 
 def _sums(
     view: StreamView, tile: tuple[int, int, int], warp_m: int, stages: int, thread: tuple[int, int] | None
-) -> list[Tile]:
+) -> list[ContractionTile]:
     """The tiles of the products, whose registers stand at the same columns in all of them."""
     found = [made_tile(each, tile, (warp_m, tile[1]), stages, thread=thread) for each in view.products]
     found = [msgspec.structs.replace(made, lhs=_weights(each)) for made, each in zip(found, view.products, strict=True)]

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from codegen.plan.gpu.contraction_tile import Tile, pieces_of, tiles_of
+from codegen.plan.gpu.contraction_tile import ContractionTile, pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
 from codegen.plan.gpu.operand_read import Staging
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
@@ -84,18 +84,18 @@ def most_registers(tile: StreamTile, target: Target) -> int:
     return min(_MOST_REGISTERS, target.registers // tile.threads)
 
 
-def _staged(view: StreamView, tile: StreamTile) -> list[tuple[Tile, Staging]]:
+def _staged(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:
     """The operands that come to shared memory again and again, with the tiles that they are of."""
     keys = [(tile.scores, tile.scores.rhs)] if view.scores is not None else []
     return keys + ([(each, each.rhs) for each in tile.sums] if view.products else [])
 
 
-def _pieces(tile: Tile, staged: Staging) -> float:
+def _pieces(tile: ContractionTile, staged: Staging) -> float:
     return (_COMPUTED if staged.read is None else _PIECE) * pieces_of(tile, staged)
 
 
 @dataclass(frozen=True, eq=False)
-class StreamWork:
+class GpuStreamWork:
     """Works of the plans of one region's streams on one machine."""
 
     view: StreamView

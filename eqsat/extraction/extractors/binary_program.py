@@ -38,7 +38,7 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Solution:
     """chosen: the columns at 1 (None: there is no solution, or none was found); bound: on the optimum, in ns;
     shares: how far each column is taken."""
 
@@ -198,7 +198,7 @@ def _terms(indices: Iterable[int], coefficient: float = 1.0) -> tuple[tuple[int,
     return tuple((index, coefficient) for index in indices)
 
 
-def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) -> _Answer:
+def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) -> _Solution:
     """By HiGHS; without limits, relaxed to fractions."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -216,11 +216,11 @@ def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None)
         options={"mip_rel_gap": 0.0, "node_limit": limits.nodes, "time_limit": limits.seconds} if limits else {},
     )
     if result.x is None:
-        return _Answer(None, math.inf if result.status == _INFEASIBLE else 0.0, result.status == _STOPPED)
+        return _Solution(None, math.inf if result.status == _INFEASIBLE else 0.0, result.status == _STOPPED)
     bound = result.mip_dual_bound if limits and result.mip_dual_bound is not None else result.fun
     shares = tuple(map(float, result.x[:columns]))
     chosen = tuple(index for index, share in enumerate(shares) if share > 0.5)
-    return _Answer(chosen, float(bound), result.status == _STOPPED, shares)
+    return _Solution(chosen, float(bound), result.status == _STOPPED, shares)
 
 
 _STOPPED, _INFEASIBLE = 1, 2

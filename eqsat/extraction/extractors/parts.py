@@ -20,7 +20,7 @@ from eqsat.extraction.extractors.tree import cheapest_writers
 
 
 @dataclass(frozen=True)
-class Part:
+class Subproblem:
     """A problem of its own; `columns` are the places of its columns in the whole."""
 
     problem: Problem
@@ -47,7 +47,7 @@ class Part:
         return Problem(tuple(columns), tuple(map(named, self.problem.roots)))
 
 
-def parts(problem: Problem) -> tuple[Part, ...] | None:
+def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     """The independent parts, without the columns that no optimum needs; None where there is no cover."""
     kept = _useful(problem)
     left = problem.restricted(kept)
@@ -71,7 +71,7 @@ def apart(problem: Problem, extractor: Extractor) -> Covering | None:
     if separate is None:
         return None
     cover_of = cache(extractor)
-    covers: list[tuple[Part, Covering]] = []
+    covers: list[tuple[Subproblem, Covering]] = []
     for part in separate:
         cover = cover_of(part.canonical)
         if cover is None:
@@ -163,10 +163,10 @@ def _contested(problem: Problem) -> frozenset[int]:
     return frozenset(value for value, several in ways.items() if len(several) > 1)
 
 
-def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Part:
+def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
     columns = tuple(slim[index] for index in indices)
     roots = dict.fromkeys(column.writes for column in columns if column.writes in known)
-    return Part(Problem(columns, tuple(roots)), tuple(kept[index] for index in indices))
+    return Subproblem(Problem(columns, tuple(roots)), tuple(kept[index] for index in indices))
 
 
 class _Groups:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eqsat.extraction.cover import Cover, Kernel
+from eqsat.extraction.cover import Cover, CoverKernel
 from ir.axis_map import identity
-from ir.region import Buffer, Let, MemRef, Op, Operand, Region, Yield
+from ir.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 from ir.region_order import Order, in_orders
 
 
@@ -17,7 +17,7 @@ class Copies:
         self._taken = set(cover.names.values())
         self._next = max(cover.names, default=0) + 1
         self._known: dict[tuple[int, Order], int] = {}
-        self.kernels: list[Kernel] = []
+        self.kernels: list[CoverKernel] = []
         self.names: dict[int, str] = {}
         self.orders: dict[int, Order] = {}
 
@@ -36,7 +36,7 @@ class Copies:
         self._taken.add(name)
         self.names[number], self.orders[number] = name, order
         region = in_orders(_copy(source, name, memref), {name: order})
-        self.kernels.append(Kernel((number,), (), (constant,), region, None))
+        self.kernels.append(CoverKernel((number,), (), (constant,), region, None))
         return number
 
 
@@ -48,6 +48,6 @@ def _copy(source: str, name: str, memref: MemRef) -> Region:
         name="copy",
         inputs=(Buffer(source, memref, constant=True),),
         outputs=(Buffer(name, memref),),
-        body=(Let(value, op),),
+        body=(Definition(value, op),),
         yields=(Yield(value, name, itself),),
     )

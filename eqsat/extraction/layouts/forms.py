@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from eqsat.extraction.cover import Kernel
+from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.layouts.orders import Walks, has_orders, walked
 from ir.pricer import Price, Pricer
 from ir.region import Operand, Region
@@ -47,7 +47,7 @@ class Forms:
         """Regions priced."""
         return self._count
 
-    def of(self, kernel: Kernel, orders: Mapping[int, Order]) -> Form:
+    def of(self, kernel: CoverKernel, orders: Mapping[int, Order]) -> Form:
         """The form of a kernel over buffers of which those in `orders` are permuted, with its constants in the best
         orders for that."""
         if kernel.price is None:
@@ -62,7 +62,7 @@ class Forms:
             self._known[key] = min(tried, key=lambda form: form.time_ns)
         return self._known[key]
 
-    def _form(self, kernel: Kernel, given: Mapping[int, Order], constants: Mapping[int, Order]) -> Form:
+    def _form(self, kernel: CoverKernel, given: Mapping[int, Order], constants: Mapping[int, Order]) -> Form:
         orders = {**given, **constants}
         if not orders:
             return Form(kernel.region, kernel.price, {})
@@ -72,7 +72,7 @@ class Forms:
         price = self._pricer.price(region)
         return Form(region, price if isinstance(price, Price) else None, constants)
 
-    def _constants(self, kernel: Kernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
+    def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
         """The orders of constants that may suit a form: row-major, and as loops over the first output walk them, the
         terms inside those loops or around."""
         region = kernel.region

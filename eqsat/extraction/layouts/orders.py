@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.extraction.cover import Kernel
+from eqsat.extraction.cover import CoverKernel
 from ir.axis_map import AxisMap, compose, identity, lift
 from ir.region import Operand, Region
 from ir.region_order import Order, settled
@@ -37,7 +37,7 @@ def has_orders(shape: Sequence[int]) -> bool:
 
 
 def orders_of(
-    kernels: Sequence[Kernel], shapes: Mapping[int, tuple[int, ...]], walks: Walks
+    kernels: Sequence[CoverKernel], shapes: Mapping[int, tuple[int, ...]], walks: Walks
 ) -> dict[int, tuple[Order, ...]]:
     """The orders of the buffers that may be permuted, whose shapes are given: row-major first, at most
     `MOST_ORDERS`."""
@@ -58,7 +58,7 @@ def orders_of(
 
 
 def _suggested(
-    kernel: Kernel, walks: Sequence[Walk], found: Mapping[int, Sequence[Order]]
+    kernel: CoverKernel, walks: Sequence[Walk], found: Mapping[int, Sequence[Order]]
 ) -> Iterator[tuple[int, Order]]:
     """What the orders of a kernel's buffers suggest for its others."""
     buffers, first = (*kernel.reads, *kernel.writes), kernel.writes[0]

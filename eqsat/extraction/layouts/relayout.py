@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.extraction.cover import Cover, Kernel
+from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.layouts.copies import Copies
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
@@ -73,7 +73,7 @@ class _Table:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: CoverKernel,
         choices: Mapping[int, tuple[Order, ...]],
         forms: Forms,
         known: dict[tuple[object, ...], Times],

@@ -15,7 +15,7 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DTYPES
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.plan import Plan
 from ir.pricer import Work
 from ir.region import Region
@@ -33,12 +33,12 @@ def plans_of(
     return candidates(region, region_facts(region).checked, target, exactness, tf32)
 
 
-def lowered(region: Region, plan: Plan, name: str = "eq_k") -> Kernel:
+def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel, verified."""
     return lower(region, region_facts(region).checked, plan, name)
 
 
-def arguments_of(region: Region, kernel: Kernel, inputs: Arrays) -> tuple[list[Array], dict[str, Array]]:
+def arguments_of(region: Region, kernel: GpuKernel, inputs: Arrays) -> tuple[list[Array], dict[str, Array]]:
     """What a launch is given, and the outputs among it."""
     outputs = unwritten(region)
     given = [np.ascontiguousarray(inputs[each.name]) for each in region.inputs]
@@ -46,7 +46,7 @@ def arguments_of(region: Region, kernel: Kernel, inputs: Arrays) -> tuple[list[A
 
 
 def launched(
-    kernels: Kernels, region: Region, kernel: Kernel, inputs: Arrays, order: Order = Order.FORWARD, seed: int = 5
+    kernels: Kernels, region: Region, kernel: GpuKernel, inputs: Arrays, order: Order = Order.FORWARD, seed: int = 5
 ) -> tuple[Report, dict[str, Array]]:
     """What was found in one of the compiled kernels, and its outputs by name."""
     arguments, outputs = arguments_of(region, kernel, inputs)

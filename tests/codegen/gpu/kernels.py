@@ -9,7 +9,7 @@ from functools import cache
 from codegen.backends.gpu import GpuBackend
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.plan import TF32, Plan
 from ir.region import Region
 from ir.rule import Exactness
@@ -30,7 +30,7 @@ class Small:
     name: str
     region: Region
     plan: Plan
-    kernel: Kernel
+    kernel: GpuKernel
 
     def arguments(self) -> tuple[list[Array], dict[str, Array]]:
         """What a launch is given, and the outputs among it."""

@@ -12,7 +12,7 @@ from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import gpu_target
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_verify import verify
 from ir.region import Region
 from ir.region_playback import play_region
@@ -20,7 +20,7 @@ from tests.codegen import played
 from tests.codegen.gpu.emulated import launched, order_matters
 from tests.codegen.played import Arrays, assert_played
 
-GpuCase: TypeAlias = played.Case[Kernel]
+GpuCase: TypeAlias = played.Case[GpuKernel]
 
 
 def gpu_cases(

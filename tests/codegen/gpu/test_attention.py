@@ -18,7 +18,7 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, LdMatrix, StShared, SyncWarp, WaitGroup, walk
 from ir.gpu_verify import verify
 from ir.plan import Plan
@@ -336,7 +336,7 @@ def test_no_synchronisation_is_spare(one: Region) -> None:
         _assert_all_needed(one, lowered(one, plan))
 
 
-def _assert_all_needed(one: Region, kernel: Kernel) -> None:
+def _assert_all_needed(one: Region, kernel: GpuKernel) -> None:
     inputs = [*values_of(one).values(), np.zeros(kernel.params[-1].shape, DTYPES[kernel.params[-1].dtype].numpy)]
     for kind in (Barrier, SyncWarp, WaitGroup, CommitGroup):
         for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):

@@ -21,7 +21,7 @@ from ir.gpu_limits import LIMITS
 from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
 from ir.gpu_verify import verify
 from ir.plan import LocalEdge, Plan
-from ir.region import Let, Number, Op, Region, Yield
+from ir.region import Definition, Number, Op, Region, Yield
 from ir.rule import Exactness
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of, values_of
 from tests.support import regions
@@ -89,10 +89,10 @@ def looked_up(m: int, n: int, k: int, rows: int, dtype: str = "fp16") -> Region:
     over, out = (m, n, k), (m, n)
     body = [
         contraction("C", over, 1, read("A", over, "i0", "i2"), read("B", over, "i2", "i1"), dtype),
-        Let("G", Op("gather", "gather", dtype, out, (read("T", out, "0", "i1"), read("at", out, "i0")), axis=0)),
+        Definition("G", Op("gather", "gather", dtype, out, (read("T", out, "0", "i1"), read("at", out, "i0")), axis=0)),
         ewise("S", "add", out, same("C", out), same("G", out), dtype=dtype),
-        Let("I", Op("index", "index", "i32", out, index_map=index_map(out, "i1"))),
-        Let("J", Op("index", "index", "i32", out, index_map=index_map(out, "i0"))),
+        Definition("I", Op("index", "index", "i32", out, index_map=index_map(out, "i1"))),
+        Definition("J", Op("index", "index", "i32", out, index_map=index_map(out, "i0"))),
         ewise("P", "cmpgt", out, same("I", out), same("J", out), dtype="bool"),
         ewise("Z", "where", out, same("P", out), same("S", out), Number(0.0, dtype), dtype=dtype),
     ]

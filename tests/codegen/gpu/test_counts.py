@@ -18,7 +18,7 @@ from codegen.simt import Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.kernel_resources import KernelResources
 from ir.plan import TF32
 from ir.region import Region
@@ -59,9 +59,9 @@ LARGE: Mapping[str, Region] = {
 
 
 @cache
-def large_kernels() -> dict[str, Kernel]:
+def large_kernels() -> dict[str, GpuKernel]:
     """The best plan of each on an A100, by its name and kind."""
-    backend, found = GpuBackend(), dict[str, Kernel]()
+    backend, found = GpuBackend(), dict[str, GpuKernel]()
     for name, region in LARGE.items():
         core = region_facts(region).checked
         plan = backend.candidates(region, core, A100, Exactness.ROUNDING, tf32="tf32" in name)[0][0]
@@ -75,7 +75,7 @@ def by_kernel(ptx: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def compiled(kernels: Mapping[str, Kernel], arch: str) -> tuple[dict[str, dict[str, int]], list[str]]:
+def compiled(kernels: Mapping[str, GpuKernel], arch: str) -> tuple[dict[str, dict[str, int]], list[str]]:
     """How often each kernel names the instructions, and who spills or is warned of."""
     made = assemble("\n".join(map(cuda_text, kernels.values())), arch)
     found: dict[str, KernelResources] = {each.name: each for each in resources(made.log)}

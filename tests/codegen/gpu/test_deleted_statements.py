@@ -14,7 +14,7 @@ from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.diagnostics import EqsatError
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.gpu_nodes import Barrier, CommitGroup, Fence, SyncWarp, WaitGroup, walk
 from ir.gpu_verify import verify
 from ir.region import Region
@@ -63,7 +63,7 @@ def drawn(count: int) -> list[tuple[Small, type, int]]:
     return found
 
 
-def accepted(chosen: list[tuple[Small, type, int]]) -> Iterator[tuple[Small, Kernel, str]]:
+def accepted(chosen: list[tuple[Small, type, int]]) -> Iterator[tuple[Small, GpuKernel, str]]:
     """Those that the verifier lets through, under names of their own."""
     for place, (small, kind, number) in enumerate(chosen):
         broken = msgspec.structs.replace(without(small.kernel, kind, number), name=f"eq_broken{place}")

@@ -23,7 +23,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.gpu_nodes import Barrier, LdGlobalVec, StGlobalVec, walk
 from ir.plan import Plan, Vectorize
 from ir.pricer import Price
-from ir.region import Let, Op, Region, Yield
+from ir.region import Definition, Op, Region, Yield
 from tests.codegen.gpu.emulated import launched
 from tests.codegen.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
 from tests.codegen.played import numbered, random_inputs
@@ -99,7 +99,7 @@ def running_share(m: int, n: int) -> Region:
     body = [
         r.ewise("A", "abs", over, r.same("X", over)),
         r.reduction("R", "sum", over, 1, r.same("A", over)),
-        Let("S", Op("scan", "sum", "fp32", over, (r.same("A", over),), axis=1)),
+        Definition("S", Op("scan", "sum", "fp32", over, (r.same("A", over),), axis=1)),
         r.ewise("Q", "fdiv", over, r.same("S", over), r.read("R", over, "i0")),
     ]
     return r.region("running_share", [r.buffer("X", over)], body, over)

@@ -17,7 +17,7 @@ from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError
-from ir.gpu import COUNTER, Kernel
+from ir.gpu import COUNTER, GpuKernel
 from ir.gpu_meeting import meetings
 from ir.gpu_nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
 from ir.gpu_verify import verify
@@ -215,7 +215,7 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
     """Without any one of them the kernel is refused, or the emulator finds what it was for."""
     plans = [plan for plan in split_plans(one) if not split or plan.tile[2] == 16]
     kernel = lowered(one, parted(plans[0], split) if split else plans[0])
-    broken: list[Kernel] = []
+    broken: list[GpuKernel] = []
     for kind in (Barrier, SyncWarp, WaitGroup, CommitGroup, Fence):
         for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):
             changed = msgspec.structs.replace(without(kernel, kind, number), name=f"eq_b{len(broken)}")
@@ -229,7 +229,7 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
         assert _findings(one, each, runs[each.name].launch), each.name
 
 
-def _findings(one: Region, kernel: Kernel, launch: Callable[..., Report]) -> set[FindingKind]:
+def _findings(one: Region, kernel: GpuKernel, launch: Callable[..., Report]) -> set[FindingKind]:
     found: set[FindingKind] = set()
     for order in Order:
         outputs = [np.zeros(each.memref.shape, values_of(one)[one.inputs[0].name].dtype) for each in one.outputs]

@@ -9,7 +9,7 @@ import pytest
 
 from bench.device.launch import Device, launch
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.gpu import Kernel
+from ir.gpu import GpuKernel
 from ir.region import Region
 from ir.region_playback import play_region
 from tests.codegen.gpu.emulated import lowered, plans_of, values_of
@@ -22,11 +22,11 @@ from tests.support.regions import matmul, total
 RUNS = 20
 
 
-def shared_product(one: Region) -> Kernel:
+def shared_product(one: Region) -> GpuKernel:
     return lowered(one, next(plan for plan, _ in plans_of(one) if plan.layout_hints.get("split_k")))
 
 
-def shared_rows(one: Region) -> Kernel:
+def shared_rows(one: Region) -> GpuKernel:
     return next(each.kernel for each in gpu_cases([one]) if each.plan.layout_hints.get("split_k"))
 
 
@@ -40,7 +40,7 @@ CASES = [
 @pytest.mark.parametrize("make", DEVICES)
 @pytest.mark.parametrize(("one", "kernel_of", "tolerance"), CASES, ids=["halves", "floats", "sum"])
 def test_every_run_gives_the_same_bits(
-    one: Region, kernel_of: Callable[[Region], Kernel], tolerance: float, make: Callable[[], Device]
+    one: Region, kernel_of: Callable[[Region], GpuKernel], tolerance: float, make: Callable[[], Device]
 ) -> None:
     kernel, inputs, device = kernel_of(one), values_of(one), make()
     wanted = play_region(one, inputs, wide=True)["Y"].reshape(-1)

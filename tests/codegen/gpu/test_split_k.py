@@ -8,14 +8,14 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import Tile, tile_of, turns_of
+from codegen.plan.gpu.contraction_tile import ContractionTile, tile_of, turns_of
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.axis_expr import ZERO
 from ir.diagnostics import EqsatError
-from ir.gpu import COUNTER, Kernel
+from ir.gpu import COUNTER, GpuKernel
 from ir.gpu_dump import kernel_dump
 from ir.gpu_meeting import meetings
 from ir.gpu_nodes import AnyThread, Barrier, Fence, TakeTicket, walk
@@ -65,7 +65,7 @@ def test_parts_play_the_region_in_every_order() -> None:
         emulated.assert_plays(number, tuple(Order))
 
 
-def _tiled(one: Region, plan: Plan) -> tuple[Contraction, Tile]:
+def _tiled(one: Region, plan: Plan) -> tuple[Contraction, ContractionTile]:
     view = contraction_of(one, region_facts(one).checked)
     assert view is not None
     return view, tile_of(view, plan)
@@ -165,7 +165,7 @@ def test_what_the_verifier_asks_of_a_meeting() -> None:
 def test_a_meeting_is_printed_dumped_and_read_back() -> None:
     one = matmul((), 33, 40, 700, dtype="bf16")
     kernel = lowered(one, split_plans(one)[0])
-    assert from_json(to_json(kernel), Kernel) == kernel
+    assert from_json(to_json(kernel), GpuKernel) == kernel
     text, dump = str(kernel), kernel_dump(kernel)["gpu_ir"]
     for line in (
         "workspace tickets: counter",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.simt import Kernel, Order, Report
+from codegen.simt import EmulatedKernel, Order, Report
 
 SHARED_BYTES = 3 * 8192
 
@@ -124,7 +124,7 @@ class Problem:
         b = _padded(rng.standard_normal((self.k, self.n)))
         return a, b, np.full((self.m, _pitch(self.n)), np.nan, np.float16)
 
-    def launch(self, kernel: Kernel, order: Order = Order.FORWARD, seed: int = 0) -> tuple[Report, np.ndarray]:
+    def launch(self, kernel: EmulatedKernel, order: Order = Order.FORWARD, seed: int = 0) -> tuple[Report, np.ndarray]:
         """The report, and C without its padding."""
         a, b, c = self.arrays()
         sizes = [self.m, self.n, self.k, a.shape[1], b.shape[1], c.shape[1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.simt import Kernel, Order, Report
+from codegen.simt import EmulatedKernel, Order, Report
 
 # One row of n numbers a block. The scratch of four numbers serves both reductions.
 SOFTMAX = """\
@@ -73,7 +73,7 @@ extern "C" EQ_KERNEL(64, 1) void eq_total(const eq_f32 *__restrict__ X, eq_f32 *
 """
 
 
-def softmax(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+def softmax(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
     """The report, and whether the numbers are right."""
     x = np.random.default_rng(1).standard_normal((3, 300)).astype(np.float32)
     y = np.full_like(x, np.nan)
@@ -82,7 +82,7 @@ def softmax(kernel: Kernel, order: Order) -> tuple[Report, bool]:
     return report, np.allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
 
 
-def turn(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+def turn(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
     """As `softmax`."""
     x = np.random.default_rng(2).standard_normal((6, 32, 32)).astype(np.float16)
     y = np.full_like(x, np.nan)
@@ -90,7 +90,7 @@ def turn(kernel: Kernel, order: Order) -> tuple[Report, bool]:
     return report, np.array_equal(y, x.transpose(0, 2, 1))
 
 
-def total(kernel: Kernel, order: Order) -> tuple[Report, bool]:
+def total(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
     """As `softmax`."""
     x = np.random.default_rng(3).standard_normal(1000).astype(np.float32)
     y, parts, tickets = np.full(64, np.nan, np.float32), np.full(64 * 5, np.nan, np.float32), np.zeros(1, np.uint32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codegen.simt import FindingKind, Order, compile_kernels
-from codegen.simt.compile import Kernel
+from codegen.simt.compile import EmulatedKernel
 
 WARPS, LANES, BYTES = 3, 32, 64
 NOTHING, LOAD, STORE, COPY, COMMIT, WAIT_0, WAIT_1, SYNC_WARP, BARRIER = range(9)
@@ -134,7 +134,7 @@ class Program:
             for a, b in itertools.combinations(self.accesses(), 2)
         )
 
-    def found(self, kernel: Kernel, order: Order, seed: int) -> bool:
+    def found(self, kernel: EmulatedKernel, order: Order, seed: int) -> bool:
         x = np.zeros(2, np.int32)
         steps = len(self.kinds)
         report = kernel.launch(
@@ -145,11 +145,11 @@ class Program:
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Kernel:
+def kernel() -> EmulatedKernel:
     return compile_kernels(INTERPRETER)["eq_interpreter"]
 
 
-def check(kernel: Kernel, seeds: range) -> None:
+def check(kernel: EmulatedKernel, seeds: range) -> None:
     racy = 0
     for seed in seeds:
         program = Program.draw(np.random.default_rng(seed))
@@ -160,10 +160,10 @@ def check(kernel: Kernel, seeds: range) -> None:
     assert 0.2 < racy / len(seeds) < 0.8
 
 
-def test_what_is_found_is_what_is_not_ordered(kernel: Kernel) -> None:
+def test_what_is_found_is_what_is_not_ordered(kernel: EmulatedKernel) -> None:
     check(kernel, range(300))
 
 
 @pytest.mark.slow
-def test_many_more(kernel: Kernel) -> None:
+def test_many_more(kernel: EmulatedKernel) -> None:
     check(kernel, range(1000, 2500))
