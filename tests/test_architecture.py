@@ -3,8 +3,10 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +21,33 @@ SEES_CODEGEN = {
 }
 HEAVY = {"islpy", "egglog", "networkx", "onnx", "onnxruntime", "torch", "scipy", "cupy", "rich", "typer", "jinja2"}
 FILES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+
+
+def modules(*folders: str) -> dict[str, Path]:
+    """The files of these folders by the name of their module, paths from the root."""
+    paths = [path.relative_to(ROOT) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+def imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[Path]:
+    """The files that a file imports, wherever in it the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (known[alias.name] for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner, outer = f"{node.module}.{alias.name}", node.module or ""
+                yield from [known[name] for name in (inner, outer) if name in known][:1]
+
+
+def cycles(graph: nx.DiGraph) -> list[str]:
+    """A cycle of each group of files that import each other, as `a → b → a`."""
+    found = []
+    for group in nx.strongly_connected_components(graph):
+        if len(group) > 1:
+            edges = nx.find_cycle(graph.subgraph(group), min(group))
+            found.append(" → ".join(map(str, [*(edge[0] for edge in edges), edges[0][0]])))
+    return sorted(found)
 
 
 def imports(tree: ast.AST) -> list[str]:
@@ -58,3 +87,38 @@ def test_import_eqsat_stays_light() -> None:
     code = f"import sys, eqsat; print(sorted(set({sorted(HEAVY)!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    known = modules(*MAY_IMPORT, "bench", "tests", "docs")
+    graph = nx.DiGraph()
+    for path in known.values():
+        graph.add_edges_from((path, other) for other in imported(ast.parse((ROOT / path).read_text()), known))
+    assert not cycles(graph)
+
+
+def test_a_circle_is_told_file_by_file() -> None:
+    graph = nx.DiGraph([("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])
+    assert cycles(graph) == ["b → c → b"]
+
+
+def test_every_import_counts_in_circles() -> None:
+    text = """
+import eqsat.clock
+def late():
+    from eqsat import options
+if TYPE_CHECKING:
+    from ir.region import Region
+"""
+    known = modules("eqsat", "ir")
+    expected = {Path("eqsat/clock.py"), Path("eqsat/options.py"), Path("ir/region.py")}
+    assert {*imported(ast.parse(text), known)} == expected
+
+
+def test_class_names_are_distinct() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: files for name, files in homes.items() if len(files) > 1}

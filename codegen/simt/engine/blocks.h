@@ -2,7 +2,8 @@
 
    fence, ticket   what the thread has seen at the fence is published with the ticket
    ticket, fence   what earlier tickets of the counter published comes before what the thread does after the fence
-   One thread does both; barriers pass it on within a block. Order goes from one block to the next and no further. */
+   One thread does both (tickets.h); barriers pass it on within a block. Order goes from one block to the next and no
+   further. */
 
 static void fence(int line) {
   burn(line);
@@ -17,22 +18,6 @@ static void fence(int line) {
   lane.fenced = self->fences.size + 1;
   self->fences.push() = {warp.seen[lane.warp] + 1, lane.warp, lane.lane, self->clocks.size};
   for (unsigned other = 0; other < self->warp_count; ++other) self->clocks.push() = warp.seen[other];
-}
-
-static unsigned ticket(void *address, unsigned count, int line) {
-  burn(line);
-  GlobalPlace place = global_place(address, 4, 4, true, line);
-  if (!place.host) return 0;
-  Lane &lane = *self->current;
-  uint64_t &tickets = self->entries[place.buffer][place.offset / 4].write;
-  self->taken.push() = {(uint64_t)address, (uint32_t)tickets, lane.number};
-  if (lane.fenced) self->published.push() = {(uint64_t)address, (uint32_t)tickets, lane.fenced - 1};
-  tickets++;
-  uint32_t before, after;
-  memcpy(&before, place.host, 4);
-  after = before >= count - 1 ? 0 : before + 1;
-  memcpy(place.host, &after, 4);
-  return before;
 }
 
 static inline bool seen_by(const FenceView &view, uint64_t stamp) {
@@ -57,22 +42,4 @@ static bool passed_on(uint64_t earlier) {
     }
   }
   return false;
-}
-
-/* The counters that a launch leaves at another number than 0. */
-static void check_counters() {
-  for (uint32_t index = 0; index < self->request->buffer_count; ++index) {
-    const Buffer &buffer = self->request->buffers[index];
-    for (uint64_t at = 0; buffer.counts && at + 4 <= buffer.bytes; at += 4) {
-      uint32_t value;
-      memcpy(&value, buffer.host + at, 4);
-      if (!value) continue;
-      Finding finding = blank_finding(kCounterLeft, -1);
-      finding.buffer = index;
-      finding.offset = (int64_t)at;
-      finding.bytes = 4;
-      finding.lanes = value;
-      report(finding);
-    }
-  }
 }

@@ -46,8 +46,6 @@ static inline bool from_another_block(uint64_t stamp) {
   return stamp != kNoStamp && Stamp::clock(stamp) < self->block_start;
 }
 
-static bool passed_on(uint64_t earlier);
-
 /* Whether `earlier` is a race with this access; reports it. */
 static inline bool races(uint64_t earlier, bool earlier_stores, const GlobalPlace &place, unsigned bytes, bool stores,
                          int line) {
