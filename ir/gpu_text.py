@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ir.axis_expr import ZERO, AxisExpr
 from ir.gpu_nodes import (
@@ -40,25 +40,14 @@ from ir.gpu_nodes import (
     Value,
     WaitGroup,
 )
-from ir.index_text import Writing
-from ir.kernel_nodes import Bind, Comment, Const, Reg, Variable, Within
+from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
+from ir.kernel_text import KernelPrinter
 
 
-class GpuPrinter:
-    """Statements and values of a kernel with these variables as text."""
-
-    def __init__(self, variables: Sequence[Variable]) -> None:
-        self._variables = variables
-        self.index = Writing(self.variable).text
-
-    def variable(self, number: int) -> str:
-        return self._variables[number].name
-
-    def block(self, body: tuple[Stmt, ...], depth: int) -> list[str]:
-        return [line for stmt in body for line in self.stmt(stmt, depth)]
+class GpuPrinter(KernelPrinter[Stmt]):
+    """Statements and values of a GPU kernel as text."""
 
     def stmt(self, stmt: Stmt, depth: int = 0) -> Iterator[str]:
-        """The lines of a statement, those of its blocks below it."""
         pad = "  " * depth
         match stmt:
             case For():
@@ -68,7 +57,7 @@ class GpuPrinter:
                 yield f"{pad}for {self.variable(stmt.variable)} in {bounds}"
                 yield from self.block(stmt.body, depth + 1)
             case If():
-                yield f"{pad}if {self._all(stmt.conditions)}"
+                yield f"{pad}if {self.all(stmt.conditions)}"
                 yield from self.block(stmt.then, depth + 1)
                 if stmt.orelse:
                     yield f"{pad}else"
@@ -85,10 +74,7 @@ class GpuPrinter:
             case Comment():
                 return f"# {stmt.text}"
             case Bind():
-                parts = [self.index(stmt.expr)]
-                parts += [f"at most {self.index(each)}" for each in stmt.most]
-                parts += [f"at least {self.index(each)}" for each in stmt.least]
-                return f"{self.variable(stmt.variable)} = {', '.join(parts)}"
+                return self.bind(stmt)
             case Pick():
                 return f"{self.variable(stmt.variable)} = {self.value(stmt.value)}, held inside"
             case Let():
@@ -151,7 +137,7 @@ class GpuPrinter:
             case Index():
                 return f"index({self.index(value.expr)})"
             case Holds():
-                return f"holds({self._all(value.conditions)})"
+                return f"holds({self.all(value.conditions)})"
             case Call():
                 fn = f"cast<{value.dtype}>" if value.fn == "cast" else value.fn
                 return f"{fn}({', '.join(map(self.value, value.args))})"
@@ -176,7 +162,4 @@ class GpuPrinter:
         return f"{name}[{self.index(index)}]"
 
     def _where(self, conditions: tuple[Within, ...]) -> str:
-        return f" where {self._all(conditions)}" if conditions else ""
-
-    def _all(self, conditions: tuple[Within, ...]) -> str:
-        return " and ".join(f"{each.low} <= {self.index(each.expr)} < {each.high}" for each in conditions) or "true"
+        return f" where {self.all(conditions)}" if conditions else ""
