@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 from ir.axis_expr import AxisExpr
 from ir.kernel_nodes import Bind, Comment, Const, KernelNode, Reg, Within
@@ -55,7 +55,7 @@ class Load(KernelNode, frozen=True):
     mask: Value | None = None
 
 
-Value: TypeAlias = Union["Const", "Reg", "Lanes", "Inside", "CpuCall", "Load"]
+Value: TypeAlias = Const | Reg | Lanes | Inside | CpuCall | Load
 
 
 # Statements.
@@ -126,9 +126,7 @@ class Transpose(KernelNode, frozen=True):
     source_step: int
 
 
-Stmt: TypeAlias = Union[
-    "Comment", "CpuLet", "CpuAssign", "Store", "Bind", "CpuPick", "CpuFor", "CpuIf", "CpuFence", "Transpose"
-]
+Stmt: TypeAlias = Comment | CpuLet | CpuAssign | Store | Bind | CpuPick | CpuFor | CpuIf | CpuFence | Transpose
 
 
 def children(node: Value) -> tuple[Value, ...]:
