@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RESERVED = ("out", "repeats", "seed")
 """Keywords of a program's own, which hide inputs of the same name."""
 Unpickled = Callable[[bytes, int], "Program"]
-"""From what `Program.save` writes and a number of threads: the program. A function of a module, for pickles name it."""
+"""From the bytes that `Program.save` writes, and a number of threads: the program. Pickles hold the function's name."""
 
 
 @reports_all(of_program)
