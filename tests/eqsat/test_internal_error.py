@@ -87,7 +87,7 @@ STAGES = {
     "eqsat.pipeline.lower_module": "lower",
     "codegen.compile.library.build": "compile",
     "eqsat.pipeline.folded": "load",
-    "codegen.backends.cpu.Executable": "load",
+    "codegen.backends.cpu.CpuExecutable": "load",
 }
 
 
