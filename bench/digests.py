@@ -73,7 +73,8 @@ def digest(task: Task) -> Digest:
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
     from eqsat.options import Options
-    from eqsat.pipeline import lower_module, pricer_for
+    from eqsat.pipeline import lower_module
+    from eqsat.planning.target_pricer import pricer_for
     from ir.module_dump import dump_module
     from ir.serde import to_builtins
     from rules import select

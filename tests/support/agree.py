@@ -240,8 +240,8 @@ class _Sampler:
         return np.where(tiny & (self.rng.random(x.shape) < self.flush), np.copysign(0.0, x), x)
 
     def jittered(self, x: Array, element: DType, ulps: float) -> Array:
-        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place, to what memory
-        or a register holds: else a maximum would round what its readers compare it with."""
+        """`x`, where `element` cannot hold it exactly, moved by up to `ulps` of its units in the last place, to what
+        memory or a register holds: else a maximum would round what its readers compare it with."""
         if self.coin():
             x = np.where(np.isinf(_narrow(x, element)), _narrow(x, element), x)
         noise = self.rng.uniform(-ulps, ulps, x.shape) * float(ml_dtypes.finfo(element.numpy).eps)
