@@ -12,12 +12,13 @@ sizes are texts such as `[3,3]`. Every value has a domain, a box of sizes; reduc
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import TypeGuard
+from functools import cached_property, lru_cache
+from typing import Literal, TypeGuard, TypeVar
 
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.grammar import with_article, with_count
@@ -33,19 +34,51 @@ class Sort(Enum):
     STR = "String"
     I64 = "i64"
 
+    @property
+    def is_class(self) -> bool:
+        """Whether values of this sort are classes of the e-graph; others are texts and integers."""
+        return self not in (Sort.STR, Sort.I64)
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether values of this sort live inside a kernel."""
+        return self.is_class and self is not Sort.BUF
+
+
+FieldName = Literal["acc", "axis", "buffer", "domain", "dtype", "index", "map", "name",
+                    "op", "score", "sizes", "type", "value", "x", "y", "z"]  # fmt: skip
+"""The names of the arguments of constructors."""
+
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True)
 class Ctor:
     """A constructor: `args` sorts to `result` sort, `fields` their names, `doc` its meaning."""
 
     name: str
-    fields: tuple[tuple[str, Sort], ...]
+    fields: tuple[tuple[FieldName, Sort], ...]
     result: Sort
     doc: str
 
-    @property
+    @cached_property
     def args(self) -> tuple[Sort, ...]:
         return tuple(sort for _, sort in self.fields)
+
+    @cached_property
+    def places(self) -> Mapping[FieldName, int]:
+        """Field → its place among the arguments."""
+        return {field: place for place, (field, _) in enumerate(self.fields)}
+
+    def place(self, field: FieldName) -> int:
+        """The place of a field among the arguments. Raises TypeError where the constructor has no such field."""
+        if field not in self.places:
+            raise TypeError(f"{self.name} has no {field}, but {', '.join(self.places)}")
+        return self.places[field]
+
+    def named(self, args: Sequence[_T]) -> dict[str, _T]:
+        """Field → argument."""
+        return {field: arg for (field, _), arg in zip(self.fields, args, strict=True)}
 
     def __call__(self, *args: Term) -> App:
         return App(self, args)
@@ -133,8 +166,14 @@ class Prim:
         except TypeError as error:
             raise TypeError(f"{self.fn.name}{wanted} is given {', '.join(map(str, self.args))}: {error}") from None
         for arg in self.args:
-            if sort_of(arg) not in (Sort.STR, Sort.I64):
+            if sort_of(arg).is_class:
                 raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
+
+    def argument(self, parameter: str) -> Term:
+        """The argument of a parameter. Raises TypeError where the primitive has no such parameter."""
+        if parameter not in self.fn.parameters:
+            raise TypeError(f"{self.fn.name} has no {parameter}, but {', '.join(self.fn.parameters)}")
+        return self.args[self.fn.parameters.index(parameter)]
 
     def __str__(self) -> str:
         return f"{self.fn.name}({', '.join(map(str, self.args))})"
@@ -184,7 +223,7 @@ class App:
 
     ctor: Ctor
     args: tuple[Term, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.args) != len(self.ctor.args):
@@ -204,6 +243,20 @@ class App:
 
     def __reduce__(self) -> tuple[type[App], tuple[Ctor, tuple[Term, ...]]]:
         return App, (self.ctor, self.args)  # texts hash differently in every process
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The arguments that are terms themselves, no texts or integers."""
+        return tuple(arg for arg, sort in zip(self.args, self.ctor.args, strict=True) if sort.is_class)
+
+    def field(self, name: FieldName) -> Term:
+        """The argument of this name. Raises TypeError where the constructor has no such field."""
+        return self.args[self.ctor.place(name)]
+
+    @property
+    def fields(self) -> dict[str, Term]:
+        """Field → argument."""
+        return self.ctor.named(self.args)
 
     def __str__(self) -> str:
         return f"{self.ctor.name}({', '.join(map(str, self.args))})"
@@ -321,6 +374,8 @@ CTORS: Mapping[str, Ctor] = {
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )
 }
+
+GIVEN = Ctor("Buffer", (("name", _S),), _B, "a buffer that is taken as given: a leaf of explanations, in no e-graph")
 
 COMPUTING = frozenset({Gather, PUn, PBin, PTern, EUn, EBin, ETern, Fin})
 """The constructors that compute a value from others: no plain reads, numbers, views or changes of sort."""

@@ -61,7 +61,8 @@ def evaluate(
 def node_value(ctor: str, args: Sequence[Value], inputs: Mapping[str, Array], wide: bool = False) -> Array:
     """The value of one constructor whose arguments are values, texts and integers."""
     if ctor == "Input":
-        return convert(inputs[str(args[0])], parse_type(str(args[1])).dtype, wide)
+        name, type_ = map(str, args)
+        return convert(inputs[name], parse_type(type_).dtype, wide)
     with np.errstate(all="ignore"):
         return _MEANINGS[ctor](*args, wide=wide)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import numpy as np
 from ir.dtype import DType, TensorType
 from ir.uop_numpy import convert
 
+_CACHE = 1 << 16
+
 
 def sizes_text(sizes: Sequence[int]) -> str:
     """`[3,3]`."""
     return f"[{','.join(map(str, sizes))}]"
 
 
+@lru_cache(maxsize=_CACHE)
 def parse_sizes(text: str) -> tuple[int, ...]:
     """The sizes in `[3,3]`."""
     return tuple(int(each) for each in text[1:-1].split(",") if each)
@@ -26,6 +30,7 @@ def type_text(type_: TensorType) -> str:
     return f"{type_.dtype.name}{sizes_text(type_.shape)}"
 
 
+@lru_cache(maxsize=_CACHE)
 def parse_type(text: str) -> TensorType:
     """The type in `fp32[4,8]`, its axes unnamed."""
     element, bracket, sizes = text.partition("[")

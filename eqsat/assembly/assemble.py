@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from eqsat.assembly.arena import Interval, pack
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.choices import input_classes
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.kernel_tree import rules_of, subtrees
@@ -169,8 +170,8 @@ class _Slices:
 
     def _values(self, ref: str) -> Iterator[ENode]:
         """The nodes that compute what a uop stores."""
-        for store in self._view.classes[self._view.tiny[ref]]:
-            for node in self._view.classes[int(store.args[0])] if store.ctor == "Store" else ():
+        for store in self._view.stores(self._view.tiny[ref]):
+            for node in self._view.classes[store.value]:
                 yield node
                 if node.ctor == "Pure":
-                    yield from self._view.classes[int(node.args[0])]
+                    yield from self._view.classes[node.x]

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from eqsat.extraction.kernel_tree import Tree, buffer_of, used_axes
+from eqsat.extraction.kernel_tree import Tree, used_axes
 from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map, compose, parse_map, project, support
+from ir.axis_map import AxisMap, axis_map, compose, project, support
 from ir.dtype import dtype as dtype_of
 from ir.post_order import post_order
 from ir.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
-from ir.term_text import parse_number, parse_sizes, parse_type
+from ir.term_text import parse_number
 
 Sizes = tuple[int, ...]
 _Place = tuple[Tree, Sizes]
@@ -84,11 +84,11 @@ def _word(tree: Tree) -> str:
         case "Contract":
             return "dot"
         case "Scan":
-            return f"cum{tree.node.args[0]}"
+            return f"cum{tree.node.op}"
         case "Gather" | "Index" | "Stream":
             return tree.node.ctor.lower()
         case "Reduce" | "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
-            return str(tree.node.args[0])
+            return tree.node.op
         case _:
             return ""
 
@@ -138,34 +138,31 @@ class _Builder:
         return [_home(each, step.domain) for each in bare if each.node.ctor not in ("Load", "Imm")]
 
     def _step(self, tree: Tree, domain: Sizes) -> _Step:
-        args, kids = tree.node.args, tree.kids
-        match tree.node.ctor:
+        node, kids = tree.node, tree.kids
+        match node.ctor:
             case "Load" | "Imm" | "At":
                 return _Step("copy", "copy", self._dtype(tree), (tree,), domain)
             case "Index":
-                return _Step("index", "index", str(args[0]), (), domain)
+                return _Step("index", "index", node.dtype, (), domain)
             case "Gather":
-                return _Step("gather", "gather", self._dtype(tree), kids, domain, along=int(args[2]))
-            case "PUn" | "EUn" if args[0] == "cast":
-                return _Step("cast", "cast", str(args[1]), kids, domain)
+                return _Step("gather", "gather", self._dtype(tree), kids, domain, along=node.axis)
+            case "PUn" | "EUn" if node.op == "cast":
+                return _Step("cast", "cast", node.dtype, kids, domain)
             case "PUn" | "EUn":
-                return _Step("unary", str(args[0]), str(args[1]), kids, domain)
+                return _Step("unary", node.op, node.dtype, kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
-                return _Step("ewise", str(args[0]), str(args[1]), kids, domain)
+                return _Step("ewise", node.op, node.dtype, kids, domain)
+            case "Reduce" if not node.sizes:  # of one element each: what is left is the dtype
+                return _Step("cast", "cast", node.dtype, kids, domain)
             case "Reduce":
-                sizes = parse_sizes(str(args[2]))
-                if not sizes:  # of one element each: what is left is the dtype
-                    return _Step("cast", "cast", str(args[1]), kids, domain)
-                return _Step("reduce", str(args[0]), str(args[1]), kids, domain + sizes, len(sizes))
+                return _Step("reduce", node.op, node.dtype, kids, domain + node.sizes, len(node.sizes))
             case "Contract":
-                sizes = parse_sizes(str(args[1]))
-                return _Step("contraction", "sum", str(args[0]), kids, domain + sizes, len(sizes))
+                return _Step("contraction", "sum", node.dtype, kids, domain + node.sizes, len(node.sizes))
             case "Stream":
-                sizes = parse_sizes(str(args[2]))
-                return _Step("stream", str(args[0]), str(args[1]), kids, domain + sizes, len(sizes))
+                return _Step("stream", node.op, node.dtype, kids, domain + node.sizes, len(node.sizes))
             case "Scan":
-                return _Step("scan", str(args[0]), str(args[1]), kids, domain, along=int(args[2]))
-        raise AssertionError(f"{tree.node.ctor} is no part of a kernel")
+                return _Step("scan", node.op, node.dtype, kids, domain, along=node.axis)
+        raise AssertionError(f"{node.ctor} is no part of a kernel")
 
     def _emit(self, tree: Tree, domain: Sizes) -> _Value:
         step = self._step(tree, domain)
@@ -199,13 +196,13 @@ class _Builder:
         if tree.node.ctor == "Imm":
             return ()
         if tree.node.ctor == "Load":
-            return used_axes(parse_map(str(tree.node.args[1])))
+            return used_axes(tree.node.map)
         if tree.node.ctor == "At":
             return used_axes(self._at(tree).map)
         return self._done[tree, domain].axes
 
     def _index(self, tree: Tree, step: _Step) -> _Value:
-        view = parse_map(str(tree.node.args[1]))
+        view = tree.node.map
         order = used_axes(view)
         sizes = tuple(view.sizes[each] for each in order)
         op = Op(kind="index", fn="index", dtype=step.dtype, domain=sizes, index_map=_projected(view, order))
@@ -213,9 +210,8 @@ class _Builder:
 
     def _gather(self, tree: Tree, step: _Step) -> _Value:
         (index,) = step.operands
-        buffer, view = int(tree.node.args[0]), parse_map(str(tree.node.args[1]))
-        order = tuple(sorted({*used_axes(view), *self._axes(index, step.domain)}))
-        source = Operand(self._input(buffer).name, _projected(view, order))
+        order = tuple(sorted({*used_axes(tree.node.map), *self._axes(index, step.domain)}))
+        source = Operand(self._input(tree.node.buffer).name, _projected(tree.node.map, order))
         op = Op(
             kind="gather",
             fn="gather",
@@ -229,14 +225,14 @@ class _Builder:
     def _operand(self, tree: Tree, domain: Sizes, order: tuple[int, ...]) -> Operand | Number:
         """The tree read at the point of a domain that has the axes `order` of the kernel's `domain`."""
         tree = _bare(tree)
-        if tree.node.ctor == "Imm":
-            return _number(str(tree.node.args[1]), str(tree.node.args[0]))
-        if tree.node.ctor == "Load":
-            view = parse_map(str(tree.node.args[1]))
-            if view.fill is not None:
-                return Number(_json_number(view.fill, self._dtype(tree)), self._dtype(tree))
-            return Operand(self._input(int(tree.node.args[0])).name, _projected(view, order))
-        if tree.node.ctor == "At":
+        node = tree.node
+        if node.ctor == "Imm":
+            return _number(node.number, node.dtype)
+        if node.ctor == "Load":
+            if node.map.fill is not None:
+                return Number(_json_number(node.map.fill, self._dtype(tree)), self._dtype(tree))
+            return Operand(self._input(node.buffer).name, _projected(node.map, order))
+        if node.ctor == "At":
             found = self._at(tree)
             return Operand(found.value, _projected(found.map, order))
         value = self._done[tree, domain]
@@ -247,13 +243,12 @@ class _Builder:
         value, shape = _home(tree, ())
         done = self._done[value, shape]
         taking = _selection(shape, tuple(range(len(shape))), done.axes)
-        return Operand(done.name, compose(taking, parse_map(str(tree.node.args[2]))))
+        return Operand(done.name, compose(taking, tree.node.map))
 
     def _dtype(self, tree: Tree) -> str:
         if tree.node.ctor == "At":
-            return parse_type(str(tree.node.args[1])).dtype.name
-        buffer = buffer_of(tree.node)
-        return str(tree.node.args[0]) if buffer is None else self._input_of(buffer).memref.dtype
+            return tree.node.type.dtype.name
+        return tree.node.dtype if tree.node.source is None else self._input_of(tree.node.source).memref.dtype
 
     def _input(self, buffer: int) -> Buffer:
         if buffer not in self.inputs:
@@ -287,7 +282,7 @@ def _home(tree: Tree, domain: Sizes) -> _Place:
     if tree.node.ctor != "At":
         return tree, domain
     (value,) = tree.kids
-    return _bare(value), parse_type(str(tree.node.args[1])).shape
+    return _bare(value), tree.node.type.shape
 
 
 def _projected(view: AxisMap, order: tuple[int, ...]) -> AxisMap:

@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from ir.diagnostics import Kind, fail
-from ir.term import CTORS, Ctor, Sort
+from ir.term import CTORS, Sort
 
 DOT_NODES = 2_000
 """E-nodes that a drawing may have; beyond, nobody could read it."""
@@ -42,7 +43,7 @@ def from_json(data: dict[str, Any]) -> EGraphView:
     for record in data["classes"]:
         nodes = []
         for each in record["nodes"]:
-            node = ENode(each["ctor"], tuple(each[field] for field, _ in CTORS[each["ctor"]].fields))
+            node = ENode(each["ctor"], tuple(each[field] for field in CTORS[each["ctor"]].places))
             nodes.append(node)
             if "rule" in each:
                 rules[node] = each["rule"]
@@ -99,8 +100,7 @@ def to_svg(view: EGraphView) -> str:
 
 
 def _node_json(view: EGraphView, node: ENode) -> dict[str, Any]:
-    fields = (field for field, _ in CTORS[node.ctor].fields)
-    record: dict[str, Any] = {"ctor": node.ctor, **dict(zip(fields, node.args, strict=True))}
+    record: dict[str, Any] = {"ctor": node.ctor, **node.fields}
     if node in view.rules:
         record["rule"] = view.rules[node]
     return record
@@ -108,22 +108,15 @@ def _node_json(view: EGraphView, node: ENode) -> dict[str, Any]:
 
 def _boxes(view: EGraphView, number: int, nodes: Sequence[ENode]) -> Iterator[str]:
     for position, node in enumerate(nodes):
-        texts = [str(arg) for arg, sort in _arguments(node) if sort in (Sort.STR, Sort.I64)]
         rule = view.rules.get(node)
         style = f', style="rounded,dashed", tooltip={_quoted(rule)}' if rule else ""
-        yield f"n{number}_{position} [label={_quoted(' '.join([node.ctor, *texts]))}{style}];"
+        yield f"n{number}_{position} [label={_quoted(' '.join([node.ctor, *map(str, node.texts)]))}{style}];"
 
 
 def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
     for position, node in enumerate(nodes):
-        for arg, sort in _arguments(node):
-            if sort not in (Sort.STR, Sort.I64):
-                yield f"n{number}_{position} -> n{arg}_0 [lhead=cluster_{arg}];"
-
-
-def _arguments(node: ENode) -> Iterator[tuple[int | str, Sort]]:
-    ctor: Ctor = CTORS[node.ctor]
-    return zip(node.args, ctor.args, strict=True)
+        for child in node.children:
+            yield f"n{number}_{position} -> n{child}_0 [lhead=cluster_{child}];"
 
 
 def _quoted(text: str) -> str:

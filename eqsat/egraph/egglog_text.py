@@ -124,7 +124,7 @@ def _written(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
 def _computes_numbers(term: Term) -> bool:
     """Whether a number in a term is worked out: of such numbers there is no end."""
     return any(
-        isinstance(each, App) and each.ctor is Imm and not isinstance(each.args[1], str | Var)
+        isinstance(each, App) and each.ctor is Imm and not isinstance(each.field("value"), str | Var)
         for each in subterms(term)
     )
 
@@ -166,5 +166,5 @@ def _is_store(term: Term) -> bool:
 
 def held_value(store: App) -> Term:
     """The value that a buffer holds."""
-    value = store.args[0]
-    return value.args[0] if isinstance(value, App) and value.ctor is Pure else value
+    value = store.field("value")
+    return value.field("x") if isinstance(value, App) and value.ctor is Pure else value

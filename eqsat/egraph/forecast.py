@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from eqsat.egraph.egglog_text import joined_tables
 from eqsat.egraph.engine import Row
 from ir.rule import Rule
-from ir.term import CTORS, App, Sort, Term, Var, sort_of, substitute, subterms
+from ir.term import CTORS, App, Term, Var, sort_of, substitute, subterms
 
 Counts = NDArray[np.float64]
 """A number for every class; floats, since they may pass any integer."""
-
-_TEXTS = (Sort.STR, Sort.I64)
 
 
 class Forecast:
@@ -83,13 +81,11 @@ class Forecast:
             return self._count(pattern)
         path = _path(pattern, part)
         above = np.ones(self._classes)
-        for holder, place in path:
+        for holder, place, inside in path:
             columns = self._columns[holder.ctor.name]
-            inside = holder.args[place]
             weights = self._weights(holder, inside) * above[columns[-1]]
             above = self._summed(columns[place], weights)
-        last = path[-1][0].args[path[-1][1]]
-        return above * self._count(last)
+        return above * self._count(part)
 
     def _summed(self, classes: NDArray[np.int64], weights: Counts) -> Counts:
         """The sum of the weights of each class."""
@@ -100,7 +96,7 @@ class Forecast:
         sorts = (*CTORS[name].args, CTORS[name].result)
         columns = list(zip(*((*args, value) for args, value in rows), strict=True)) or [()] * len(sorts)
         return [
-            np.array([self._code(each) for each in column] if sort in _TEXTS else column, np.int64)
+            np.array([self._code(each) for each in column] if not sort.is_class else column, np.int64)
             for sort, column in zip(sorts, columns, strict=True)
         ]
 
@@ -111,22 +107,22 @@ class Forecast:
         """The columns of a table that hold classes."""
         sorts = (*CTORS[name].args, CTORS[name].result)
         for sort, column in zip(sorts, self._columns[name], strict=True):
-            if sort not in _TEXTS and len(column):
+            if sort.is_class and len(column):
                 yield column
 
 
 def _joints(pattern: App) -> list[Term]:
     """The parts and variables of a pattern that are classes."""
-    return [each for each in subterms(pattern) if isinstance(each, App | Var) and sort_of(each) not in _TEXTS]
+    return [each for each in subterms(pattern) if isinstance(each, App | Var) and sort_of(each).is_class]
 
 
-def _path(pattern: App, part: Term) -> list[tuple[App, int]]:
-    """The way down to a part: each pattern on it, and which of its operands comes next."""
+def _path(pattern: App, part: Term) -> list[tuple[App, int, Term]]:
+    """The way down to a part: each pattern on it, and the place and the operand that come next."""
     for place, arg in enumerate(pattern.args):
         if arg == part:
-            return [(pattern, place)]
+            return [(pattern, place, arg)]
         if isinstance(arg, App) and (below := _path(arg, part)):
-            return [(pattern, place), *below]
+            return [(pattern, place, arg), *below]
     return []
 
 

@@ -11,21 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.egraph.egglog_text import LOADED, witness
 from eqsat.egraph.engine import Row
-from eqsat.egraph.view import EGraphView, ENode
-from ir.term import CTORS, App, Sort, Term, Var
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+from ir.term import CTORS, App, Term, Var
 
 VIEWED = frozenset({LOADED, *CTORS, *map(witness, CTORS)})
 """The tables that a view is read from."""
 
 _Value = int | str
 _CTOR_ORDER = {name: position for position, name in enumerate(CTORS)}
-_CHILDREN = {
-    name: tuple(k for k, sort in enumerate(ctor.args) if sort not in (Sort.STR, Sort.I64))
-    for name, ctor in CTORS.items()
-}
-_LEAVES = {
-    name: tuple(k for k, sort in enumerate(ctor.args) if sort in (Sort.STR, Sort.I64)) for name, ctor in CTORS.items()
-}
 
 
 def read_view(
@@ -37,7 +31,7 @@ def read_view(
     number = _numbered(raw, [roots[index] for index in range(len(terms))])
     classes: dict[int, tuple[ENode, ...]] = {}
     for old, new in number.items():
-        nodes = [_renumbered(node, number) for node in raw[old]]
+        nodes = [node.over([number[child] for child in node.children]) for node in raw[old]]
         classes[new] = tuple(sorted(nodes, key=_final_order) if len(nodes) > 1 else nodes)
     tiny = {name: number[roots[index]] for index, (name, _) in enumerate(terms)}
     loaded, built = set(_loaded(classes, terms, tiny)), _built(tables, number, rules)
@@ -76,26 +70,17 @@ def _numbered(raw: Mapping[_Value, list[ENode]], roots: Sequence[_Value]) -> dic
     unseen = len(raw)
 
     def order(node: ENode) -> tuple[object, ...]:
-        leaves = [str(node.args[k]) for k in _LEAVES[node.ctor]]
-        children = [number.get(node.args[k], unseen) for k in _CHILDREN[node.ctor]]
-        return _CTOR_ORDER[node.ctor], leaves, children
+        children = [number.get(child, unseen) for child in node.children]
+        return _CTOR_ORDER[node.ctor], list(map(str, node.texts)), children
 
     for current in queue:
         nodes = raw[current]
         for node in sorted(nodes, key=order) if len(nodes) > 1 else nodes:
-            for k in _CHILDREN[node.ctor]:
-                child = node.args[k]
+            for child in node.children:
                 if child not in number:
                     number[child] = len(number)
                     queue.append(child)
     return number
-
-
-def _renumbered(node: ENode, number: Mapping[_Value, int]) -> ENode:
-    args = list(node.args)
-    for k in _CHILDREN[node.ctor]:
-        args[k] = number[args[k]]
-    return ENode(node.ctor, tuple(args))
 
 
 def _final_order(node: ENode) -> tuple[object, ...]:
@@ -106,14 +91,12 @@ def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[_Value, int], ru
     """Every node that a rule built, with the first such rule."""
     precedence = {name: position for position, name in enumerate(rules)}
     found: dict[ENode, str] = {}
-    for ctor, children in _CHILDREN.items():
+    for ctor in CTORS:
         for (*args, last), _ in tables[witness(ctor)]:
-            for k in children:
-                if (child := number.get(args[k])) is None:
-                    break
-                args[k] = child
-            else:
-                node, rule = ENode(ctor, tuple(args)), str(last)
+            raw = ENode(ctor, tuple(args))
+            children = [number[child] for child in raw.children if child in number]
+            if len(children) == len(raw.children):
+                node, rule = raw.over(children), str(last)
                 if precedence[rule] < precedence.get(found.get(node, ""), len(precedence)):
                     found[node] = rule
     return found

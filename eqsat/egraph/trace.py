@@ -12,9 +12,7 @@ from typing import NamedTuple
 from eqsat.egraph.egglog_text import match_table, recorded
 from eqsat.egraph.engine import Row
 from ir.rule import Rule
-from ir.term import Analysis, Sort, Term, Var, sort_of
-
-_PLAIN = (Sort.STR, Sort.I64)
+from ir.term import Analysis, Term, Var, sort_of
 
 
 class Match(NamedTuple):
@@ -55,7 +53,7 @@ def read_trace(
 def _matches(rule: Rule, rows: Sequence[Row], number: Mapping[int | str, int]) -> list[Match]:
     """The matches of one rule, in an order of their own."""
     terms = recorded(rule)
-    plain = [sort_of(each) in _PLAIN for each in terms]
+    plain = [not sort_of(each).is_class for each in terms]
     found = []
     for args, _ in rows:
         values = [arg if text else number.get(int(arg)) for arg, text in zip(args, plain, strict=True)]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from eqsat.egraph.enode import ENode
+from ir.dtype import TensorType
 from ir.term import Sort
-
-
-class ENode(NamedTuple):
-    """A constructor over classes (int), texts (str) and integers; `ir.term.CTORS[ctor].args` tells which."""
-
-    ctor: str
-    args: tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,3 +22,11 @@ class EGraphView:
     sorts: Mapping[int, Sort]
     tiny: Mapping[str, int]
     rules: Mapping[ENode, str]
+
+    def type_of(self, buffer: int) -> TensorType:
+        """The type of a Buf class."""
+        return self.classes[buffer][0].type
+
+    def stores(self, buffer: int) -> Sequence[ENode]:
+        """The nodes that store a Buf class; the others are inputs."""
+        return [node for node in self.classes[buffer] if node.ctor == "Store"]

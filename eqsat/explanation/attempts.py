@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.explanation.history import History
 from ir.rule import Condition, Equal, Exists, Rule, steers
-from ir.term import App, Fact, Load, Prim, Pure, Store, Term, Var
+from ir.term import App, Fact, FieldName, Load, Prim, Pure, Store, Term, Var
 
 Binding = Mapping[str, int | str]
 
@@ -35,9 +36,8 @@ class Attempts:
         self._parents: dict[int, list[ENode]] = {}
         for nodes in self._view.classes.values():
             for node in nodes:
-                for arg in node.args:
-                    if isinstance(arg, int):
-                        self._parents.setdefault(arg, []).append(node)
+                for child in node.children:
+                    self._parents.setdefault(child, []).append(node)
 
     def at(self, read: ENode) -> list[Attempt]:
         """What the rules whose left side is a read made of this one, those that failed least first."""
@@ -57,16 +57,16 @@ class Attempts:
         home = self._homes[read]
         epilogue = self._homes.get(ENode("Pure", (home,)))
         made = [*self._view.classes[home], *(self._view.classes[epilogue] if epilogue is not None else ())]
-        return [node for node in made if node.ctor not in _MOVED or (node.ctor == "Load" and node.args[0] in given)]
+        return [node for node in made if node.ctor not in _MOVED or (node.ctor == "Load" and node.buffer in given)]
 
-    def _fits(self, lhs: App, path: Sequence[int], read: ENode) -> Iterator[dict[str, int | str]]:
+    def _fits(self, lhs: App, path: Sequence[FieldName], read: ENode) -> Iterator[dict[str, int | str]]:
         """The ways in which the left side fits with its read at this one."""
         tops = [(read, self._homes[read])]
         for _ in path:
             tops = [(parent, self._homes[parent]) for _, home in tops for parent in self._parents.get(home, ())]
         patterns = [lhs]
-        for place in path:
-            below = patterns[-1].args[place]
+        for field in path:
+            below = patterns[-1].field(field)
             assert isinstance(below, App)
             patterns.append(below)
         for top, _ in dict.fromkeys(tops):
@@ -168,8 +168,11 @@ class Attempts:
                 return self._text(term, binding)
 
 
-def _way_to_read(lhs: App) -> tuple[int, ...] | None:
+def _way_to_read(lhs: App) -> tuple[FieldName, ...] | None:
     """Where a left side is a read of what a kernel stores, and nothing more; None where it is something else."""
-    if lhs.ctor is Pure and isinstance(lhs.args[0], App) and _way_to_read(lhs.args[0]) == ():
-        return (0,)
-    return () if lhs.ctor is Load and isinstance(lhs.args[0], App) and lhs.args[0].ctor is Store else None
+    match lhs:
+        case App(ctor=ctor, args=(App() as value,)) if ctor is Pure and _way_to_read(value) == ():
+            return ("x",)
+        case App(ctor=ctor, args=(App(ctor=below), _)) if ctor is Load and below is Store:
+            return ()
+    return None

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from eqsat.egraph.view import ENode
 from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.notation import Notation
 from eqsat.explanation.proof import Rewrite
 from eqsat.extraction.kernel_term import KernelTerm
 from ir.module import KernelCall
-from ir.term_text import parse_type
+from ir.term import GIVEN
 from rules.certificates import certificate
 
 if TYPE_CHECKING:
@@ -120,12 +119,9 @@ def notation_of(history: History, derivation: Derivation) -> Notation:
     nodes, classes = derivation.replay.nodes, history.classes
 
     def shape(term: int) -> tuple[int, ...] | None:
-        node: ENode = nodes[term]
-        if node.ctor in ("Store", "Input"):
-            return parse_type(str(node.args[1])).shape
-        home = classes[str(node.args[0])]
-        types = [str(each.args[1]) for each in history.view.classes[home] if each.ctor in ("Store", "Input")]
-        return parse_type(types[0]).shape
+        node = nodes[term]
+        is_given = node.ctor == GIVEN.name
+        return (history.view.type_of(classes[node.name]) if is_given else node.type).shape
 
     return Notation(nodes.__getitem__, derivation.names.get, shape)
 

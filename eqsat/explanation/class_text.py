@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.explanation.history import History
 from eqsat.explanation.notation import Notation
 from ir.diagnostics import Kind, fail
-from ir.term_text import parse_type
 
 _MARKS = ("Pure", "Fin", "Store")
 _VIEWS = ("PView", "EView", "PMax")
@@ -31,10 +31,11 @@ def _values(view: EGraphView, home: int) -> Iterator[ENode]:
         each = waiting.pop(0)
         for node in view.classes[each]:
             if node.ctor in _MARKS:
-                if int(node.args[0]) not in seen:
-                    seen.add(int(node.args[0]))
-                    waiting.append(int(node.args[0]))
-            elif node.ctor != "Load" or node.args[0] != home:
+                (child,) = node.children
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+            elif node.ctor != "Load" or node.buffer != home:
                 yield node
 
 
@@ -57,5 +58,4 @@ class _Words:
         return self._names.get(term)
 
     def _shape(self, term: int) -> tuple[int, ...]:
-        node = next(node for node in self._view.classes[term] if node.ctor in ("Input", "Store"))
-        return parse_type(str(node.args[1])).shape
+        return self._view.type_of(term).shape

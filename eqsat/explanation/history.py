@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from eqsat.egraph.enode import ENode
 from eqsat.egraph.saturate import begin
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Match, Trace
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.choices import buffer_names, input_classes
 from eqsat.extraction.kernel_term import KernelTerm
@@ -189,11 +190,10 @@ class History:
             each = waiting.pop()
             yield each
             for node in self.view.classes[each]:
-                for arg, sort in zip(node.args, CTORS[node.ctor].args, strict=True):
-                    is_class = sort not in (Sort.STR, Sort.I64)
-                    if is_class and arg not in seen and (sort is not Sort.BUF or arg in inside):
-                        seen.add(int(arg))
-                        waiting.append(int(arg))
+                for child in node.children:
+                    if child not in seen and (self.view.sorts[child] is not Sort.BUF or child in inside):
+                        seen.add(child)
+                        waiting.append(child)
 
     def _built(self, replay: Replay, term: KernelTerm, buffers: Mapping[int, int]) -> list[int]:
         """The terms of a kernel's outputs. Raises KeyError where the view does not hold them."""

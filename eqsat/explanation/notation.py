@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eqsat.egraph.view import ENode
-from ir.axis_map import AxisMap, identity, parse_map
-from ir.term import CTORS, App, Sort, Term
-from ir.term_text import parse_sizes, parse_type
+from eqsat.egraph.enode import ENode
+from ir.axis_map import AxisMap, identity
+from ir.term import App, Term
 
 INFIX = {
     "add": " + ",
@@ -71,7 +70,7 @@ class Notation:
     def definition(self, term: int, depth: int = DEPTH) -> str:
         """What a buffer holds, though it has a name."""
         node = self._node(term)
-        return self._text(int(node.args[0]), depth, _LOOSE) if node.ctor == "Store" else self(term, depth)
+        return self._text(node.value, depth, _LOOSE) if node.ctor == "Store" else self(term, depth)
 
     def _text(self, term: int, depth: int, within: int) -> str:
         name = self._name(term)
@@ -80,61 +79,56 @@ class Notation:
         if depth <= 0:
             return "…"
         node = self._node(term)
-        args = node.args
 
-        def below(place: int, within: int = _LOOSE) -> str:
-            return self._text(int(args[place]), depth - 1, within)
+        def below(child: int, within: int = _LOOSE) -> str:
+            return self._text(child, depth - 1, within)
 
         match node.ctor:
             case "Input" | "Buffer":
-                return str(args[0])
+                return node.name
             case "Store":
-                return f"{{{below(0)}}}"
+                return f"{{{below(node.value)}}}"
             case "Pure" if self._marked:
-                return f"pure({below(0)})"
-            case "Pure" | "Fin":
-                return self._text(int(args[0]), depth, within)
+                return f"pure({below(node.x)})"
+            case "Pure":
+                return self._text(node.x, depth, within)
+            case "Fin":
+                return self._text(node.acc, depth, within)
             case "Load":
-                return self._read(int(args[0]), parse_map(str(args[1])), depth)
+                return self._read(node.buffer, node.map, depth)
             case "PView" | "EView":
-                return f"({below(0, _TIGHT)} at {_coordinates(parse_map(str(args[1])))})"
+                return f"({below(node.x, _TIGHT)} at {_coordinates(node.map)})"
             case "At":
-                return f"⟨{below(0)}⟩{_coordinates(parse_map(str(args[2])))}"
+                return f"⟨{below(node.value)}⟩{_coordinates(node.map)}"
             case "Imm":
-                return str(args[1])
+                return node.number
             case "Index":
-                return ", ".join(map(str, parse_map(str(args[1])).exprs))
+                return ", ".join(map(str, node.map.exprs))
             case "Gather":
-                return self._gather(int(args[0]), parse_map(str(args[1])), int(args[2]), below(3))
+                return self._gather(node, below(node.index))
+            case "PUn" | "EUn" if node.op == "cast":
+                return f"{node.dtype}({below(node.x)})"
             case "PUn" | "EUn":
-                return f"{args[1]}({below(2)})" if args[0] == "cast" else _unary(str(args[0]), below(2, _TIGHT))
-            case "PBin" | "EBin" if str(args[0]) in INFIX:
-                binds = _BINDS.get(str(args[0]), _TIGHT)
-                text = f"{below(2, binds)}{INFIX[str(args[0])]}{below(3, binds + 1)}"
+                return _unary(node.op, below(node.x, _TIGHT))
+            case "PBin" | "EBin" if node.op in INFIX:
+                binds = _BINDS.get(node.op, _TIGHT)
+                text = f"{below(node.x, binds)}{INFIX[node.op]}{below(node.y, binds + 1)}"
                 return f"({text})" if within > binds else text
-            case "PBin" | "EBin":
-                return f"{args[0]}({below(2)}, {below(3)})"
-            case "PTern" | "ETern":
-                return f"{args[0]}({below(2)}, {below(3)}, {below(4)})"
+            case "PBin" | "EBin" | "PTern" | "ETern":
+                return f"{node.op}({', '.join(map(below, node.children))})"
             case "Reduce":
-                text = f"{REDUCTIONS[str(args[0])]}{self._over(term, str(args[2]))} {below(3, _PRODUCT)}"
+                text = f"{REDUCTIONS[node.op]}{self._over(term, node)} {below(node.x, _PRODUCT)}"
                 return f"({text})" if within > _LOOSE else text
         return self._applied(term, node, depth)
 
     def _applied(self, term: int, node: ENode, depth: int) -> str:
         """Any other constructor: its op, what it runs over, its operands."""
-        ctor = CTORS[node.ctor]
-        fields = {field: arg for (field, _), arg in zip(ctor.fields, node.args, strict=True)}
-        head = _WORDS.get(ctor.name, ctor.name.lower()) + (f".{fields['op']}" if "op" in fields else "")
-        over = self._over(term, str(fields["sizes"])) if "sizes" in fields else ""
-        over += f"[i{fields['axis']}]" if "axis" in fields else ""
-        texts = [
-            self._text(int(arg), depth - 1, _LOOSE)
-            for arg, sort in zip(node.args, ctor.args, strict=True)
-            if sort not in (Sort.STR, Sort.I64)
-        ]
-        reads = [_coordinates(parse_map(str(fields["map"])))] if "map" in fields else []
-        return f"{head}{over}({', '.join(texts)}){''.join(reads)}"
+        fields = node.fields
+        head = _WORDS.get(node.ctor, node.ctor.lower()) + (f".{node.op}" if "op" in fields else "")
+        over = self._over(term, node) if "sizes" in fields else ""
+        over += f"[i{node.axis}]" if "axis" in fields else ""
+        texts = [self._text(child, depth - 1, _LOOSE) for child in node.children]
+        return f"{head}{over}({', '.join(texts)})" + (_coordinates(node.map) if "map" in fields else "")
 
     def _read(self, buffer: int, read: AxisMap, depth: int) -> str:
         held = self._text(buffer, depth - 1, _TIGHT)
@@ -143,39 +137,33 @@ class Notation:
             return held
         return f"({held}{_coordinates(read)})" if read.guards else f"{held}{_coordinates(read)}"
 
-    def _gather(self, buffer: int, read: AxisMap, axis: int, index: str) -> str:
-        at = [index if place == axis else str(expr) for place, expr in enumerate(read.exprs)]
-        return f"{self._text(buffer, 2, _TIGHT)}[{', '.join(at)}]"
+    def _gather(self, node: ENode, index: str) -> str:
+        at = [index if place == node.axis else str(expr) for place, expr in enumerate(node.map.exprs)]
+        return f"{self._text(node.buffer, 2, _TIGHT)}[{', '.join(at)}]"
 
-    def _over(self, term: int, sizes: str) -> str:
-        """The reduced axes, which are the last of the operands' domain."""
-        counts = parse_sizes(sizes)
+    def _over(self, term: int, node: ENode) -> str:
+        """The reduced axes of a term with this root, which are the last of the operands' domain."""
         outer = self._rank(term)
         if outer is None:
-            return f"[{', '.join(map(str, counts))}]"
-        return f"[{', '.join(f'i{outer + place}<{count}' for place, count in enumerate(counts))}]"
+            return f"[{', '.join(map(str, node.sizes))}]"
+        return f"[{', '.join(f'i{outer + place}<{size}' for place, size in enumerate(node.sizes))}]"
 
     def _rank(self, term: int) -> int | None:
         """The rank of a term's domain: the first map below it tells."""
         reduced = 0
         while True:
             node = self._node(term)
-            fields = {field: arg for (field, _), arg in zip(CTORS[node.ctor].fields, node.args, strict=True)}
+            fields = node.fields
             if "map" in fields:
-                return len(parse_map(str(fields["map"])).sizes) - reduced
+                return len(node.map.sizes) - reduced
             if node.ctor == "Imm":
-                return len(parse_sizes(str(fields["sizes"]))) - reduced
+                return len(node.sizes) - reduced
             if "type" in fields:
-                return len(parse_type(str(fields["type"])).shape) - reduced
-            reduced += len(parse_sizes(str(fields["sizes"]))) if "sizes" in fields else 0
-            operands = [arg for arg, sort in zip(node.args, CTORS[node.ctor].args, strict=True) if _is_term(sort)]
-            if not operands:
+                return node.type.rank - reduced
+            reduced += len(node.sizes) if "sizes" in fields else 0
+            if not node.children:
                 return None
-            term = int(operands[0])
-
-
-def _is_term(sort: Sort) -> bool:
-    return sort not in (Sort.STR, Sort.I64)
+            term, *_ = node.children
 
 
 def _unary(op: str, operand: str) -> str:
@@ -208,17 +196,16 @@ def written(term: Term, marked: bool = False) -> str:
         return numbers[each]
 
     def shape(buffer: int) -> tuple[int, ...]:
-        return parse_type(str(nodes[buffer].args[1])).shape
+        return nodes[buffer].type.shape
 
     root = int(number(term))
     return Notation(nodes.__getitem__, lambda _: None, shape, marked)(root, depth=len(nodes))
 
 
-def read_text(read: str) -> str:
+def read_text(read: AxisMap) -> str:
     """A map as a read of so many points: `[i0, 2*i1] for i0<4, i1<8`."""
-    view = parse_map(read)
-    over = ", ".join(f"i{axis}<{size}" for axis, size in enumerate(view.sizes))
-    return _coordinates(view) + (f" for {over}" if over else "")
+    over = ", ".join(f"i{axis}<{size}" for axis, size in enumerate(read.sizes))
+    return _coordinates(read) + (f" for {over}" if over else "")
 
 
 def _coordinates(read: AxisMap) -> str:

@@ -6,15 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from eqsat.egraph.enode import ENode
 from eqsat.egraph.trace import Match
-from eqsat.egraph.view import ENode
-from ir.term import CTORS, App, Sort, Var
-
-LEAF = "Buffer"
-"""The constructor of a buffer that is taken as given; its argument is a name."""
-
-PLAIN = (Sort.STR, Sort.I64)
-"""The sorts that are no terms."""
+from ir.term import App, Var
 
 
 class Below(NamedTuple):
@@ -104,16 +98,6 @@ def _joined(patterns: Sequence[App]) -> tuple[tuple[_Node, ...], tuple[int, ...]
 @cache
 def _repeated(patterns: Sequence[App]) -> tuple[str, ...]:
     """The variables of class sorts that stand in patterns more than once."""
-    standing = [
-        arg for node in _joined(patterns)[0] for arg in node.args if isinstance(arg, Var) and arg.sort not in PLAIN
-    ]
+    standing = [arg for node in _joined(patterns)[0] for arg in node.args if isinstance(arg, Var) and arg.sort.is_class]
     names = [each.name for each in standing]
     return tuple(sorted({name for name in names if names.count(name) > 1}))
-
-
-@cache
-def class_places(ctor: str) -> tuple[int, ...]:
-    """Which operands of a constructor are terms."""
-    if ctor == LEAF:
-        return ()
-    return tuple(place for place, sort in enumerate(CTORS[ctor].args) if sort not in PLAIN)

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from eqsat.egraph.enode import ENode
 from eqsat.egraph.trace import Match
-from eqsat.egraph.view import ENode
-from eqsat.explanation.pending import LEAF, PLAIN, Below, Pending, class_places
+from eqsat.explanation.pending import Below, Pending
 from ir.rule import Rule
-from ir.term import App, Fact, Prim, Term, Var
+from ir.term import GIVEN, App, Fact, Prim, Term, Var
 
 Path = tuple[int, ...]
-"""Places of operands, from the root of a term down."""
+"""Places among the children of nodes, from the root of a term down."""
 
 
 class Rewrite(NamedTuple):
@@ -75,7 +75,7 @@ class Replay:
 
     def leaf(self, name: str, home: int) -> int:
         """The buffer of that name, of a class of the view."""
-        node = ENode(LEAF, (name,))
+        node = ENode(GIVEN.name, (name,))
         return self._ids[node] if node in self._ids else self._new(node, node, home)
 
     def add(self, ctor: str, args: Sequence[int | str]) -> int:
@@ -151,9 +151,10 @@ class Replay:
         above: list[tuple[ENode, int]] = []
         for place in path:
             above.append((self.nodes[whole], place))
-            whole = int(self.nodes[whole].args[place])
+            whole = self.nodes[whole].children[place]
         for node, place in reversed(above):
-            after = self.add(node.ctor, (*node.args[:place], after, *node.args[place + 1 :]))
+            changed = node.over([after if k == place else child for k, child in enumerate(node.children)])
+            after = self.add(changed.ctor, changed.args)
         return after
 
     def _told(self, reason: _Reason, forwards: bool) -> list[Rewrite | _Equality]:
@@ -161,9 +162,8 @@ class Replay:
         before, after = (reason.left, reason.right) if forwards else (reason.right, reason.left)
         if reason.rule is not None:
             return [Rewrite(reason.rule, not forwards, before, after, others=reason.others)]
-        pairs = zip(self.nodes[before].args, self.nodes[after].args, strict=True)
-        differing = [(place, pair) for place, pair in enumerate(pairs) if pair[0] != pair[1]]
-        return [_Equality(int(one), int(other), (place,)) for place, (one, other) in differing]
+        pairs = enumerate(zip(self.nodes[before].children, self.nodes[after].children, strict=True))
+        return [_Equality(one, other, (place,)) for place, (one, other) in pairs if one != other]
 
     def _between(self, a: int, b: int) -> list[tuple[_Reason, bool]]:
         """The reasons from a to b, each with whether it is passed from left to right."""
@@ -218,7 +218,7 @@ class Replay:
         beside those that are bound already."""
         several: list[dict[str, int]] = [dict(bound)]
         for wanted, arg in zip(pending.pattern[place].args, self.nodes[term].args, strict=True):
-            if isinstance(wanted, Var) and wanted.sort not in PLAIN:
+            if isinstance(wanted, Var) and wanted.sort.is_class:
                 several = [each for each in several if self._agrees(each, wanted.name, int(arg))]
             elif isinstance(wanted, Below):
                 others = self._distinct(pending.spelled[wanted.place], int(arg))
@@ -244,16 +244,12 @@ class Replay:
 
     def _in_view(self, node: ENode) -> ENode:
         """A term's root over classes of the view."""
-        places = class_places(node.ctor)
-        args = [self._home[int(arg)] if place in places else arg for place, arg in enumerate(node.args)]
-        return ENode(node.ctor, tuple(args))
+        return node.over([self._home[child] for child in node.children])
 
     def _key(self, term: int) -> ENode:
         """A term's root over what its operands are united with."""
         node = self.nodes[term]
-        places = class_places(node.ctor)
-        args = [self._find(int(arg)) if place in places else arg for place, arg in enumerate(node.args)]
-        return ENode(node.ctor, tuple(args))
+        return node.over(map(self._find, node.children))
 
     def _new(self, node: ENode, spelled: ENode, home: int) -> int:
         term = len(self.nodes)
@@ -265,8 +261,8 @@ class Replay:
         self._spelled.setdefault(spelled, []).append(term)
         self._members.setdefault(home, []).append(term)
         self._stirred.append(home)
-        for place in class_places(node.ctor):
-            self._readers[self._find(int(node.args[place]))].append(term)
+        for child in node.children:
+            self._readers[self._find(child)].append(term)
         other = self._canonical.setdefault(self._key(term), term)
         if other != term:
             self._unite(term, other, _Reason(None, term, other))

@@ -124,7 +124,7 @@ def _glossary(rule: Rule) -> list[str]:
 
 
 def _signature(ctor: Ctor) -> str:
-    return f"{ctor.name}({', '.join(field for field, _ in ctor.fields)})"
+    return f"{ctor.name}({', '.join(ctor.places)})"
 
 
 def _stands_for(var: Var, patterns: Iterable[App]) -> str:
@@ -132,8 +132,8 @@ def _stands_for(var: Var, patterns: Iterable[App]) -> str:
     if var.sort in _SORTS:
         return _SORTS[var.sort]
     apps = [each for pattern in patterns for each in subterms(pattern) if isinstance(each, App)]
-    fields = (field for app in apps for field in zip(app.ctor.fields, app.args, strict=True))
-    return _FIELDS[next(name for (name, _), arg in fields if arg == var)]
+    fields = (field for app in apps for field in app.fields.items())
+    return _FIELDS[next(name for name, arg in fields if arg == var)]
 
 
 def _tree(term: Term, depth: int = 1) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 from eqsat.assembly.term_to_region import region_of
 from eqsat.cost.fusion import fusion
 from eqsat.cost.roofline import Roofline
-from eqsat.egraph.view import ENode
+from eqsat.egraph.enode import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
 from eqsat.explanation.notation import read_text
@@ -142,8 +142,7 @@ class Pairs:
         fused = [tree for tree in self._choices.enumeration.of(written) if given.issuperset(tree.reads)]
         if fused:
             return self._judged(one, other, buffer, written, fused)
-        lines = [line for line in terms[second].lines if line[:2] == ("Load", buffer)]
-        reads = [ENode("Load", (read, str(line[2]))) for line in lines]
+        reads = [ENode("Load", (read, at)) for at in terms[second].loads(buffer)]
         if reads and all(self._attempts.inlined(each, given) for each in reads):
             return self._limited(one, other, buffer, len(reads))
         reasons = self._missing(reads, buffer, other)
@@ -161,10 +160,10 @@ class Pairs:
             return [f"{reader.name} reads {buffer} at indices that are computed: it must lie in memory"]
         told: dict[tuple[str, ...], list[str]] = {}
         for each in reads:
-            at = f"{reader.name} reads {buffer}{read_text(str(each.args[1]))}"
+            at = f"{reader.name} reads {buffer}{read_text(each.map)}"
             failed = [attempt for attempt in self._attempts.at(each) if attempt.failed][:_TOLD]
             if not failed:
-                held = ", ".join(sorted({node.ctor for node in self._value(int(each.args[0]))}))
+                held = ", ".join(sorted({node.ctor for node in self._value(each.buffer)}))
                 at += f": no rule has a left side for such a value ({held})"
             lines = [f"{tried.rule.name} ({tried.rule.equation}) needs {tried.failed[0]}" for tried in failed]
             told.setdefault(tuple(tried.rule.name for tried in failed), [at, *lines])
@@ -172,8 +171,7 @@ class Pairs:
 
     def _value(self, buffer: int) -> list[ENode]:
         view = self._history.view
-        stores = [node for node in view.classes[buffer] if node.ctor == "Store"]
-        return [node for store in stores for node in view.classes[int(store.args[0])]]
+        return [node for store in view.stores(buffer) for node in view.classes[store.value]]
 
     def _limited(self, one: KernelReport, other: KernelReport, buffer: str, reads: int) -> WhyNot:
         """The rules made one value of both, but no kernel may hold it; the second reads the first's result so often."""

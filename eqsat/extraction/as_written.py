@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.view import ENode
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, buffer_of, inline_classes
-from ir.axis_map import identity, parse_map
+from collections.abc import Sequence
+
+from eqsat.egraph.enode import ENode
+from eqsat.extraction.kernel_tree import STEPS, Forest, Tree
+from ir.axis_map import identity
 
 
 def as_written(forest: Forest, buffer: int) -> Tree | None:
@@ -16,8 +18,7 @@ def as_written(forest: Forest, buffer: int) -> Tree | None:
     a later uop makes of it; kernels that read what earlier uops wrote form no cycle.
     """
     search = _WrittenSearch(forest, buffer)
-    stores = [node for node in forest.view.classes[buffer] if node.ctor == "Store"]
-    return search.least(stores)
+    return search.least(forest.view.stores(buffer))
 
 
 class _WrittenSearch:
@@ -26,15 +27,15 @@ class _WrittenSearch:
         self._later = _from(forest, buffer)
         self._known: dict[int, Tree | None] = {}
 
-    def least(self, nodes: list[ENode]) -> Tree | None:
+    def least(self, nodes: Sequence[ENode]) -> Tree | None:
         """The smallest tree over some of these nodes."""
         trees = [tree for node in nodes if (tree := self._tree(node)) is not None]
         return min(trees, key=_size, default=None)
 
     def _tree(self, node: ENode) -> Tree | None:
-        if node in self._forest.view.rules or node.ctor in STEPS or buffer_of(node) in self._later:
+        if node in self._forest.view.rules or node.ctor in STEPS or node.source in self._later:
             return None
-        kids = [self._of_class(kid) for kid in inline_classes(self._forest.view, node)]
+        kids = [self._of_class(kid) for kid in node.inline_children]
         found = tuple(kid for kid in kids if kid is not None)
         return self._forest.make(node, found) if len(found) == len(kids) else None
 
@@ -44,15 +45,12 @@ class _WrittenSearch:
             nodes = self._forest.view.classes[each]
             leaves = [node for node in nodes if node.ctor in ("Load", "Imm", "Index")]
             whole = [node for node in leaves if self._reads_whole(node)]
-            self._known[each] = self.least(whole) or self.least(leaves) or self.least(list(nodes))
+            self._known[each] = self.least(whole) or self.least(leaves) or self.least(nodes)
         return self._known[each]
 
     def _reads_whole(self, node: ENode) -> bool:
         """Whether it reads a buffer as it stands: the result of another uop, not what that uop reads."""
-        if node.ctor != "Load":
-            return False
-        view = parse_map(str(node.args[1]))
-        return view == identity(self._forest.type_of(int(node.args[0])).shape)
+        return node.ctor == "Load" and node.map == identity(self._forest.type_of(node.buffer).shape)
 
 
 def _from(forest: Forest, buffer: int) -> frozenset[int]:

@@ -14,16 +14,9 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import product
 
-from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import (
-    STEPS,
-    Forest,
-    Tree,
-    buffer_of,
-    class_arguments,
-    inline_classes,
-    streamed_scores,
-)
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, streamed_scores
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.ranking import LowerBound, Ranking
@@ -93,7 +86,7 @@ class Enumeration:
         return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
 
     def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
-        stores = [(node, (int(node.args[0]),)) for node in self._meant(buffer) if node.ctor == "Store"]
+        stores = [(node, (node.value,)) for node in self._meant(buffer) if node.ctor == "Store"]
         for _, (value,) in stores:
             self._settle(value)
 
@@ -170,7 +163,7 @@ class Enumeration:
             for node in nodes:
                 if not self._is_ordinary(node):
                     waiting.append(each)
-                for kid in inline_classes(self.view, node):
+                for kid in node.inline_children:
                     readers.setdefault(kid, []).append(each)
         while waiting:
             each = waiting.pop()
@@ -181,8 +174,7 @@ class Enumeration:
 
     def _is_ordinary(self, node: ENode) -> bool:
         """Whether ordinary fusion has this node: it reads no buffer that a rule made."""
-        buffer = buffer_of(node)
-        return self.view.rules.get(node) in _ORDINARY and (buffer is None or buffer in self._program)
+        return self.view.rules.get(node) in _ORDINARY and (node.source is None or node.source in self._program)
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
@@ -209,7 +201,7 @@ class Enumeration:
         if each not in self._nodes:
             nodes = [node for node in self._meant(each) if node.ctor not in STEPS]
             kept = [node for node in nodes if not self._gains_nothing(node, nodes)]
-            self._nodes[each] = [(node, inline_classes(self.view, node)) for node in kept or nodes]
+            self._nodes[each] = [(node, node.inline_children) for node in kept or nodes]
         return self._nodes[each]
 
     def _meant(self, each: int) -> Sequence[ENode]:
@@ -266,9 +258,9 @@ def _scores(view: EGraphView) -> frozenset[int]:
     """The classes that a stream takes term by term, or a maximum."""
     nodes = [node for several in view.classes.values() for node in several]
     return frozenset(
-        int(node.args[3])
+        node.score if node.ctor == "Stream" else node.x
         for node in nodes
-        if node.ctor == "Stream" or (node.ctor == "Reduce" and node.args[0] == "max")
+        if node.ctor == "Stream" or (node.ctor == "Reduce" and node.op == "max")
     )
 
 
@@ -290,7 +282,7 @@ def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[in
     for each, nodes in view.classes.items():
         for node in nodes:
             if node.ctor not in ("Input", *STEPS):
-                operands = frozenset(class_arguments(view, node))
+                operands = frozenset(node.children)
                 missing = [len(operands), each]
                 for operand in operands:
                     needs.setdefault(operand, []).append(missing)

@@ -173,7 +173,7 @@ class Choices:
 
 def input_classes(view: EGraphView) -> dict[str, int]:
     """The Buf class of every input by its name."""
-    return {str(node.args[0]): each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
+    return {node.name: each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
 
 
 def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:

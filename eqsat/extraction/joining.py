@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from eqsat.assembly.term_to_region import Written, region_of_several
-from eqsat.egraph.view import ENode
+from eqsat.egraph.enode import ENode
 from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.extractors.agreement import disputed
@@ -205,7 +205,7 @@ class _Joining:
         try:
             places = [None, *(self._placing.at(widest, tree) for _, tree in others)]
         except LookupError as error:
-            return str(error.args[0])
+            return str(error)
         priced, buffers = self._priced(trees, places)
         if self._setting.roundings.repeats_sums([tree for _, tree in trees], priced.region):
             return SUM_TWICE.reason
@@ -264,11 +264,11 @@ class _StoredValues:
         if buffer not in self._known:
             found: dict[ENode, list[tuple[ENode, ENode | None]]] = {}
             classes = self._view.classes
-            for store in classes[buffer]:
-                for value in classes[int(store.args[0])] if store.ctor == "Store" else ():
+            for store in self._view.stores(buffer):
+                for value in classes[store.value]:
                     found.setdefault(value, []).append((store, None))
                     if value.ctor == "Pure":
-                        for each in classes[int(value.args[0])]:
+                        for each in classes[value.x]:
                             found.setdefault(each, []).append((store, value))
             self._known[buffer] = found
         return self._known[buffer]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from eqsat.extraction.kernel_tree import INLINE, Tree, subtrees
+from eqsat.extraction.kernel_tree import Tree, subtrees
 from ir.term import CTORS, Sort
 
 
@@ -19,12 +19,13 @@ class KernelTerm(msgspec.Struct, frozen=True):
     @property
     def reads(self) -> frozenset[str]:
         """The buffers that are read, as the program has them: a kernel may read a constant's copy in another order."""
-        return frozenset(
-            str(arg)
-            for ctor, *args in self.lines
-            for arg, sort in zip(args, CTORS[str(ctor)].args, strict=True)
-            if sort is Sort.BUF
-        )
+        named = (CTORS[str(ctor)].named(args) for ctor, *args in self.lines)
+        return frozenset(str(fields["buffer"]) for fields in named if "buffer" in fields)
+
+    def loads(self, buffer: str) -> list[str]:
+        """The maps at which Loads read a buffer, one per Load."""
+        named = (CTORS[str(ctor)].named(args) for ctor, *args in self.lines if ctor == "Load")
+        return [str(fields["map"]) for fields in named if fields["buffer"] == buffer]
 
     def outputs_reading(self, buffer: str) -> tuple[int, ...]:
         """The outputs, by their order, for which this buffer is read."""
@@ -33,7 +34,7 @@ class KernelTerm(msgspec.Struct, frozen=True):
         for place, (ctor, *args) in enumerate(self.lines):
             sorts = CTORS[str(ctor)].args
             reads = any(arg == buffer for arg, sort in zip(args, sorts, strict=True) if sort is Sort.BUF)
-            below = (arg for arg, sort in zip(args, sorts, strict=True) if sort in INLINE)
+            below = (arg for arg, sort in zip(args, sorts, strict=True) if sort.is_inline)
             if reads or not reading.isdisjoint(map(int, below)):
                 reading.add(place)
                 found += [output] if ctor == "Store" else []

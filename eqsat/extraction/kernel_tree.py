@@ -9,27 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.shapes import Shape, Shapes, leaf
 from eqsat.extraction.work import ValueWork, union
-from ir.axis_map import AxisMap, parse_map, support
+from ir.axis_map import AxisMap, support
 from ir.dtype import TensorType
 from ir.post_order import post_order
 from ir.region_work import flops_per_point, footprint
-from ir.term import CTORS, Sort
-from ir.term_text import parse_sizes, parse_type
-
-INLINE = (Sort.PRO, Sort.ACC, Sort.EPI)
-"""The sorts that live inside a kernel."""
-
-
-def _places(*sorts: Sort) -> dict[str, tuple[int, ...]]:
-    """Which arguments of each constructor are of these sorts."""
-    return {name: tuple(place for place, sort in enumerate(ctor.args) if sort in sorts) for name, ctor in CTORS.items()}
-
-
-_INLINE_PLACES = _places(*INLINE)
-_TEXT_PLACES = _places(Sort.STR, Sort.I64)
 
 STEPS = ("PView", "EView", "PMax")
 """Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""
@@ -72,7 +59,7 @@ class Tree:
         self._kinds: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *texts_of(self.node))))})"
+        return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *self.node.texts)))})"
 
     def be_like(self, other: Tree, renamed: Mapping[int, int]) -> None:
         """Take over what is known of the same tree over other buffers."""
@@ -108,8 +95,7 @@ class Forest:
     def type_of(self, buffer: int) -> TensorType:
         """The type of a Buf class."""
         if buffer not in self._types:
-            node = next(each for each in self.view.classes[buffer] if each.ctor in ("Input", "Store"))
-            self._types[buffer] = parse_type(str(node.args[1]))
+            self._types[buffer] = self.view.type_of(buffer)
         return self._types[buffer]
 
     def make(self, node: ENode, kids: tuple[Tree, ...]) -> Tree:
@@ -136,34 +122,33 @@ class Forest:
         if tree.shape is None:
             for each in _unknown(tree, lambda each: each.shape is None):
                 parts = [kid.shape for kid in each.kids if kid.shape is not None]
-                buffer = buffer_of(each.node)
-                if buffer is not None:
-                    parts.append(leaf(buffer))
-                each.shape = self.shapes.joined((each.node.ctor, texts_of(each.node)), parts)
+                if each.node.source is not None:
+                    parts.append(leaf(each.node.source))
+                each.shape = self.shapes.joined((each.node.ctor, each.node.texts), parts)
             assert tree.shape is not None
         return tree.shape
 
     def _derive(self, tree: Tree) -> None:
         self._gather_below(tree)
-        match tree.node.ctor:
+        node = tree.node
+        match node.ctor:
             case "Load":
-                self._read(tree, int(tree.node.args[0]), parse_map(str(tree.node.args[1])))
+                self._read(tree, node.buffer, node.map)
             case "At":
-                self._finish(tree, parse_map(str(tree.node.args[2])))
+                self._finish(tree, node.map)
             case "Gather":
-                buffer, view = int(tree.node.args[0]), parse_map(str(tree.node.args[1]))
-                self._place(tree, view)
+                self._place(tree, node.map)
                 points = math.prod(tree.axes.values())
-                tree.reads = _more(tree.reads, buffer, points, self.type_of(buffer))
+                tree.reads = _more(tree.reads, node.buffer, points, self.type_of(node.buffer))
             case "Index":
-                self._place(tree, parse_map(str(tree.node.args[1])))
+                self._place(tree, node.map)
             case "Reduce" | "Contract" | "Stream":
                 self._reduce(tree)
             case "Scan":
-                tree.captured |= int(tree.node.args[2]) in tree.finished
-                self._work(tree, "scan", str(tree.node.args[0]), tree.axes)
+                tree.captured |= node.axis in tree.finished
+                self._work(tree, "scan", node.op, tree.axes)
             case "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
-                self._work(tree, "ewise", str(tree.node.args[0]), tree.axes)
+                self._work(tree, "ewise", node.op, tree.axes)
 
     def _gather_below(self, tree: Tree) -> None:
         """What the kids have, together."""
@@ -215,7 +200,7 @@ class Forest:
     def _reduce(self, tree: Tree) -> None:
         """The exponentials of streams are not counted, since those of one score share them."""
         kind = {"Contract": "contraction", "Reduce": "reduce", "Stream": "stream"}[tree.node.ctor]
-        sizes = parse_sizes(str(tree.node.args[1 if kind == "contraction" else 2]))
+        sizes = tree.node.sizes
         outer = None if tree.rank is None else tree.rank - len(sizes)
         kept = {axis: size for axis, size in tree.axes.items() if outer is not None and axis < outer}
         terms = [kid for kid in tree.kids if kid is not streamed_scores(tree)]
@@ -250,10 +235,10 @@ def streamed_scores(accumulator: Tree) -> Tree | None:
     scores = accumulator.kids[0]
     if accumulator.node.ctor == "Stream":
         return scores
-    if accumulator.node.args[0] != "max" or scores.node.ctor != "At":
+    if accumulator.node.ctor == "Contract" or accumulator.node.op != "max" or scores.node.ctor != "At":
         return None
-    read = parse_map(str(scores.node.args[2]))
-    return scores if all(axis in scores.finished for axis, size in enumerate(read.sizes) if size > 1) else None
+    sizes = scores.node.map.sizes
+    return scores if all(axis in scores.finished for axis, size in enumerate(sizes) if size > 1) else None
 
 
 def used_axes(view: AxisMap) -> tuple[int, ...]:
@@ -264,27 +249,6 @@ def used_axes(view: AxisMap) -> tuple[int, ...]:
 def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorType) -> Mapping[int, int]:
     bytes_read = min(elements, type_.size) * type_.dtype.bytes
     return {**reads, buffer: max(bytes_read, reads.get(buffer, 0))}
-
-
-def inline_classes(view: EGraphView, node: ENode) -> tuple[int, ...]:
-    """The class arguments of a node that are decided inside the kernel."""
-    return tuple([int(node.args[place]) for place in _INLINE_PLACES[node.ctor]])
-
-
-def class_arguments(view: EGraphView, node: ENode) -> tuple[int, ...]:
-    """Every class argument of a node: what it reads, and what is decided inside the kernel."""
-    buffer = buffer_of(node)
-    return (*(() if buffer is None else (buffer,)), *inline_classes(view, node))
-
-
-def texts_of(node: ENode) -> tuple[int | str, ...]:
-    """The arguments of a node that are not classes."""
-    return tuple([node.args[place] for place in _TEXT_PLACES[node.ctor]])
-
-
-def buffer_of(node: ENode) -> int | None:
-    """The Buf class that a Load or Gather reads."""
-    return int(node.args[0]) if node.ctor in ("Load", "Gather") else None
 
 
 def subtrees(*trees: Tree) -> list[Tree]:

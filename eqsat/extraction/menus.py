@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eqsat.egraph.view import ENode
-from eqsat.extraction.kernel_tree import Forest, Tree, buffer_of, texts_of
+from eqsat.egraph.enode import ENode
+from eqsat.extraction.kernel_tree import Forest, Tree
 from eqsat.extraction.shapes import Shape, leaf
 
 SMALL = 10
@@ -85,7 +85,7 @@ class Menus:
         """What `choose` gives, or gave for a question like this one."""
         if question.is_small:
             return Menu(choose())
-        label = question.label, tuple([(node.ctor, texts_of(node)) for node, _ in question.rows])
+        label = question.label, tuple([(node.ctor, node.texts) for node, _ in question.rows])
         number, buffers = self._forest.shapes.joined(label, list(self._parts(question)))
         key = number, tuple(map(question.facts, buffers))
         answer = self._answers.get(key)
@@ -98,9 +98,8 @@ class Menus:
         """Everything in a question that reads buffers."""
         yield self._shape_of(question.before)
         for node, operands in question.rows:
-            buffer = buffer_of(node)
-            if buffer is not None:
-                yield leaf(buffer)
+            if node.source is not None:
+                yield leaf(node.source)
             yield from map(self._shape_of, operands)
 
     def _shape_of(self, menu: Menu) -> Shape:

@@ -14,14 +14,16 @@ What is picked from a value, as its maximum is, has the form of that value: (max
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extractors.problem import ALONE, Mark
 from eqsat.extraction.kernel_tree import Tree, subtrees
 from eqsat.extraction.points_apart import are_apart
-from eqsat.extraction.value_forms import ValueForms, terms
+from eqsat.extraction.value_forms import ValueForms
 from ir.dtype import DTYPES
 from ir.pricer import Rejected
 from ir.region import Region, is_order_bound
@@ -114,7 +116,7 @@ class Roundings:
         if form is None:
             return None
         alone = not self._ordered and _is_sum_of_floats(tree.node)
-        evaluated = tree.node.args[0] in _EVALUATED and self._constant.issuperset(tree.reads)
+        evaluated = self._constant.issuperset(tree.reads) and tree.node.fields.get("op") in _EVALUATED
         is_disputed = self._forms.disputes(form) or (picked is not None and self._picks.disputes(picked))
         return _Way(form, picked, alone, evaluated) if is_disputed or alone or evaluated else None
 
@@ -134,10 +136,9 @@ def _is_sum_of_floats(node: ENode) -> bool:
     """Whether another order of its terms changes the bits."""
     match node.ctor:
         case "Contract":
-            return DTYPES[str(node.args[0])].is_float and terms(node) > 1
+            return DTYPES[node.dtype].is_float and math.prod(node.sizes) > 1
         case "Reduce" | "Stream":
-            is_exact = node.args[0] in ("max", "min")
-            return not is_exact and DTYPES[str(node.args[1])].is_float and terms(node) > 1
+            return node.op not in ("max", "min") and DTYPES[node.dtype].is_float and math.prod(node.sizes) > 1
         case "Scan":
-            return node.args[0] != "max" and DTYPES[str(node.args[1])].is_float
+            return node.op != "max" and DTYPES[node.dtype].is_float
     return False

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from eqsat.extraction.kernel_tree import Tree
 from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map, parse_map
-from ir.term_text import parse_sizes, parse_type
+from ir.axis_map import AxisMap, axis_map
 
 Shape = tuple[int, ...]
 _Moved = tuple[int, int]
@@ -65,7 +64,7 @@ class Placing:
 
 def shape_of(store: Tree) -> Shape:
     """That of the buffer that a Store tree writes."""
-    return parse_type(str(store.node.args[1])).shape
+    return store.node.type.shape
 
 
 def _moves(root: Tree) -> Iterator[tuple[_Moved, int]]:
@@ -74,17 +73,15 @@ def _moves(root: Tree) -> Iterator[tuple[_Moved, int]]:
     waiting: list[tuple[Tree, _Axes]] = [start]
     while waiting:
         tree, axes = waiting.pop()
-        below = axes
-        match tree.node.ctor:
+        node, below = tree.node, axes
+        match node.ctor:
             case "Load" | "Gather":
-                coordinates = _along(parse_map(str(tree.node.args[1])), axes)
-                yield from (((int(tree.node.args[0]), k), own) for k, own in enumerate(coordinates) if own is not None)
+                coordinates = _along(node.map, axes)
+                yield from (((node.buffer, k), own) for k, own in enumerate(coordinates) if own is not None)
             case "At":
-                below = _along(parse_map(str(tree.node.args[2])), axes)
-            case "Reduce" | "Stream":
-                below = (*axes, *(None for _ in parse_sizes(str(tree.node.args[2]))))
-            case "Contract":
-                below = (*axes, *(None for _ in parse_sizes(str(tree.node.args[1]))))
+                below = _along(node.map, axes)
+            case "Reduce" | "Stream" | "Contract":
+                below = (*axes, *(None for _ in node.sizes))
         for kid in tree.kids:
             if (kid, below) not in seen:
                 seen.add((kid, below))

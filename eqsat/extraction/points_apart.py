@@ -12,7 +12,7 @@ from itertools import combinations
 
 from eqsat.extraction.kernel_tree import Tree, subtrees
 from ir.axis_expr import interval
-from ir.axis_map import parse_map
+from ir.axis_map import AxisMap
 
 _Box = tuple[tuple[int, int], ...]
 """Per coordinate of a buffer the least and the greatest that is read."""
@@ -31,18 +31,16 @@ def _read_parts(tree: Tree) -> Mapping[int, _Box]:
     parts: dict[int, _Box] = {}
     gathered: set[int] = set()
     for node in (each.node for each in subtrees(tree)):
-        buffer = int(node.args[0]) if node.ctor in ("Load", "Gather") else -1
         if node.ctor == "Gather":
-            gathered.add(buffer)
-        elif node.ctor == "Load" and (box := _box(str(node.args[1]))) is not None:
-            parts[buffer] = _around(parts[buffer], box) if buffer in parts else box
+            gathered.add(node.buffer)
+        elif node.ctor == "Load" and (box := _box(node.map)) is not None:
+            parts[node.buffer] = _around(parts[node.buffer], box) if node.buffer in parts else box
     return {buffer: box for buffer, box in parts.items() if buffer not in gathered}
 
 
 @lru_cache(maxsize=1 << 12)
-def _box(text: str) -> _Box | None:
+def _box(view: AxisMap) -> _Box | None:
     """What a read covers inside the buffer; None of padding alone."""
-    view = parse_map(text)
     if view.fill is not None or view.is_empty:
         return None
     return tuple(interval(expr, view.interior) for expr in view.exprs)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import STEPS, buffer_of, inline_classes
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.kernel_tree import STEPS
 from ir.axis_facts import is_injective
-from ir.axis_map import parse_map
 from ir.post_order import post_order
-from ir.term_text import parse_type
 
 EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
 
@@ -36,7 +35,7 @@ class ReadFacts:
 
     def gain_nothing(self, load: ENode) -> bool:
         """Whether the value of this Load is had as cheaply from what its buffer is computed from."""
-        buffer, view = int(load.args[0]), parse_map(str(load.args[1]))
+        buffer, view = load.buffer, load.map
         if view.fill is not None:
             return False
         if buffer not in self._loaded and self._is_copy(buffer):
@@ -85,29 +84,28 @@ class ReadFacts:
             and buffer not in self._given
             and buffer not in self._constant
             and any(True for _ in self._pure(end))
-            and self._nbytes(end) <= self._nbytes(buffer)
+            and self._view.type_of(end).nbytes <= self._view.type_of(buffer).nbytes
             and (self.is_avoidable(buffer) or self._is_epilogue(end))
         )
         return end if replaces else None
 
     def _is_epilogue(self, buffer: int) -> bool:
         """Whether some kernel that accumulates can write the buffer."""
-        stores = [store for store in self._view.classes[buffer] if store.ctor == "Store"]
-        return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[int(store.args[0])])
+        stores = self._view.stores(buffer)
+        return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[store.value])
 
     def _pure(self, buffer: int) -> Iterable[int]:
         """The classes of the values that the buffer stores without an accumulator, and not only as a part of what a
         rule introduced: that need not exist."""
-        for store in self._view.classes[buffer]:
-            if store.ctor == "Store":
-                for node in self._view.classes[int(store.args[0])]:
-                    if node.ctor == "Pure" and any(True for _ in self._computed(buffer, int(node.args[0]))):
-                        yield int(node.args[0])
+        for store in self._view.stores(buffer):
+            for node in self._view.classes[store.value]:
+                if node.ctor == "Pure" and any(True for _ in self._computed(buffer, node.x)):
+                    yield node.x
 
     def _computed(self, buffer: int, value: int) -> Iterable[ENode]:
         """How a value is computed that the buffer stores, if the program's own buffers are there to be read."""
         for node in self._view.classes[value]:
-            read = buffer_of(node) if node.ctor == "Load" else None
+            read = node.buffer if node.ctor == "Load" else None
             if node.ctor in STEPS or read == buffer:
                 continue
             if read is None or read in self._loaded or buffer not in self._loaded:
@@ -136,16 +134,13 @@ class ReadFacts:
         readers = () if buffer in self._readers_of else self._readers.get(buffer, ())
         return [reader for reader in readers if reader not in self._given and self._is_copy(reader)]
 
-    def _nbytes(self, buffer: int) -> int:
-        return parse_type(next(str(node.args[1]) for node in self._view.classes[buffer])).nbytes
-
 
 def _readers(view: EGraphView) -> dict[int, dict[int, None]]:
     """Buffer → the buffers whose kernels, as they were loaded, read it."""
     readers: dict[int, dict[int, None]] = {}
-    for buffer, stores in view.classes.items():
-        for store in stores:
-            if store.ctor == "Store" and store not in view.rules:
+    for buffer in view.classes:
+        for store in view.stores(buffer):
+            if store not in view.rules:
                 for read in _loaded_reads(view, buffer, store):
                     readers.setdefault(read, {})[buffer] = None
     return readers
@@ -158,17 +153,17 @@ def _loaded_reads(view: EGraphView, buffer: int, store: ENode) -> set[int]:
     """
     found: set[int] = set()
     seen: set[int] = set()
-    waiting = list(inline_classes(view, store))
+    waiting = [store.value]
     while waiting:
         each = waiting.pop()
         if each in seen:
             continue
         seen.add(each)
         loaded = [node for node in view.classes[each] if node not in view.rules and node.ctor not in STEPS]
-        reads = {int(node.args[0]) for node in loaded if node.ctor == "Load"}
+        reads = {node.buffer for node in loaded if node.ctor == "Load"}
         if reads and buffer not in reads:
             found |= reads
         else:
-            found |= {int(node.args[0]) for node in loaded if node.ctor == "Gather"}
-            waiting.extend(kid for node in loaded for kid in inline_classes(view, node))
+            found |= {node.buffer for node in loaded if node.ctor == "Gather"}
+            waiting.extend(kid for node in loaded for kid in node.inline_children)
     return found

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from eqsat.egraph.view import EGraphView, ENode
-from ir.axis_map import parse_map
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 
 _PASSED_ON = frozenset({"PView", "EView", "Load", "Gather", "Store", "Pure", "Fin", "At"})
-"""Constructors whose value consists of points of their first argument."""
+"""Constructors whose value consists of points of their first child."""
 
 
 class SameValues:
@@ -54,25 +54,27 @@ class SameValues:
 
 
 def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
-    return (int(node.args[0]) for node in nodes if node.ctor in _PASSED_ON)
+    for node in nodes:
+        if node.ctor in _PASSED_ON:
+            first, *_ = node.children
+            yield first
 
 
 def _picked(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
     """The classes that nodes pick elements of: the greatest and the least, along an axis or beside a number."""
     for node in nodes:
-        match node.ctor, node.args[0]:
-            case ("Reduce" | "Scan", "max" | "min"):
-                yield int(node.args[3])
-            case (("PUn" | "EUn"), "relu"):
-                yield int(node.args[2])
-            case (("PBin" | "EBin"), "max" | "min"):
-                operands = [int(each) for each in node.args[2:]]
-                values = [each for each in operands if each not in numbers]
+        match node.ctor:
+            case "Reduce" | "Scan" if node.op in ("max", "min"):
+                yield node.x
+            case "PUn" | "EUn" if node.op == "relu":
+                yield node.x
+            case "PBin" | "EBin" if node.op in ("max", "min"):
+                values = [each for each in (node.x, node.y) if each not in numbers]
                 yield from values if len(values) == 1 else ()
 
 
 def _is_number(node: ENode) -> bool:
     """Whether a value is one number at all its points; a read of padding alone is that, and no point of the buffer."""
     if node.ctor in ("Load", "PView", "EView"):
-        return parse_map(str(node.args[1])).fill is not None
+        return node.map.fill is not None
     return node.ctor == "Imm"

@@ -14,19 +14,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import inline_classes, used_axes
-from ir.axis_map import AxisMap, parse_map
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.kernel_tree import used_axes
+from ir.axis_map import AxisMap
 from ir.dtype import dtype
 from ir.post_order import post_order
-from ir.term_text import parse_sizes
 
 REUSE = 12
 """Operations per element of the factors and of the result. Above it, every sum of products in the benches' programs is
 dearer by half or more without its template, by 3 times in the median; below 5 some are cheaper."""
 
-_MAPS = {"Load": 1, "Gather": 1, "Index": 1, "At": 2}
-"""Nodes that know the domain of their value → the place of their map."""
+_MAPPED = ("Load", "Gather", "Index", "At")
+"""Nodes whose map tells the domain of their value."""
 _OPS = ("PUn", "PBin", "PTern")
 
 
@@ -64,11 +64,10 @@ class SumFacts:
     def gains_nothing(self, node: ENode, others: Sequence[ENode]) -> bool:
         """Whether a node of a class with these is a sum that is better computed as another of them says."""
         if node.ctor == "Reduce":
-            terms = math.prod(parse_sizes(str(node.args[2])))
-            products = (other for other in others if other.ctor == "Contract" and _terms(other) == terms)
+            products = (other for other in others if other.ctor == "Contract" and _terms(other) == _terms(node))
             return any(map(self._is_reused, products))
         if node.ctor == "Fin":
-            return self._is_mostly_padding(int(node.args[0]), self._read(others))
+            return self._is_mostly_padding(node.acc, self._read(others))
         return False
 
     def _is_reused(self, contraction: ENode) -> bool:
@@ -95,9 +94,8 @@ class SumFacts:
         """The maps under padding at which the value of a class with these nodes is read."""
         for node in nodes:
             if node.ctor == "Pure":
-                for each in self._view.classes[int(node.args[0])]:
-                    if each.ctor == "Load" and (view := parse_map(str(each.args[1]))).guards:
-                        yield view
+                loads = (each for each in self._view.classes[node.x] if each.ctor == "Load")
+                yield from (load.map for load in loads if load.map.guards)
 
     def _time(self, operations: float) -> float:
         return self._bound(operations, 0) - self._bound(0, 0)
@@ -106,10 +104,9 @@ class SumFacts:
         return self._bound(0, 2 * nbytes)
 
     def _sum(self, node: ENode) -> _SumCost:
-        place = 2 if node.ctor == "Reduce" else 1
-        operands = [self._domain(each) for each in inline_classes(self._view, node)]
+        operands = [self._domain(each) for each in node.inline_children]
         sizes = next((each.sizes for each in operands if each.sizes), ())
-        kept = len(sizes) - len(parse_sizes(str(node.args[place])))
+        kept = len(sizes) - len(node.sizes)
 
         def points(axes: Iterable[int]) -> int:
             return math.prod([sizes[axis] for axis in axes])
@@ -118,7 +115,7 @@ class SumFacts:
         result = points(axis for axis in axes if axis < kept)
         operations = len(operands) * points(axes)
         moved = sum([points(each.axes) for each in operands])
-        return _SumCost(operations, moved, result, result * dtype(str(node.args[place - 1])).bytes)
+        return _SumCost(operations, moved, result, result * dtype(node.dtype).bytes)
 
     def _domain(self, value: int) -> _Domain:
         """Of a value inside a kernel."""
@@ -130,24 +127,23 @@ class SumFacts:
     def _operands(self, value: int) -> list[int]:
         """The values that must be known first: none where a node knows."""
         nodes = self._view.classes[value]
-        if value in self._domains or any(node.ctor in _MAPS for node in nodes):
+        if value in self._domains or any(node.ctor in _MAPPED for node in nodes):
             return []
-        return [kid for node in nodes if node.ctor in _OPS for kid in inline_classes(self._view, node)]
+        return [kid for node in nodes if node.ctor in _OPS for kid in node.inline_children]
 
     def _worked_out(self, value: int) -> _Domain:
         nodes = self._view.classes[value]
         for node in nodes:
-            if node.ctor in _MAPS:
-                view = parse_map(str(node.args[_MAPS[node.ctor]]))
-                return _Domain(view.sizes, frozenset(used_axes(view)))
+            if node.ctor in _MAPPED:
+                return _Domain(node.map.sizes, frozenset(used_axes(node.map)))
         for node in nodes:
             if node.ctor in _OPS:
-                kids = [self._domains.get(kid, _ANY) for kid in inline_classes(self._view, node)]
+                kids = [self._domains.get(kid, _ANY) for kid in node.inline_children]
                 sizes = next((kid.sizes for kid in kids if kid.sizes), ())
                 return _Domain(sizes, frozenset().union(*[kid.axes for kid in kids]))
         return _ANY
 
 
-def _terms(contraction: ENode) -> int:
-    """How many products it adds up: a sum of fewer terms in its class is one of sums that are computed elsewhere."""
-    return math.prod(parse_sizes(str(contraction.args[1])))
+def _terms(node: ENode) -> int:
+    """How many terms it adds up: a sum of fewer than others in its class is one of sums that are computed elsewhere."""
+    return math.prod(node.sizes)

@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from eqsat.egraph.view import EGraphView, ENode
-from eqsat.extraction.kernel_tree import STEPS, inline_classes
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.kernel_tree import STEPS
 from eqsat.extraction.same_values import SameValues
-from ir.axis_map import parse_map
-from ir.term_text import parse_sizes
 
 _Form = tuple[object, ...]
 
 _NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Pure", "Fin", "At", *STEPS})
 """Constructors that round nothing."""
-_SIZES = {"Reduce": 2, "Contract": 1, "Stream": 2}
-"""Accumulators of a box of terms → the place of its sizes."""
+_ACCUMULATORS = ("Reduce", "Contract", "Stream", "Scan")
 _COMMUTATIVE = frozenset({"add", "mul"})
 _CARRYING = frozenset({"cast", "where"})
 """Ops over points of a value that hand them on: as wide as the maximum of narrow ones may be, or beside others."""
@@ -77,20 +75,21 @@ class ValueForms:
         picks some, or puts padded parts together."""
         if node.ctor in _NO_OPS:
             return False
-        operands = inline_classes(self._view, node)
+        operands = node.inline_children
         alike = [operand for operand in operands if self._same.of(operand) == self._same.of(each)]
         if not alike:
             return True
         picks = self._same.origins(each)
         if each in alike or any(operand in picks for operand in alike):
             return False
-        is_joining = node.args[0] in _JOINING and all(map(self._is_padded, operands))
-        return node.ctor in (*_SIZES, "Scan") or not (node.args[0] in _CARRYING or is_joining)
+        if node.ctor in _ACCUMULATORS:
+            return True
+        return not (node.op in _CARRYING or (node.op in _JOINING and all(map(self._is_padded, operands))))
 
     def _is_padded(self, each: int) -> bool:
         """Whether a class holds a value read under padding."""
         reads = (node for node in self._view.classes[each] if node.ctor in ("Load", "PView"))
-        return any(parse_map(str(node.args[1])).guards for node in reads)
+        return any(node.map.guards for node in reads)
 
     def _forms_behind(self, each: int, forms: Mapping[int, list[int]]) -> list[int]:
         """The forms of the classes whose points a class holds, of the first with any on each way."""
@@ -116,20 +115,17 @@ class ValueForms:
         return self._immediates.get(value, f"value {value}")
 
     def _form(self, node: ENode) -> _Form:
-        operands = [self._operand(kid) for kid in inline_classes(self._view, node)]
+        operands = [self._operand(kid) for kid in node.inline_children]
         match node.ctor:
-            case "Imm" | "Scan":
-                return (node.ctor, *node.args[:2], *operands)
-            case "Reduce" | "Contract" | "Stream":
-                named = node.args[: _SIZES[node.ctor]]
-                return (node.ctor, *named, terms(node), *(sorted(operands) if node.ctor == "Contract" else operands))
-        is_sorted = node.args[0] in _COMMUTATIVE
-        return (node.ctor[1:], *node.args[:2], *(sorted(operands) if is_sorted else operands))
-
-
-def terms(node: ENode) -> int:
-    """How many terms an accumulator of a box takes at each of its points."""
-    return math.prod(parse_sizes(str(node.args[_SIZES[node.ctor]])))
+            case "Imm":
+                return (node.ctor, node.dtype, node.number)
+            case "Scan":
+                return (node.ctor, node.op, node.dtype, *operands)
+            case "Contract":
+                return (node.ctor, node.dtype, math.prod(node.sizes), *sorted(operands))
+            case "Reduce" | "Stream":
+                return (node.ctor, node.op, node.dtype, math.prod(node.sizes), *operands)
+        return (node.ctor[1:], node.op, node.dtype, *(sorted(operands) if node.op in _COMMUTATIVE else operands))
 
 
 def _immediates(view: EGraphView) -> Iterator[tuple[int, str]]:
@@ -137,4 +133,4 @@ def _immediates(view: EGraphView) -> Iterator[tuple[int, str]]:
     for each, nodes in view.classes.items():
         for node in nodes:
             if node.ctor == "Imm":
-                yield each, f"{node.args[0]} {node.args[1]}"
+                yield each, f"{node.dtype} {node.number}"

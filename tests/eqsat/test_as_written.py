@@ -16,7 +16,7 @@ from eqsat.extraction.as_written import as_written
 from eqsat.extraction.choices import Choices
 from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.extraction.kernel_tree import buffer_of, subtrees
+from eqsat.extraction.kernel_tree import subtrees
 from eqsat.extraction.limits import EnumerationLimits
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.options import Budget
@@ -94,7 +94,7 @@ def test_kernels_as_written_read_what_earlier_uops_wrote(build: Callable[[], tup
     for buffer in place.keys() - inputs:
         written = as_written(forest, buffer)
         assert written is not None
-        reads = {read for each in subtrees(written) if (read := buffer_of(each.node)) is not None}
+        reads = {read for each in subtrees(written) if (read := each.node.source) is not None}
         assert all(place[read] < place[buffer] for read in reads)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from eqsat.assembly.term_to_region import region_of
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidates import Enumeration, constant_classes
 from eqsat.extraction.choices import input_classes

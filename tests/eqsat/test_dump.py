@@ -135,7 +135,7 @@ def test_every_rule_can_be_shown_with_what_its_words_mean(rule: Rule) -> None:
         for each in subterms(term):
             match each:
                 case App(ctor):
-                    assert f"{ctor.name}({', '.join(name for name, _ in ctor.fields)}): {ctor.doc}" in glossary
+                    assert f"{ctor.name}({', '.join(ctor.places)}): {ctor.doc}" in glossary
                 case Prim(fn):
                     assert fn.meaning
                     assert not fn.meaning.startswith(("the same for", "whether"))

@@ -54,7 +54,7 @@ def test_every_uop_is_a_kernel_of_its_own() -> None:
 def test_any_text_survives(name: str) -> None:
     kernel = Store(Pure(Load(Input(name, "fp32[2]"), "[2] -> [i0]")), "fp32[2]")
     view, _ = saturate_terms([(name, kernel)], ())
-    assert [node.args[0] for nodes in view.classes.values() for node in nodes if node.ctor == "Input"] == [name]
+    assert [node.name for nodes in view.classes.values() for node in nodes if node.ctor == "Input"] == [name]
     assert quoted(name).startswith('"')
 
 
@@ -86,7 +86,7 @@ def test_rules_that_ask_for_the_same_share_a_table() -> None:
     assert len(tables(collected.patterns, collected.when)) == 2
     inlined = rule_named("inline_producer")
     (part,) = tables(inlined.patterns, inlined.when)
-    assert part is inlined.lhs.args[0], "a fact is joined with the operand that it speaks of"
+    assert part is inlined.lhs.field("buffer"), "a fact is joined with the operand that it speaks of"
 
 
 def test_tables_join_tables() -> None:

@@ -140,8 +140,8 @@ def test_a_slice_that_is_all_padding_is_no_point_of_what_is_padded() -> None:
     forms, found = ValueForms(view), defaultdict[str, set[int]](set)
     for node in (node for nodes in view.classes.values() for node in nodes):
         form = forms.of(node)
-        if form is not None and node.args[0] in ("sum", "mul"):
-            found[str(node.args[0])].update(forms.disputes(form))
+        if form is not None and (op := node.fields.get("op")) in ("sum", "mul"):
+            found[str(op)].update(forms.disputes(form))
     assert found["sum"]
     assert not found["sum"] & found["mul"]
 

@@ -144,12 +144,12 @@ def test_models_stay_what_they_are(graph: Graph) -> None:
 def test_canary_constants_stay_apart() -> None:
     numbers = {"fp32": ("0.0", "-0.0", "1.0", "inf", "nan"), "i32": ("0", "1", "-1"), "bool": ("true", "false")}
     held = [Imm(element, text, "[2]") for element, texts in numbers.items() for text in texts]
-    kernels = [Store(Pure(each), f"{each.args[0]}[2]") for each in held]
+    kernels = [Store(Pure(each), f"{each.field('dtype')}[2]") for each in held]
     for one, each in zip(held, list(kernels), strict=True):
-        if one.args[0] != "bool":
+        if (element := one.field("dtype")) != "bool":
             for op in ("add", "mul", "max", "sub"):
-                value = PBin(op, one.args[0], one, Load(each, "[2] -> [-i0 + 1]"))
-                kernels.append(Store(Pure(value), each.args[1]))
+                value = PBin(op, element, one, Load(each, "[2] -> [-i0 + 1]"))
+                kernels.append(Store(Pure(value), each.field("type")))
     named = [(f"c{k}", each) for k, each in enumerate(kernels)]
     view, _ = saturate_terms(named, RULES, Exactness.EXACT)
     assert len({view.tiny[f"c{k}"] for k in range(len(held))}) == len(held)

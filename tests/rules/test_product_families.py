@@ -13,6 +13,7 @@ from eqsat import nn, optimize_and_compile, tensor
 from eqsat.model import read_model
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
+from ir.dtype import TensorType
 from ir.rule import Exactness
 from rules import FAMILIES, select
 from tests.support.canary import saturate
@@ -152,16 +153,11 @@ def test_gates_that_stand_apart_meet_in_one_product() -> None:
     names = sorted(bound.constants)
     view, stats = saturate(bound.graph, select(), constants=names)
     assert stats.matches["add_merged_products"]
-    found: dict[str, set[int]] = {}
-    for ctor, place, text in (("Contract", 1, "[32]"), ("Fin", 0, "Contract"), ("Store", 0, "Fin")):
-        found[ctor] = {
-            number
-            for number, nodes in view.classes.items()
-            for node in nodes
-            if node.ctor == ctor and (node.args[place] == text or node.args[place] in found.get(text, ()))
-        }
-    types = {node.args[1] for each in found["Store"] for node in view.classes[each] if node.ctor == "Store"}
-    assert "fp32[16,64]" in types
+    nodes = [(number, node) for number, nodes in view.classes.items() for node in nodes]
+    sums = {number for number, node in nodes if node.ctor == "Contract" and node.sizes == (32,)}
+    finished = {number for number, node in nodes if node.ctor == "Fin" and node.acc in sums}
+    stored = {node.type for _, node in nodes if node.ctor == "Store" and node.value in finished}
+    assert TensorType.of("fp32", (16, 64)) in stored
     inputs = random_inputs(bound.graph, np.random.default_rng(2))
     cover = covered(bound.graph, view, 1)
     assert not complaint(bound.graph, inputs, run_module(*cover)(inputs))

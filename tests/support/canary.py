@@ -5,16 +5,18 @@ Tests saturate through this module, so that every e-graph that they make is look
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import ml_dtypes
 
 from eqsat.egraph import saturate as saturation
+from eqsat.egraph.enode import ENode
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.egraph.view import EGraphView
+from ir.axis_map import AxisMap, identity
 from ir.dtype import dtype
 from ir.rule import Exactness
-from ir.term_text import parse_sizes, parse_type
 from tests.support import terms
 
 ROUNDINGS = 16
@@ -48,8 +50,8 @@ def sing(view: EGraphView, exactness: Exactness) -> None:
         found = _constants(nodes)
         for node in nodes:
             if node.ctor in ("Pure", "Store", "Load"):
-                inner = lone.get(int(node.args[0]), set())
-                found |= inner if node.ctor != "Load" or _is_identity(str(node.args[1])) else set()
+                (child,) = node.children
+                found |= lone.get(child, set()) if node.ctor != "Load" or _is_identity(node.map) else set()
         told = " and ".join(sorted(map(str, found)))
         alike = len(found) <= 1 or (exactness > Exactness.EXACT and _are_roundings(found))
         assert alike, f"class {number} is {told}: built by {[view.rules.get(n) for n in nodes]}"
@@ -65,9 +67,9 @@ def _are_roundings(found: set[tuple[Any, ...]]) -> bool:
     return max(numbers) - min(numbers) <= ROUNDINGS * unit * max(1.0, *map(abs, numbers))
 
 
-def _constants(nodes: Any) -> set[tuple[Any, ...]]:
-    numbers = {_number(*node.args[:2]) for node in nodes if node.ctor == "Imm" and 0 not in parse_sizes(node.args[2])}
-    inputs = {node.args[:1] for node in nodes if node.ctor == "Input" and 0 not in parse_type(node.args[1]).shape}
+def _constants(nodes: Iterable[ENode]) -> set[tuple[str, ...]]:
+    numbers = {_number(node.dtype, node.number) for node in nodes if node.ctor == "Imm" and 0 not in node.sizes}
+    inputs = {(node.name,) for node in nodes if node.ctor == "Input" and 0 not in node.type.shape}
     return numbers | inputs
 
 
@@ -76,8 +78,5 @@ def _number(element: str, text: str) -> tuple[str, str]:
     return element, "0.0" if text == "-0.0" else text
 
 
-def _is_identity(read: str) -> bool:
-    from ir.axis_map import identity, parse_map
-
-    view = parse_map(read)
-    return view == identity(view.sizes)
+def _is_identity(read: AxisMap) -> bool:
+    return read == identity(read.sizes)

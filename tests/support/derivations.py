@@ -8,7 +8,6 @@ import numpy as np
 
 from eqsat.assembly.assemble import assemble
 from eqsat.explanation.history import Derivation, History
-from eqsat.explanation.pending import LEAF
 from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
@@ -17,12 +16,12 @@ from ir.module import KernelCall
 from ir.post_order import post_order
 from ir.pricer import Pricer
 from ir.rule import Exactness
-from ir.term import CTORS, App, Sort, Term, Var
-from ir.term_playback import node_value
+from ir.term import GIVEN, App, Sort, Term, Var
 from ir.tiny import Graph
 from ir.tiny_playback import values as uop_values
 from rules.soundness import agree
 from tests.support.approximate import ApproximatePricer
+from tests.support.egraph_values import enode_value
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -57,20 +56,12 @@ class Values:
 
     def _value(self, term: int) -> np.ndarray:
         node = self._replay.nodes[term]
-        if node.ctor == LEAF:
-            return self._buffers[str(node.args[0])]
-        operands = set(self._places(node.ctor))
-        args = [self._known[int(arg)] if place in operands else arg for place, arg in enumerate(node.args)]
-        return node_value(node.ctor, args, self._inputs, self._wide)
+        if node.ctor == GIVEN.name:
+            return self._buffers[node.name]
+        return enode_value(node, self._known, self._inputs, self._wide)
 
-    def _operands(self, term: int) -> list[int]:
-        node = self._replay.nodes[term]
-        return [int(node.args[place]) for place in self._places(node.ctor)]
-
-    @staticmethod
-    def _places(ctor: str) -> list[int]:
-        sorts = () if ctor == LEAF else CTORS[ctor].args
-        return [place for place, sort in enumerate(sorts) if sort not in (Sort.STR, Sort.I64)]
+    def _operands(self, term: int) -> tuple[int, ...]:
+        return self._replay.nodes[term].children
 
 
 def complaint(graph: Graph, history: History, derivation: Derivation, inputs: Arrays) -> str:

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.view import EGraphView, ENode
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
 from ir.term import CTORS, Sort
 from ir.term_playback import node_value
 
-TEXTS = (Sort.STR, Sort.I64)
+
+def enode_value(
+    node: ENode, known: Mapping[int, np.ndarray], inputs: Mapping[str, Any], wide: bool = False
+) -> np.ndarray:
+    """The value of a node over children with `known` values."""
+    args = [
+        known[int(arg)] if sort.is_class else arg for arg, sort in zip(node.args, CTORS[node.ctor].args, strict=True)
+    ]
+    return node_value(node.ctor, args, inputs, wide)
 
 
 def node_values(
@@ -23,12 +32,10 @@ def node_values(
     while pending:
         waiting = []
         for number, node in pending:
-            sorts = CTORS[node.ctor].args
-            if any(sort not in TEXTS and arg not in known for arg, sort in zip(node.args, sorts, strict=True)):
+            if not known.keys() >= {*node.children}:
                 waiting.append((number, node))
                 continue
-            args = [arg if sort in TEXTS else known[arg] for arg, sort in zip(node.args, sorts, strict=True)]
-            value = node_value(node.ctor, args, inputs, wide)
+            value = enode_value(node, known, inputs, wide)
             yield number, node, value, known.setdefault(number, value)
         assert len(waiting) < len(pending), "a class can only be computed from itself"
         pending = waiting
@@ -51,10 +58,8 @@ def fits_one_kernel(view: EGraphView, root: int) -> bool:
         if not found:
             break
         able |= found
-    return any(node.ctor == "Store" and node.args[0] in able for node in view.classes[root])
+    return any(node.value in able for node in view.stores(root))
 
 
 def _readable(node: ENode, able: set[int]) -> bool:
-    sorts = CTORS[node.ctor].args
-    children = [arg for arg, sort in zip(node.args, sorts, strict=True) if sort not in TEXTS]
-    return node.ctor not in ("PView", "EView") and all(child in able for child in children)
+    return node.ctor not in ("PView", "EView") and able.issuperset(node.children)
