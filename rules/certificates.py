@@ -27,12 +27,12 @@ def certificate(rule: Rule) -> Certificate:
 def _ops(rule: Rule) -> Iterator[str]:
     """The elementwise ops that the sides may have; "?" where that is left open."""
     choices: dict[Term, tuple[str, ...]] = {
-        each.args[0]: tuple(str(each.args[1]).split())
+        each.argument("text"): tuple(str(each.argument("words")).split())
         for each in rule.when
         if isinstance(each, Prim) and each.fn.name == "one_of"
     }
     for side in (rule.lhs, rule.rhs):
         for term in subterms(side):
-            if isinstance(term, App) and term.ctor.fields[0][0] == "op" and term.ctor.name not in ("Reduce", "Scan"):
-                op = term.args[0]
+            if isinstance(term, App) and "op" in term.fields and term.ctor.name not in ("Reduce", "Scan"):
+                op = term.field("op")
                 yield from (op,) if isinstance(op, str) else choices.get(op, ("?",))

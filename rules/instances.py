@@ -148,7 +148,7 @@ class Instance:
                 return Store(self._value(value, type_), self._field(text, [type_text(type_)]))
             case App(ctor=ctor, args=(name, text)) if ctor is Input:
                 made = self._input(type_)
-                return Input(self._field(name, [str(made.args[0])]), self._field(text, [type_text(type_)]))
+                return Input(self._field(name, [str(made.field("name"))]), self._field(text, [type_text(type_)]))
         raise TypeError(f"{pattern} is no buffer")
 
     def _input(self, type_: TensorType) -> App:
@@ -209,19 +209,21 @@ class Instance:
         return self._pick((0, 1, 2, 3, -1, element.lowest, element.highest))
 
     def _load(self, pattern: App, type_: TensorType) -> App:
-        self._repeat_map(pattern.args[0], pattern.args[1], type_)
-        read, shape = self._map(pattern.args[1], type_, (0.0, 1.0))
-        return Load(self._buffer(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
+        self._repeat_map(pattern.field("buffer"), pattern.field("map"), type_)
+        read, shape = self._map(pattern.field("map"), type_, (0.0, 1.0))
+        return Load(self._buffer(pattern.field("buffer"), TensorType.of(type_.dtype, shape)), read)
 
     def _viewed(self, pattern: App, type_: TensorType) -> App:
-        read, shape = self._map(pattern.args[1], type_, self._fills(type_))
+        read, shape = self._map(pattern.field("map"), type_, self._fills(type_))
         ctor = PView if pattern.ctor is PView else EView
-        return ctor(self._value(pattern.args[0], TensorType.of(type_.dtype, shape)), read)
+        return ctor(self._value(pattern.field("x"), TensorType.of(type_.dtype, shape)), read)
 
     def _finished(self, pattern: App, type_: TensorType) -> App:
-        read, shape = self._map(pattern.args[2], type_, self._fills(type_))
+        read, shape = self._map(pattern.field("map"), type_, self._fills(type_))
         inner = TensorType.of(type_.dtype, shape)
-        return At(self._value(pattern.args[0], inner), self._field(pattern.args[1], [type_text(inner)]), read)
+        return At(
+            self._value(pattern.field("value"), inner), self._field(pattern.field("type"), [type_text(inner)]), read
+        )
 
     def _map(self, field: Term, type_: TensorType, fills: Sequence[float]) -> tuple[str, Shape]:
         """The text of a map from `type_`'s domain, and the shape of what it reads: a map that occurs again reads
@@ -240,7 +242,7 @@ class Instance:
 
     def _repeat_map(self, buffer: Term, field: Term, type_: TensorType) -> None:
         """A buffer that occurs again is read where it was, as far as the domains are alike, or beside that."""
-        held = buffer.args[0] if isinstance(buffer, App) else buffer
+        held = buffer.field("value") if isinstance(buffer, App) and buffer.ctor is Store else buffer
         if not (isinstance(held, Var) and held.name in self._types and isinstance(field, Var)):
             return
         shape = self._types[held.name].shape
@@ -280,7 +282,9 @@ class Instance:
         view, _ = self.view(type_.shape, (0,))
         coordinates = view.exprs if view.exprs and not view.guards else identity(type_.shape).exprs
         coordinate = str(axis_map(type_.shape, [self._pick(coordinates)]))
-        return Index(self._field(pattern.args[0], [type_.dtype.name]), self._field(pattern.args[1], [coordinate]))
+        return Index(
+            self._field(pattern.field("dtype"), [type_.dtype.name]), self._field(pattern.field("map"), [coordinate])
+        )
 
     def _gathered(self, pattern: App, type_: TensorType) -> App:
         if not type_.shape:
@@ -290,46 +294,46 @@ class Instance:
         source = tuple(self._pick((1, 2, 4)) if k == along else size for k, size in enumerate(type_.shape))
         exprs = [expr * 0 if k == along else expr for k, expr in enumerate(read.exprs)]
         return Gather(
-            self._buffer(pattern.args[0], TensorType.of(type_.dtype, source)),
-            self._field(pattern.args[1], [str(axis_map(type_.shape, exprs))]),
-            self._field(pattern.args[2], [along]),
-            self._value(pattern.args[3], TensorType.of("i32", type_.shape)),
+            self._buffer(pattern.field("buffer"), TensorType.of(type_.dtype, source)),
+            self._field(pattern.field("map"), [str(axis_map(type_.shape, exprs))]),
+            self._field(pattern.field("axis"), [along]),
+            self._value(pattern.field("index"), TensorType.of("i32", type_.shape)),
         )
 
     def _operation(self, pattern: App, type_: TensorType) -> App:
         """An elementwise op, of its own dtype or of one that the op takes to it."""
-        count = len(pattern.args) - 2
+        count = len(pattern.operands)
         ops = [op for op in _OPS if UOPS[op.upper()].arity == count and operands_of(op, type_.dtype.name)]
-        op = self._field(pattern.args[0], ops)
-        element = self._field(pattern.args[1], [type_.dtype.name])
+        op = self._field(pattern.field("op"), ops)
+        element = self._field(pattern.field("dtype"), [type_.dtype.name])
         elements = (self._pick(ELEMENTS),) if op == "cast" else self._pick(operands_of(op, element))
         operands = [
             self._value(each, TensorType.of(name, type_.shape))
-            for each, name in zip(pattern.args[2:], elements, strict=True)
+            for each, name in zip(pattern.operands, elements, strict=True)
         ]
         return App(pattern.ctor, (op, element, *operands))
 
     def _reduction(self, pattern: App, type_: TensorType) -> App:
-        op = self._field(pattern.args[0], ("max", "min") if type_.dtype.is_bool else ("sum", "max", "min", "prod"))
-        element = self._field(pattern.args[1], [type_.dtype.name])
-        sizes = self._sizes(pattern.args[2])
+        op = self._field(pattern.field("op"), ("max", "min") if type_.dtype.is_bool else ("sum", "max", "min", "prod"))
+        element = self._field(pattern.field("dtype"), [type_.dtype.name])
+        sizes = self._sizes(pattern.field("sizes"))
         self._reduced = parse_sizes(sizes)
         inner = TensorType.of(self._pick(summands_of(type_.dtype.name)), type_.shape + self._reduced)
-        return Reduce(op, element, sizes, self._value(pattern.args[3], inner))
+        return Reduce(op, element, sizes, self._value(pattern.field("x"), inner))
 
     def _contraction(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool:
             raise Unfit
-        element = self._field(pattern.args[0], [type_.dtype.name])
-        sizes = self._sizes(pattern.args[1])
+        element = self._field(pattern.field("dtype"), [type_.dtype.name])
+        sizes = self._sizes(pattern.field("sizes"))
         self._window = self._reduced = parse_sizes(sizes)
         shape = type_.shape + self._reduced
-        operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.args[2:]]
+        operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.operands]
         return Contract(element, sizes, *operands)
 
     def _factor(self, pattern: Term, element: str) -> str:
         """The dtype of a factor of a product."""
-        buffer = pattern.args[0] if isinstance(pattern, App) and pattern.ctor is Load else None
+        buffer = pattern.field("buffer") if isinstance(pattern, App) and pattern.ctor is Load else None
         other = self._alike_buffers.get(buffer.name) if isinstance(buffer, Var) else None
         if other in self._types:
             return self._types[other].dtype.name
@@ -339,29 +343,30 @@ class Instance:
         """Scores and values are floats, as their sum is."""
         if not type_.dtype.is_float:
             raise Unfit
-        op = self._field(pattern.args[0], ("exp", "exp2"))
-        contraction = self._contraction(App(Contract, pattern.args[1:]), type_)
-        return Stream(op, *contraction.args)
+        op = self._field(pattern.field("op"), ("exp", "exp2"))
+        product = Contract(pattern.field("dtype"), pattern.field("sizes"), *pattern.operands)
+        return Stream(op, *self._contraction(product, type_).args)
 
     def _greatest(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool:
             raise Unfit
         suffixes = [sizes_text(type_.shape[at:]) for at in range(len(type_.shape)) if 0 not in type_.shape[at:]]
-        domain = self._field(pattern.args[0], [sizes_text(type_.shape)])
-        return PMax(domain, self._field(pattern.args[1], suffixes), self._value(pattern.args[2], type_))
+        domain = self._field(pattern.field("domain"), [sizes_text(type_.shape)])
+        return PMax(domain, self._field(pattern.field("sizes"), suffixes), self._value(pattern.field("x"), type_))
 
     def _scanned(self, pattern: App, type_: TensorType) -> App:
         if not type_.shape or type_.dtype.is_bool:
             raise Unfit
         return Scan(
-            self._field(pattern.args[0], ("sum", "max", "prod")),
-            self._field(pattern.args[1], [type_.dtype.name]),
-            self._field(pattern.args[2], range(len(type_.shape))),
-            self._value(pattern.args[3], type_),
+            self._field(pattern.field("op"), ("sum", "max", "prod")),
+            self._field(pattern.field("dtype"), [type_.dtype.name]),
+            self._field(pattern.field("axis"), range(len(type_.shape))),
+            self._value(pattern.field("x"), type_),
         )
 
     def _wrapped(self, pattern: App, type_: TensorType) -> App:
-        return App(pattern.ctor, (self._value(pattern.args[0], type_),))
+        (operand,) = pattern.operands
+        return App(pattern.ctor, (self._value(operand, type_),))
 
     def _sizes(self, field: Term) -> str:
         known = self.binding.get(field.name) if isinstance(field, Var) else field

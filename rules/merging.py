@@ -78,7 +78,7 @@ def _combine(part: str, last: bool) -> Rule:
     worth = (Merged(Store(e, v)), *map(Constant, (b, c)), *map(Computed, (b, c)))
     when: tuple[Condition, ...] = (Exists(other), *worth, (are_whole if last else are_partial)(*parts))
     name, equation = f"{part}_part_{'of_all_' * last}beside_constants", "{T[s₁] + b, T[s₂] + c} = split(T + [b|c])"
-    rhs = Store(Pure(Load(whole, adjacent(f"of_{part}", *parts))), mine.args[1])
+    rhs = Store(Pure(Load(whole, adjacent(f"of_{part}", *parts))), mine.field("type"))
     return Rule(name, FAMILY, equation, mine, rhs, when, Exactness.REASSOCIATE, passing=not last)
 
 

@@ -38,5 +38,5 @@ def summands_of(result: str) -> tuple[str, ...]:
 
 def dtype_named(pattern: App) -> str | None:
     """The dtype that a pattern asks of its value by name."""
-    named = (arg for (field, _), arg in zip(pattern.ctor.fields, pattern.args, strict=True) if field == "dtype")
-    return next((arg for arg in named if isinstance(arg, str)), None)
+    named = pattern.fields.get("dtype")
+    return named if isinstance(named, str) else None

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ir.rule import Equal, Rule
-from ir.term import App, Fact, Prim, Term, Var, subterms
+from ir.term import App, Fact, Prim, Primitive, Term, Var, subterms
+from rules.primitives import filled_with, reads_all, undone, unguarded
 
 Tree: TypeAlias = "tuple[Any, ...]"
 """("if", guard, inside, outside), or an expression, whose first element names it."""
@@ -43,22 +44,25 @@ class _Facts:
 
     def __init__(self, rule: Rule) -> None:
         terms = [each for each in subterms(rule.lhs) if isinstance(each, App)]
-        reads = {(each.args[1], each.args[0].args[1]) for each in terms
-                 if each.ctor.name == "Load" and isinstance(each.args[0], App)}  # fmt: skip
-        calls = [each for each in rule.when if isinstance(each, Prim)]
-        self.identities = {
-            str(c.args[0]) for c in calls if c.fn.name == "reads_all" and (c.args[0], c.args[1]) in reads
-        }
-        self.total = {str(call.args[0]) for call in calls if call.fn.name == "unguarded"}
-        self.total |= {str(each.args[1]) for each in terms if each.ctor.name in ("Index", "Gather")}
-        self.undone = {(str(c.args[1]), str(c.args[2])) for c in calls if c.fn.name == "undone"}
+        loads = [(each.field("map"), each.field("buffer")) for each in terms if each.ctor.name == "Load"]
+        reads = {(read, buffer.field("type")) for read, buffer in loads if isinstance(buffer, App)}
+
+        def asked(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
+            """The arguments for these parameters in each condition that calls the primitive."""
+            calls = [each for each in rule.when if isinstance(each, Prim) and each.fn == primitive]
+            return [tuple(map(call.argument, parameters)) for call in calls]
+
+        self.identities = {str(view) for view, type_ in asked(reads_all, "view", "type") if (view, type_) in reads}
+        self.total = {str(view) for (view,) in asked(unguarded, "view")}
+        self.total |= {str(each.field("map")) for each in terms if each.ctor.name in ("Index", "Gather")}
+        self.undone = {(str(view), str(back)) for view, back in asked(undone, "view", "back")}
         self.total |= {back for _, back in self.undone}
         self.empty = _empty_views(rule)
         self.domains: dict[Point, set[str]] = {}
         self.types: set[tuple[Term, Term]] = set()
         self.closed = False
         self.fills: dict[str, Tree] = {
-            str(call.args[0]): ("imm", call.args[1], call.args[2]) for call in calls if call.fn.name == "filled_with"
+            str(view): ("imm", *filled) for view, *filled in asked(filled_with, "view", "element", "number")
         }
         self.kept = {each.left.term for each in rule.when if isinstance(each, Equal) and isinstance(each.left, Fact)
                      and _keeps(rule.lhs, each.left.term, each.right)}  # fmt: skip
@@ -94,8 +98,8 @@ def _empty_views(rule: Rule) -> dict[Prim, str]:
 
 def _keeps(lhs: App, operand: Term, element: Term) -> bool:
     """Whether the left side casts `operand` to `element`, which a condition says it is in."""
-    casts = [each for each in subterms(lhs) if isinstance(each, App) and each.args[0] == "cast"]
-    return any(each.args[1:] == (element, operand) for each in casts)
+    apps = [each.fields for each in subterms(lhs) if isinstance(each, App)]
+    return {"op": "cast", "dtype": element, "x": operand} in apps
 
 
 @lru_cache(maxsize=4096)

@@ -75,7 +75,7 @@ def _features(term: Term) -> Iterator[str]:
 def _names(term: Term) -> Iterator[Term]:
     """The op and the dtype of an application."""
     if isinstance(term, App):
-        for (field, _), arg in zip(term.ctor.fields, term.args, strict=True):
+        for field, arg in term.fields.items():
             if field in ("op", "dtype"):
                 yield arg
             elif field == "type" and isinstance(arg, str):

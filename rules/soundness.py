@@ -143,7 +143,7 @@ def _alike(rule: Rule) -> dict[str, str]:
 
 def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """The dtypes that the left side's value may have."""
-    named = dict(zip((field for field, _ in rule.lhs.ctor.fields), rule.lhs.args, strict=True)).get("dtype")
+    named = rule.lhs.fields.get("dtype")
     allowed = choices.get(named.name) if isinstance(named, Var) else None
     return tuple(each for each in ELEMENTS if allowed is None or each in allowed)
 
@@ -254,7 +254,7 @@ def _rounds_numbers(left: Term, right: Term) -> bool:
 def _numbers(side: Term) -> tuple[str, ...]:
     """The constants, and the fills of the maps, each once and as they come."""
     below = list(subterms(side))
-    constants = [str(each.args[1]) for each in below if isinstance(each, App) and each.ctor is Imm]
+    constants = [str(each.field("value")) for each in below if isinstance(each, App) and each.ctor is Imm]
     maps = [each for each in below if isinstance(each, str) and " if " in each]
     fills = [str(guard.fill) for each in maps for guard in parse_map(each).guards]
     return tuple(dict.fromkeys(constants + fills))

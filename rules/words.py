@@ -46,8 +46,8 @@ def check_words(rule: Rule) -> None:
 def _numbers(terms: Iterable[Term]) -> Iterable[str]:
     for term in terms:
         for each in subterms(term):
-            if isinstance(each, App) and each.ctor == Imm and isinstance(each.args[1], str):
-                yield each.args[1]
+            if isinstance(each, App) and each.ctor == Imm and isinstance(number := each.field("value"), str):
+                yield number
 
 
 def _literals(terms: Iterable[Term]) -> Iterable[tuple[str, str, str, Collection[str]]]:
@@ -55,7 +55,7 @@ def _literals(terms: Iterable[Term]) -> Iterable[tuple[str, str, str, Collection
         for app in subterms(term):
             if not isinstance(app, App):
                 continue
-            for (name, _), arg in zip(app.ctor.fields, app.args, strict=True):
+            for name, arg in app.fields.items():
                 if isinstance(arg, str) and name == "op":
                     yield app.ctor.name, name, arg, _OPS[app.ctor]
                 elif isinstance(arg, str) and name == "dtype":

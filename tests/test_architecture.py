@@ -21,6 +21,8 @@ SEES_CODEGEN = {
 }
 HEAVY = {"islpy", "egglog", "networkx", "onnx", "onnxruntime", "torch", "scipy", "cupy", "rich", "typer", "jinja2"}
 FILES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+TERMS = ("rules/", "eqsat/egraph/", "eqsat/extraction/", "eqsat/assembly/", "eqsat/explanation/")
+"""Folders whose files read terms and e-nodes."""
 
 
 def modules(*folders: str) -> dict[str, Path]:
@@ -72,6 +74,17 @@ def test_imports_follow_the_house(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_file_is_one_idea(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 500
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_arguments_of_terms_are_asked_for_by_name(path: Path) -> None:
+    """`term.field("map")` and `node.map`: the places of arguments stand in `ir/term.py` alone."""
+    name = str(path.relative_to(ROOT))
+    if not name.startswith(TERMS) or name == "eqsat/egraph/enode.py":
+        return
+    parts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Subscript)]
+    lines = [part.lineno for part in parts if isinstance(part.value, ast.Attribute) and part.value.attr == "args"]
+    assert not lines, f"{name} takes arguments by their places in lines {lines}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -192,8 +192,8 @@ def _shifted(rule: Rule) -> Iterator[Mutant]:
 
 def _roles(rule: Rule) -> dict[Term, str]:
     """What each variable of the left side stands for where it is a text: a map, sizes, a type."""
-    fields = ((field, arg) for side in rule.patterns for each in subterms(side) if isinstance(each, App)
-              for (field, _), arg in zip(each.ctor.fields, each.args, strict=True))  # fmt: skip
+    apps = (each for side in rule.patterns for each in subterms(side) if isinstance(each, App))
+    fields = (field for app in apps for field in app.fields.items())
     return {arg: field for field, arg in fields if isinstance(arg, Var) and field in SHIFTS}
 
 
@@ -213,7 +213,7 @@ def _places(term: Term, roles: dict[Term, str], put: Put) -> Iterator[tuple[Term
         for at, arg in enumerate(term.args):
 
             def putting(changed: Term, at: int = at) -> Term:
-                return put(replace(term, args=(*term.args[:at], changed, *term.args[at + 1 :])))
+                return put(replace(term, args=tuple(changed if k == at else each for k, each in enumerate(term.args))))
 
             yield from _places(arg, roles, putting)
 
