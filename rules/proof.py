@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ir.rule import Equal, Rule
 from ir.term import App, Fact, Prim, Primitive, Term, Var, subterms
-from rules.primitives import filled_with, reads_all, undone, unguarded
+from rules.primitives import fill_everywhere, filled_with, reads_all, undone, unguarded
 
 Tree: TypeAlias = "tuple[Any, ...]"
 """("if", guard, inside, outside), or an expression, whose first element names it."""
@@ -86,13 +86,15 @@ class _Facts:
 
 def _empty_views(rule: Rule) -> dict[Prim, str]:
     """Calls that give the one value of a view of the left side, in the dtype of what it reads, and the view's name."""
-    reads = {(each.args[1], each.args[0]) for each in subterms(rule.lhs)
-             if isinstance(each, App) and each.ctor.name in ("Load", "PView", "EView")}  # fmt: skip
-    calls = [each for each in subterms(rule.rhs) if isinstance(each, Prim) and each.fn.name == "fill_everywhere"]
+    apps = [each for each in subterms(rule.lhs) if isinstance(each, App)]
+    reads = [(each.field("map"), each.field("buffer")) for each in apps if each.ctor.name == "Load"]
+    reads += [(each.field("map"), each.field("x")) for each in apps if each.ctor.name in ("PView", "EView")]
+    calls = [each for each in subterms(rule.rhs) if isinstance(each, Prim) and each.fn == fill_everywhere]
     return {
-        call: _name(call.args[0])
+        call: _name(view)
         for call in calls
-        if isinstance(call.args[1], Fact) and (call.args[0], call.args[1].term) in reads
+        for view, element in [(call.argument("view"), call.argument("element"))]
+        if isinstance(element, Fact) and (view, element.term) in reads
     }
 
 
@@ -130,7 +132,7 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
             return "input", name, type_, point
         case "Imm", (element, number, sizes):
             facts.check_domain(point, sizes)
-            if isinstance(number, Prim) and number in facts.empty and element == number.args[1]:
+            if isinstance(number, Prim) and number in facts.empty and element == number.argument("element"):
                 return facts.fill(facts.empty[number])
             return "imm", element, number
         case (("Load" | "PView" | "EView"), (source, read)):
