@@ -224,7 +224,10 @@ class _Sampler:
     def computed(self, node: Node, types: Sequence[TensorType], result: TensorType, operands: list[Array]) -> Array:
         """One uop, rounded and summed in some way."""
         element = result.dtype
-        if _accumulates(node) and element.is_float:
+        if node.uop == "FDIV" and element.is_float and self.flush and self.coin():
+            divisor = np.asarray(1.0 / operands[1])
+            value = operands[0] * self.flushed(divisor, element.accumulator)
+        elif _accumulates(node) and element.is_float:
             value = self.accumulated(node, operands[0], types[0].dtype, element)
         else:
             value = node.op.apply(operands, node.arg, result, True)

@@ -30,6 +30,7 @@ Arrays = Mapping[str, np.ndarray]
 Complaint = tuple[str, str]
 """The stage that failed, and what it said; ("", "") for none."""
 NONE: Complaint = ("", "")
+EXTREMA = ("MAX", "MIN", "RELU", "CUMMAX")
 HANG_SECONDS = 60
 """A program that takes longer to optimize hangs."""
 
@@ -107,7 +108,8 @@ def difference(
     values that have one answer.
 
     An output that has one answer must be that, bit for bit. At the level exact so must all that calls no elementary
-    function: term by term in index order. All else is judged by `tests.support.agree`, one value having one rounding.
+    function: term by term in index order, but for the sign of a zero where a maximum or minimum may be of either. All
+    else is judged by `tests.support.agree`, one value having one rounding.
     """
     certain = exact_values(graph, inputs) if any_whole else set()
     answers = playback(graph, inputs) if certain.intersection(graph.outputs) else got
@@ -115,7 +117,8 @@ def difference(
     wrong = [_unequal(ref, array, answer, False) for ref, array, answer in each_output if ref in certain]
     if setting.level is Exactness.EXACT and not any(node.uop in ELEMENTARY for node in graph.nodes):
         ordered = evaluate(graph, inputs)
-        wrong += [_unequal(*each, True) for each in zip(graph.outputs, got, ordered, strict=True)]
+        signed = not any(node.arg.get("op", node.uop) in EXTREMA for node in graph.nodes)
+        wrong += [_unequal(*each, signed) for each in zip(graph.outputs, got, ordered, strict=True)]
     if not set(graph.outputs) <= certain:
         is_exact = setting.level is Exactness.EXACT
         verdicts = zip(graph.outputs, disagreement(graph, inputs, got, once=True, exact=is_exact), strict=True)
