@@ -8,7 +8,9 @@ Maps, sizes and types stand in the e-graph as texts; readers of a node see what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ir.axis_map import parse_map
@@ -20,17 +22,35 @@ _T = TypeVar("_T")
 _TABLE = {**CTORS, GIVEN.name: GIVEN}
 """The constructors of all nodes: those of e-graphs, and the leaves of terms in explanations."""
 
+_Picking = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""From arguments to some of them."""
 
-def _places(is_wanted: Callable[[Sort], bool]) -> dict[str, tuple[int, ...]]:
-    """Constructor → the places of its arguments of some sorts."""
+
+def _picking(places: Sequence[int]) -> _Picking:
+    """The arguments at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
+
+
+def _picking_by_sort(is_wanted: Callable[[Sort], bool]) -> dict[str, _Picking]:
+    """Constructor → its arguments of some sorts."""
     return {
-        name: tuple(place for place, sort in enumerate(ctor.args) if is_wanted(sort)) for name, ctor in _TABLE.items()
+        name: _picking([place for place, sort in enumerate(ctor.args) if is_wanted(sort)])
+        for name, ctor in _TABLE.items()
     }
 
 
-_CHILDREN = _places(lambda sort: sort.is_class)
-_INLINE = _places(lambda sort: sort.is_inline)
-_TEXTS = _places(lambda sort: not sort.is_class)
+def _exchanging(sorts: Sequence[Sort]) -> _Picking:
+    """The arguments of a node of these sorts with other children, which stand behind its own arguments."""
+    behind = count(len(sorts))
+    return _picking([next(behind) if sort.is_class else place for place, sort in enumerate(sorts)])
+
+
+_CHILDREN = _picking_by_sort(lambda sort: sort.is_class)
+_INLINE = _picking_by_sort(lambda sort: sort.is_inline)
+_TEXTS = _picking_by_sort(lambda sort: not sort.is_class)
+_OVER = {name: _exchanging(ctor.args) for name, ctor in _TABLE.items()}
 _READING = frozenset(name for name, ctor in CTORS.items() if "buffer" in ctor.places)
 
 
@@ -102,19 +122,17 @@ class ENode(_Node):
     @property
     def children(self) -> tuple[int, ...]:
         """The classes that it is over, in the order of its fields."""
-        args: tuple[Any, ...] = self.args
-        return tuple([args[place] for place in _CHILDREN[self.ctor]])
+        return _CHILDREN[self.ctor](self.args)
 
     @property
     def inline_children(self) -> tuple[int, ...]:
         """The children that are decided inside the kernel: all but a buffer that is read."""
-        args: tuple[Any, ...] = self.args
-        return tuple([args[place] for place in _INLINE[self.ctor]])
+        return _INLINE[self.ctor](self.args)
 
     @property
     def texts(self) -> tuple[int | str, ...]:
         """The arguments that are no classes, in the order of its fields."""
-        return tuple([self.args[place] for place in _TEXTS[self.ctor]])
+        return _TEXTS[self.ctor](self.args)
 
     @property
     def source(self) -> int | None:
@@ -127,8 +145,11 @@ class ENode(_Node):
         return _TABLE[self.ctor].named(self.args)
 
     def over(self, children: Iterable[int]) -> ENode:
-        """The same node over other children."""
-        args = list(self.args)
-        for place, child in zip(_CHILDREN[self.ctor], children, strict=True):
-            args[place] = child
-        return ENode(self.ctor, tuple(args))
+        """The same node over as many other children."""
+        return ENode(self.ctor, _OVER[self.ctor]((*self.args, *children)))
+
+
+def renumbered(ctor: str, args: Sequence[int | str], number: Mapping[int | str, int]) -> ENode:
+    """The node of these arguments over the numbers of its children. Raises KeyError where a child has no number."""
+    children = map(number.__getitem__, _CHILDREN[ctor](args))
+    return ENode(ctor, _OVER[ctor]((*args, *children)))

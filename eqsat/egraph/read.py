@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.egraph.egglog_text import LOADED, witness
 from eqsat.egraph.engine import Row
-from eqsat.egraph.enode import ENode
+from eqsat.egraph.enode import ENode, renumbered
 from eqsat.egraph.view import EGraphView
 from ir.term import CTORS, App, Term, Var
 
@@ -31,7 +31,7 @@ def read_view(
     number = _numbered(raw, [roots[index] for index in range(len(terms))])
     classes: dict[int, tuple[ENode, ...]] = {}
     for old, new in number.items():
-        nodes = [node.over([number[child] for child in node.children]) for node in raw[old]]
+        nodes = [renumbered(*node, number) for node in raw[old]]
         classes[new] = tuple(sorted(nodes, key=_final_order) if len(nodes) > 1 else nodes)
     tiny = {name: number[roots[index]] for index, (name, _) in enumerate(terms)}
     loaded, built = set(_loaded(classes, terms, tiny)), _built(tables, number, rules)
@@ -93,12 +93,12 @@ def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[_Value, int], ru
     found: dict[ENode, str] = {}
     for ctor in CTORS:
         for (*args, last), _ in tables[witness(ctor)]:
-            raw = ENode(ctor, tuple(args))
-            children = [number[child] for child in raw.children if child in number]
-            if len(children) == len(raw.children):
-                node, rule = raw.over(children), str(last)
-                if precedence[rule] < precedence.get(found.get(node, ""), len(precedence)):
-                    found[node] = rule
+            try:
+                node, rule = renumbered(ctor, args, number), str(last)
+            except KeyError:  # no loaded term reaches the node
+                continue
+            if precedence[rule] < precedence.get(found.get(node, ""), len(precedence)):
+                found[node] = rule
     return found
 
 
