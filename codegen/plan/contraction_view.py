@@ -137,7 +137,9 @@ class Contraction:
     def image(self, side: int, run: Sequence[int]) -> OperandRead | None:
         """The one read of input `side`, where that is a buffer padded with zeros, and what is no padding is one range
         along the last digit of `run`. Zeros between elements leave no range; a computed value may be anything where
-        its own operands are padded."""
+        its own operands are padded, and may read nothing."""
+        if not self.roles.reads[side]:
+            return None
         read = self.roles.reads[side][0]
         bounds = [bound.expr.coeff(each) for guard in read.map.guards for bound in guard.bounds for each in run[-1:]]
         zeros = all(guard.fill == 0 for guard in read.map.guards)

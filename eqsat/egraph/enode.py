@@ -54,7 +54,7 @@ _OVER = {name: _exchanging(ctor.args) for name, ctor in _TABLE.items()}
 _READING = frozenset(name for name, ctor in CTORS.items() if "buffer" in ctor.places)
 
 
-class _Node(NamedTuple):
+class _BareNode(NamedTuple):
     ctor: str
     args: tuple[int | str, ...]
 
@@ -73,10 +73,10 @@ class _Field(Generic[_T]):
             raise TypeError(f"no constructor has a field {name} of sort {' or '.join(sort.value for sort in sorts)}")
         self._read = read
 
-    def __set_name__(self, owner: type[_Node], attribute: str) -> None:
+    def __set_name__(self, owner: type[_BareNode], attribute: str) -> None:
         self._attribute = attribute
 
-    def __get__(self, node: _Node, owner: type[_Node]) -> _T:
+    def __get__(self, node: _BareNode, owner: type[_BareNode]) -> _T:
         try:
             place = self.places[node.ctor]
         except KeyError:
@@ -91,7 +91,7 @@ def _child(name: FieldName) -> _Field[int]:
     return _Field(name, int, Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 
 
-class ENode(_Node):
+class ENode(_BareNode):
     """A constructor over classes (int), texts (str) and integers, which are attributes by the names of its fields in
     `ir.term`. To ask for a field that the constructor lacks is an AttributeError.
 
