@@ -14,7 +14,20 @@ from typing import Any, TypeAlias
 
 from ir.rule import Equal, Rule
 from ir.term import App, Fact, Prim, Primitive, Term, Var, subterms
-from rules.primitives import fill_everywhere, filled_with, reads_all, undone, unguarded
+from rules.primitives import (
+    compose,
+    fill_beside,
+    fill_everywhere,
+    fill_of_binary,
+    fill_of_contraction,
+    fill_of_reduction,
+    fill_of_ternary,
+    fill_of_unary,
+    filled_with,
+    reads_all,
+    undone,
+    unguarded,
+)
 
 Tree: TypeAlias = "tuple[Any, ...]"
 """("if", guard, inside, outside), or an expression, whose first element names it."""
@@ -206,25 +219,25 @@ def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_MapStage]:
     match read:
         case Var():
             return [_MapStage(read.name, facts.fill(read.name))]
-        case Prim(fn=fn, args=(outer, inner)) if fn.name == "compose":
+        case Prim(fn=fn, args=(outer, inner)) if fn == compose:
             return [*_stages(inner, None, facts), *_stages(outer, source, facts)]
-        case Prim(fn=fn, args=(view, op, element, *rest)) if fn.name in _OPERANDS:
-            operands, place = (rest, 0) if fn.name == "fill_of_unary" else (rest[:-1], int(str(rest[-1])))
+        case Prim(fn=fn, args=(view, op, element, *rest)) if fn in _OPERANDS:
+            operands, place = (rest, 0) if fn == fill_of_unary else (rest[:-1], int(str(rest[-1])))
             if place >= len(operands):
                 raise Unproved
             _demand_dtype(operands[place], source)
             return [_MapStage(_name(view), ("before", _name(view), op, element, tuple(operands), place))]
-        case Prim(fn=fn, args=(view, op, element, known, number, side)) if fn.name == "fill_beside":
+        case Prim(fn=fn, args=(view, op, element, known, number, side)) if fn == fill_beside:
             return [_MapStage(_name(view), ("beside", _name(view), op, element, ("imm", known, number), side))]
-        case Prim(fn=fn, args=(view, op, element, sizes, operand)) if fn.name == "fill_of_reduction":
+        case Prim(fn=fn, args=(view, op, element, sizes, operand)) if fn == fill_of_reduction:
             _demand_dtype(operand, source)
             return [_MapStage(_name(view), ("kept", _name(view), (op, element, sizes)), sizes)]
-        case Prim(fn=fn, args=(view, sizes)) if fn.name == "fill_of_contraction":
+        case Prim(fn=fn, args=(view, sizes)) if fn == fill_of_contraction:
             return [_MapStage(_name(view), ("kept", _name(view), ("contract", sizes)), sizes)]
     raise Unproved
 
 
-_OPERANDS = ("fill_of_unary", "fill_of_binary", "fill_of_ternary")
+_OPERANDS = (fill_of_unary, fill_of_binary, fill_of_ternary)
 
 
 def _name(view: Term) -> str:

@@ -16,7 +16,7 @@ from ir.axis_map import AxisMap, apply, compose, identity, lift, parse_map
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.rule import Certificate, Rule, pattern_variables
-from ir.term import EBin, ETern, EUn, Imm, Load, PBin, PUn, Pure, PView, Reduce
+from ir.term import EBin, ETern, EUn, Imm, Load, PBin, Primitive, PUn, Pure, PView, Reduce
 from ir.term_playback import evaluate
 from ir.term_text import number_text
 from ir.uop import UOPS
@@ -183,6 +183,15 @@ WRONG = {
 @pytest.mark.parametrize("rule", WRONG.values(), ids=WRONG.keys())
 def test_what_does_not_hold_is_not_proved(rule: Rule) -> None:
     assert not proved(rule)
+
+
+def test_a_primitive_of_ones_own_is_not_taken_for_another_of_its_name() -> None:
+    def compose(read: str, view: str) -> str:
+        return read
+
+    compose.__qualname__ = "compose"
+    assert proved(Rule("r", "w", "", PView(PView(p, m), n), PView(p, composed(m, n))))
+    assert not proved(Rule("w", "w", "", PView(PView(p, m), n), PView(p, Primitive(compose)(m, n))))
 
 
 def test_the_families_of_index_rules_are_proved() -> None:
