@@ -272,7 +272,7 @@ class _Sampler:
             start = {"SUM": 0.0, "PROD": 1.0, "MAX": -np.inf, "MIN": np.inf}[node.arg["op"]]
             return np.full(rows.shape[:-1], start)
         ordered = rows[..., self.rng.permutation(rows.shape[-1])]
-        return ufunc.accumulate(ordered, axis=-1, dtype=carrier)[..., -1].astype(np.float64)
+        return self._running(ufunc, ordered)[..., -1].astype(np.float64)
 
     def _scanned(self, node: Node, x: Array) -> Array:
         """The scan in blocks, each scanned by itself, in order or by doubling, and then joined to what came before."""
@@ -282,18 +282,31 @@ class _Sampler:
         done: list[Array] = []
         for low in range(0, rows.shape[-1], block):
             part = rows[..., low : low + block]
-            part = _doubled(ufunc, part) if self.coin() else ufunc.accumulate(part, axis=-1, dtype=x.dtype)
-            done.append(ufunc(done[-1][..., -1:], part) if done else part)
+            part = self._doubled(ufunc, part) if self.coin() else self._running(ufunc, part)
+            done.append(self._joined(ufunc, done[-1][..., -1:], part) if done else part)
         return np.moveaxis(np.concatenate(done, axis=-1), -1, node.arg["axis"]) if done else x
 
+    def _running(self, ufunc: np.ufunc, x: Array) -> Array:
+        """The scan along the last axis, in order."""
+        if ufunc is not np.multiply or not self.flush:
+            return ufunc.accumulate(x, axis=-1, dtype=x.dtype)
+        done = [x[..., :1]]
+        for at in range(1, x.shape[-1]):
+            done.append(self._joined(ufunc, done[-1], x[..., at : at + 1]))
+        return np.concatenate(done, axis=-1)
 
-def _doubled(ufunc: np.ufunc, x: Array) -> Array:
-    """The scan of Hillis and Steele (1986): distances 1, 2, 4 … along the last axis."""
-    distance = 1
-    while distance < x.shape[-1]:
-        x = np.concatenate([x[..., :distance], ufunc(x[..., :-distance], x[..., distance:])], axis=-1)
-        distance *= 2
-    return x
+    def _doubled(self, ufunc: np.ufunc, x: Array) -> Array:
+        """The scan of Hillis and Steele (1986): distances 1, 2, 4 … along the last axis."""
+        distance = 1
+        while distance < x.shape[-1]:
+            x = np.concatenate([x[..., :distance], self._joined(ufunc, x[..., :-distance], x[..., distance:])], axis=-1)
+            distance *= 2
+        return x
+
+    def _joined(self, ufunc: np.ufunc, x: Array, y: Array) -> Array:
+        """Parts of a scan together; a product that is a denormal may be 0, whatever it is multiplied by later."""
+        made = ufunc(x, y)
+        return self.flushed(made, dtype(made.dtype)) if ufunc is np.multiply and made.dtype.kind == "f" else made
 
 
 def _accumulates(node: Node) -> bool:
