@@ -76,6 +76,7 @@ def digest(task: Task) -> Digest:
     from eqsat.pipeline import lower_module
     from eqsat.planning.target_pricer import pricer_for
     from ir.module_dump import dump_module
+    from ir.plan_to_schedule import plan_to_schedule
     from ir.serde import to_builtins
     from rules import select
 
@@ -89,7 +90,7 @@ def digest(task: Task) -> Digest:
     texts = backend.texts(lowered.values())
     return {
         "cover": _hash(dump_module(module, {})),
-        "plans": _hash([to_builtins(price.plan) for price in prices]),
+        "plans": _hash([to_builtins(plan_to_schedule(price.plan)) for price in prices]),
         "price": float(f"{cover.time_ns / 1e3:.6g}"),
         "text": _hash(texts),
     }

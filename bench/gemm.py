@@ -23,7 +23,8 @@ from bench.facts import commit, load, warn_of_load
 from codegen.compile.machine import machine
 from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import find_compiler
-from ir.plan import Plan
+from ir.cpu_plan import CpuContractionPlan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.region import Region
 from tests.codegen.contraction_runs import Array, Built, plans_of
 from tests.support import regions
@@ -92,9 +93,11 @@ def main() -> int:
     print(f"{'case':28} {'tile':>6} {'blocks':>16} " + " ".join(f"{each:>9}" for each in heads))
     for name, region, flops, peer in cases(kinds):
         plan = plans_of(region)[0][0]
+        schedule = plan_to_schedule(plan)
         ours, theirs = measure(region, plan, peer, options.rounds, threads, typical)
         print(
-            f"{name:28} {plan.warp_tile:>6} {'x'.join(map(str, plan.tile)):>16} {ours * 1e3:9.3f} {theirs * 1e3:9.3f}"
+            f"{name:28} {schedule.warp_tile:>6} {'x'.join(map(str, schedule.tile)):>16}"
+            f" {ours * 1e3:9.3f} {theirs * 1e3:9.3f}"
             f" {ours / theirs:9.2f} {flops / ours * 1e-9:9.0f} {flops / ours * 1e-9 / peak:9.0%}"
         )
     return 0
@@ -102,7 +105,7 @@ def main() -> int:
 
 def measure(
     region: Region,
-    plan: Plan,
+    plan: CpuContractionPlan,
     peer: Callable[[dict[str, Array]], Callable[[], object]],
     rounds: int,
     threads: int,

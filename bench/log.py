@@ -11,6 +11,7 @@ import msgspec
 
 from bench.covers import Launch
 from bench.facts import commit
+from ir.plan_to_schedule import plan_to_schedule
 from ir.target import Target
 
 NAME = "measurements.csv"
@@ -27,7 +28,7 @@ def append(target: Target, program: str, launches: Iterable[Launch], path: Path)
         if fresh:
             rows.writerow(HEAD)
         for each in launches:
-            work, plan = each.price.work, msgspec.json.encode(each.price.plan).decode()
+            work, plan = each.price.work, msgspec.json.encode(plan_to_schedule(each.price.plan)).decode()
             moved = work.bytes
             figures = (work.flops + work.recomputed, moved, work.occupancy, each.price.time_ns, each.measured_ns)
             rows.writerow((of, target.name, program, each.call.region.name, *(f"{n:.6g}" for n in figures), plan))

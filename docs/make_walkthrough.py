@@ -13,6 +13,7 @@ from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
+from ir.plan_to_schedule import plan_to_schedule
 from ir.serde import to_builtins
 
 PAGE = Path(__file__).parent / "walkthrough.md"
@@ -50,7 +51,7 @@ def page() -> str:
         poly_core=_json(_verdicts(facts.report.to_dump())),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
-        plan=_json(to_builtins(price.plan)),
+        plan=_json(to_builtins(plan_to_schedule(price.plan))),
         shown=SHOWN,
         lines=len(text),
         c="\n".join(text[:SHOWN]),

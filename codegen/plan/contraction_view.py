@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from codegen.where.sites import ACCUMULATORS
 from ir.axis_expr import AxisExpr
@@ -55,7 +56,7 @@ class Contraction:
     n: int
     depth: int
     repeats: int
-    pattern: str
+    pattern: Literal["matmul", "conv"]
     constants: tuple[bool, bool]
     ordered: bool = False
 

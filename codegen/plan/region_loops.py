@@ -6,11 +6,10 @@ x[768*i0 + i1], y[768*i0 + i1] over i0 < 64, i1 < 768   →   one loop i0i1 over
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 from codegen.where.memory_access import strides_of
@@ -295,9 +294,3 @@ class RegionLoops:
 
 def _bounds(view: AxisMap) -> list[AxisExpr]:
     return [bound.expr for guard in view.guards for bound in guard.bounds]
-
-
-@lru_cache(maxsize=1 << 10)
-def loop_axes(name: str) -> tuple[int, ...]:
-    """The output axes that loop "i0i1" runs over."""
-    return tuple(int(each) for each in re.findall(r"i(\d+)", name))

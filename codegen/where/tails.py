@@ -39,5 +39,5 @@ def check_tails(loops: Iterable[Steps], predicated: Collection[str], stage: str,
                 stage,
                 f"{loop.step} does not divide {loop.extent}, and the plan has no predicated tail along {loop.axis}",
                 at=region,
-                hint=f"add {loop.axis!r} to predicate_tail",
+                hint=f"add {loop.axis!r} to tails",
             )

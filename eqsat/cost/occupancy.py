@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -30,33 +29,23 @@ def resident_share(work: Work, target: Target) -> float:
     return min(1.0, max(1, resident_blocks(work, target)) * work.block_threads * work.independent / HIDING_THREADS)
 
 
-class Rivals(NamedTuple):
-    """What the plans of a region offer: the greatest vector width, and whether one takes WGMMA."""
-
-    widest: int
-    wgmma: bool
+def widest_of(plans: Iterable[Plan]) -> int:
+    """The greatest vector width of a region's plans."""
+    return max((plan.vectors or 1 for plan in plans), default=1)
 
 
-def rivals_of(plans: Iterable[Plan]) -> Rivals:
-    """Of all plans of a region."""
-    several = list(plans)
-    return Rivals(max(map(_width, several), default=1), any(map(_takes_wgmma, several)))
+def stops(plan: Plan, work: Work, target: Target, widest: int) -> tuple[str, ...]:
+    """The STOP conditions of §11 that a plan meets, in whose region the widest vectors have `widest` elements.
 
-
-def stops(plan: Plan, work: Work, target: Target, rivals: Rivals) -> tuple[str, ...]:
-    """The STOP conditions of §11 that a plan meets among its region's.
-
-    Registers that leave one block per SM are none where that block hides the latencies alone; other shapes than WGMMA's
-    are none where no plan takes WGMMA."""
+    Registers that leave one block per SM are none where that block hides the latencies alone; §11's other shapes than
+    WGMMA's are none, as no plan takes WGMMA."""
     found = []
     if work.scratch > SHARE_OF_ON_CHIP * target.on_chip_bytes:
         found.append("on-chip memory above 80 %")
     if target.is_gpu and work.block_threads and work.thread_registers and _alone_by_registers(work, target):
         found.append("registers leave one block per SM")
-    if plan.vectorize is not None and plan.vectorize.width < min(rivals.widest, target.lanes):
+    if plan.vectors is not None and plan.vectors < min(widest, target.lanes):
         found.append("narrower vectors")
-    if rivals.wgmma and not _takes_wgmma(plan):
-        found.append("no TMA or WGMMA tile")
     return tuple(found)
 
 
@@ -64,11 +53,3 @@ def _alone_by_registers(work: Work, target: Target) -> bool:
     without = msgspec.structs.replace(work, thread_registers=0)
     alone = resident_blocks(work, target) <= 1 < resident_blocks(without, target)
     return alone and resident_share(work, target) < 1
-
-
-def _width(plan: Plan) -> int:
-    return plan.vectorize.width if plan.vectorize is not None else 1
-
-
-def _takes_wgmma(plan: Plan) -> bool:
-    return "wgmma" in plan.algo_choice.values()

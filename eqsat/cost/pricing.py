@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from eqsat.cost.occupancy import Rivals, rivals_of, stops
+from eqsat.cost.occupancy import stops, widest_of
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
 from ir.kernel_resources import KernelResources
@@ -51,7 +51,7 @@ class PlanPricer:
     def corrected(self, price: Price, found: KernelResources, rivals: Sequence[Plan]) -> Price:
         """The price of a plan, one of its region's `rivals`, with the registers that the compiler says it takes."""
         work = msgspec.structs.replace(price.work, thread_registers=found.registers)
-        return self._priced(price.plan, work, rivals_of(rivals), (SPILLS,) if found.spills else ())
+        return self._priced(price.plan, work, widest_of(rivals), (SPILLS,) if found.spills else ())
 
     def _candidates(self, region: Region) -> list[Price] | Rejected:
         core = self._analyse(region).core
@@ -60,16 +60,16 @@ class PlanPricer:
         plans = self._planner(region, core, self._target)
         if not plans:
             return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
-        rivals = rivals_of(plan for plan, _ in plans)
-        return [self._priced(plan, work, rivals) for plan, work in plans]
+        widest = widest_of(plan for plan, _ in plans)
+        return [self._priced(plan, work, widest) for plan, work in plans]
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
         """ns that no plan can beat."""
         return self._roofline.lower_bound(flops, bytes_moved)
 
-    def _priced(self, plan: Plan, work: Work, rivals: Rivals, met: tuple[str, ...] = ()) -> Price:
+    def _priced(self, plan: Plan, work: Work, widest: int, met: tuple[str, ...] = ()) -> Price:
         parts = self._roofline.estimate(work)
-        found = stops(plan, work, self._target, rivals) if self._terms.stop else ()
+        found = stops(plan, work, self._target, widest) if self._terms.stop else ()
         return Price(parts.time, plan, work, parts, (*met, *found))
 
 

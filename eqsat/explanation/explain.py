@@ -18,6 +18,7 @@ from ir.grammar import with_count
 from ir.kernel_resources import KernelResources
 from ir.launch import Geometry
 from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
 from ir.region_order import Order, order_text
 from ir.serde import to_builtins
@@ -103,7 +104,7 @@ def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
         "uops": list(kernel.uops),
         "rules": dict(Counter(kernel.rules)),
         "orders": to_builtins(_permuted(kernel, compiled.artifact.module.orders)),
-        "plan": to_builtins(compiled.artifact.prices[place].plan),
+        "plan": to_builtins(plan_to_schedule(compiled.artifact.prices[place].plan)),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
         "occupancy": kernel.occupancy,
@@ -178,13 +179,15 @@ def parts_text(parts: Sequence[JointPart], time_ns: float) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    parts = [", ".join(f"{name}: {choice}" for name, choice in plan.algo_choice.items()) + f"; tile {list(plan.tile)}"]
-    if plan.warp_tile:
-        parts.append(f"register tile {plan.warp_tile}")
-    if plan.vectorize:
-        parts.append(f"{plan.vectorize.width} lanes along {plan.vectorize.axis}")
-    if plan.predicate_tail:
-        parts.append(f"tails {', '.join(plan.predicate_tail)}")
+    schedule = plan_to_schedule(plan)
+    choices = ", ".join(f"{name}: {choice}" for name, choice in schedule.algo_choice.items())
+    parts = [f"{choices}; tile {list(schedule.tile)}"]
+    if schedule.warp_tile:
+        parts.append(f"register tile {schedule.warp_tile}")
+    if schedule.vectorize:
+        parts.append(f"{schedule.vectorize.width} lanes along {schedule.vectorize.axis}")
+    if schedule.predicate_tail:
+        parts.append(f"tails {', '.join(schedule.predicate_tail)}")
     return ", ".join(parts)
 
 

@@ -18,8 +18,10 @@ from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.kernel_resources import KernelResources
 from ir.module import Module
 from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
 from ir.region import Region
+from ir.schedule import Schedule
 from ir.target import Target
 
 STAGE = "refinement"
@@ -61,14 +63,15 @@ def refined(
 def what_changed(before: Plan, after: Plan) -> str:
     """What differs between two plans, as "stages 4 → 3, warp_tile 64x64 → 64x32"; where sizes do not, the fields that
     do."""
+    old, new = plan_to_schedule(before), plan_to_schedule(after)
     sizes = (
-        ("stages", before.stages, after.stages),
-        ("warp_tile", before.warp_tile, after.warp_tile),
-        ("vectors", _width(before), _width(after)),
-        ("tile", _shape(before), _shape(after)),
+        ("stages", old.stages, new.stages),
+        ("warp_tile", old.warp_tile, new.warp_tile),
+        ("vectors", before.vectors or 1, after.vectors or 1),
+        ("tile", _shape(old), _shape(new)),
     )
-    told = [f"{name} {old} → {new}" for name, old, new in sizes if old != new]
-    fields = (name for name in Plan.__struct_fields__ if getattr(before, name) != getattr(after, name))
+    told = [f"{name} {first} → {second}" for name, first, second in sizes if first != second]
+    fields = (name for name in Schedule.__struct_fields__ if getattr(old, name) != getattr(new, name))
     return ", ".join(told or [f"other {name}" for name in fields if name != "notes"])
 
 
@@ -136,9 +139,5 @@ class _PlanSearch:
         return msgspec.structs.replace(price, plan=plan)
 
 
-def _width(plan: Plan) -> int:
-    return plan.vectorize.width if plan.vectorize is not None else 1
-
-
-def _shape(plan: Plan) -> str:
-    return "x".join(map(str, plan.tile))
+def _shape(schedule: Schedule) -> str:
+    return "x".join(map(str, schedule.tile))

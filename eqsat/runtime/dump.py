@@ -11,6 +11,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
+from ir.plan_to_schedule import plan_to_schedule
 from ir.region import Region
 from ir.region_facts import Facts
 from ir.serde import to_builtins
@@ -110,7 +111,8 @@ class Stages:
 
     def _plan(self) -> Any:
         running = [call.region.name for call in self._artifact.module.running]
-        return {name: to_builtins(price.plan) for name, price in zip(running, self._artifact.prices, strict=True)}
+        plans = (plan_to_schedule(price.plan) for price in self._artifact.prices)
+        return {name: to_builtins(plan) for name, plan in zip(running, plans, strict=True)}
 
     def _cpu(self) -> Any:
         return {name: to_builtins(lowered) for name, lowered in self._lower().items()}

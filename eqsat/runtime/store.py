@@ -35,7 +35,7 @@ from ir.serde import from_json, to_json
 from ir.tiny_bind import load
 from ir.tiny_dims import match_shapes
 
-FORMAT = 4
+FORMAT = 5
 SIGNATURE = b"PK\x03\x04"
 """How a zip file with something in it begins."""
 

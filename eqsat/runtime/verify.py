@@ -10,7 +10,7 @@ from eqsat.runtime.compiled import Compiled
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType, dtype
 from ir.host_memory import memory_for
-from ir.plan import TF32
+from ir.plan import rounds_to_tf32
 from ir.rule import Exactness
 from ir.tiny_flush import Flush
 from ir.tiny_playback import playback
@@ -77,7 +77,7 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
     outputs = compiled.run(arrays, threads)
     ordered = compiled.artifact.options.exactness < Exactness.REASSOCIATE
     references = [playback(graph, inputs, wide=True), playback(graph, inputs, ordered=ordered)]
-    if any(TF32 in price.plan.algo_choice.values() for price in compiled.artifact.prices):
+    if any(rounds_to_tf32(price.plan) for price in compiled.artifact.prices):
         references.append(playback(graph, inputs, tf32=summed_products(graph)))
     found = [_Checked(got, [each[k] for each in references]) for k, got in enumerate(outputs)]
     if not all(each.is_right for each in found):

@@ -18,8 +18,8 @@ from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu import CpuKernel
+from ir.cpu_plan import CpuContractionPlan
 from ir.dtype import DTYPES
-from ir.plan import Plan
 from ir.pricer import Work
 from ir.region import Region
 from ir.target import Target
@@ -47,7 +47,7 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
     )
 
 
-def plans_of(region: Region, target: Target | None = None) -> list[tuple[Plan, Work]]:
+def plans_of(region: Region, target: Target | None = None) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates for a region, best first."""
     return contraction_candidates(region, region_facts(region).core, target or target_of())
 
@@ -55,7 +55,9 @@ def plans_of(region: Region, target: Target | None = None) -> list[tuple[Plan, W
 class Built:
     """Kernels compiled into one library; `call(i, inputs)` runs the i-th."""
 
-    def __init__(self, cases: Sequence[tuple[Region, Plan]], machine: Machine | None = None, threads: int = 2) -> None:
+    def __init__(
+        self, cases: Sequence[tuple[Region, CpuContractionPlan]], machine: Machine | None = None, threads: int = 2
+    ) -> None:
         self.lowered = [
             lower_contraction(region, region_facts(region).core, plan, f"k{i}")
             for i, (region, plan) in enumerate(cases)

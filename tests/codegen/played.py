@@ -32,7 +32,7 @@ class Case(Generic[K]):
 
     def __str__(self) -> str:
         shapes = [each.memref.shape for each in self.region.inputs]
-        return f"{self.region.name}{shapes} {self.plan.algo_choice} {self.plan.tile} {self.plan.vectorize}"
+        return f"{self.region.name}{shapes} {self.plan}"
 
     def named(self, name: str) -> Case[K]:
         """The same under another name."""

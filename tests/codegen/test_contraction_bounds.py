@@ -14,8 +14,8 @@ import pytest
 
 from codegen.compile.machine import machine, restricted
 from eqsat import optimize_and_compile, tensor
+from ir.cpu_plan import CpuContractionPlan
 from ir.dtype import dtype
-from ir.plan import Plan
 from ir.region import Region
 from ir.region_playback import play_region
 from tests.codegen.contraction_runs import Built, plans_of, target_of
@@ -41,11 +41,11 @@ def sizes(whole: bool) -> Iterator[tuple[int, int, int]]:
 # --- every algorithm ---
 
 
-def variants(region: Region, arch: str) -> dict[tuple[str, str], Plan]:
+def variants(region: Region, arch: str) -> dict[tuple[str, int], CpuContractionPlan]:
     """The best plan of each algorithm and vector side."""
-    found: dict[tuple[str, str], Plan] = {}
+    found: dict[tuple[str, int], CpuContractionPlan] = {}
     for plan, _ in plans_of(region, target_of(restricted(machine(), arch))):
-        found.setdefault((plan.algo_choice["matmul"], str(plan.layout_hints["vector"])), plan)
+        found.setdefault((plan.blocks.algorithm, plan.vector), plan)
     return found
 
 
@@ -63,7 +63,7 @@ def stays_inside(arch: str, dtypes: tuple[str, ...], layout: str, whole: bool) -
         for at_end in (True, False):
             got = built.call(number, inputs, partial(beside_guard, at_end=at_end))["Y"]
             close(got, wanted, f"{region.inputs} {plan}")
-    return {plan.algo_choice["matmul"] for _, plan in cases}
+    return {plan.blocks.algorithm for _, plan in cases}
 
 
 def close(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], what: str) -> None:

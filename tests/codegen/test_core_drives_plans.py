@@ -11,13 +11,12 @@ import pytest
 
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.plan.cpu.nest_choices import loop_names
-from codegen.plan.region_loops import loop_axes
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
 from ir.plan import Plan
 from ir.region import Region
+from tests.codegen.changed_plan import nest, tiled, with_fields
 from tests.support import regions
 from tests.support.regions import buffer, ewise, read, reduction, region, same
 
@@ -42,7 +41,7 @@ def centred_columns(rows: int, columns: int) -> Region:
 def test_accumulators_are_finished_before_other_loops_begin(given: Region) -> None:
     core = region_facts(given).core
     (needed,) = core.finished.values()
-    orders = [[f"i{axis}" for name in loop_names(plan) for axis in loop_axes(name)] for plan in plans(given)]
+    orders = [[f"i{axis}" for loop in plan.loops for axis in loop.axes] for plan in plans(given)]
     assert orders
     assert all(order[: len(needed)] == list(needed) for order in orders)
 
@@ -52,9 +51,9 @@ def test_threads_share_parallel_axes_only() -> None:
     core = region_facts(given).core
     assert core.parallel_axes == ("i0",)
     made = plans(given)
-    assert {piece for plan in made for piece in plan.bind} == {"i0.o"}
-    whole = next(plan for plan in made if plan.algo_choice == {"nest": "i0 i1"})
-    wrong = msgspec.structs.replace(whole, tile=(64, 400), bind={"i1.o": "thread"}, predicate_tail=("i0", "i1"))
+    assert {plan.loops[position].name for plan in made for position in plan.threads} == {"i0"}
+    whole = next(plan for plan in made if nest(plan) == "i0 i1")
+    wrong = with_fields(tiled(whole, 64, 400), threads=(1,), tails=("i0", "i1"))
     with pytest.raises(EqsatError, match="carries its value along i1") as caught:
         lower(given, core, wrong, "k")
     assert caught.value.kind is Kind.UNSUPPORTED_OP
@@ -65,10 +64,10 @@ def test_the_choice_of_a_plan_is_of_the_regions_pattern(given: Region, pattern: 
     core = region_facts(given).core
     assert core.pattern == pattern
     made = plans(given)
-    assert all(list(plan.algo_choice) == [pattern] for plan in made)
+    assert all(plan.pattern == pattern for plan in made)
     other = {"conv": "matmul", "matmul": "conv"}[pattern]
     with pytest.raises(EqsatError, match=f"is a {pattern}") as caught:
-        lower(given, core, msgspec.structs.replace(made[0], algo_choice={other: "outer"}), "k")
+        lower(given, core, msgspec.structs.replace(made[0], pattern=other), "k")
     assert caught.value.kind is Kind.MALFORMED_GRAPH
 
 

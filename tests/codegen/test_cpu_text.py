@@ -14,11 +14,11 @@ from ir.cpu_nodes import CpuAssign, CpuCall, CpuFor, CpuLet, Load, Stmt, Store
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel_nodes import Const, Reg, Variable
-from ir.plan import Plan, Vectorize
 from tests.support import regions as r
+from tests.support.made_plans import nest_plan
 
 I = AxisExpr(0, ((1, 1),))  # noqa: E741
-PLAN = Plan("avx512", {"nest": "i0 i1"}, (3, 20), {}, Vectorize("i1", 16), predicate_tail=("i1",))
+PLAN = nest_plan(3, 20, lanes=1, width=16, tails=("i1",))
 TEXT = """\
 kernel eq_k lanes=16 (a: fp32[3], b: fp32[20], Y: fp32[60] out)
   phase t in 0 .. 1
@@ -70,7 +70,7 @@ def test_comments_do_not_end_early() -> None:
 @pytest.mark.parametrize("name", ["double", "buf", "a*b", "3x", "größe", "eq_add_f32"])
 def test_any_buffer_name_becomes_a_c_name(name: str) -> None:
     region = r.region("named", [r.buffer(name, (4,))], [r.ewise("int", "neg", (4,), r.same(name, (4,)))], (4,))
-    plan = Plan("avx512", {"nest": "i0"}, (4,), {}, Vectorize("i0", 16), predicate_tail=("i0",))
+    plan = nest_plan(4, lanes=0, width=16, tails=("i0",))
     text = c_text(lower_nest(region, region_facts(region).core, plan))
     body = text[text.index("*/") :]
     assert " double =" not in body
@@ -109,7 +109,7 @@ def test_the_verifier_rejects(body: tuple[Stmt, ...]) -> None:
 
 def test_c_of_floors_conditions_and_casts() -> None:
     floor = region_facts(region := r.move((5, 9), (45,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
-    plan = Plan("avx512", {"nest": "i0"}, (45,), {}, Vectorize("i0", 16), predicate_tail=("i0",))
+    plan = nest_plan(45, lanes=0, width=16, tails=("i0",))
     text = c_text(lower_nest(region, floor, plan))
     assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text
     cast = c_text(kernel(CpuLet("v", CpuCall("cast", (load(),), "i8"))))

@@ -15,8 +15,8 @@ from codegen.plan.region_loops import RegionLoops
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.axis_map import identity, parse_map
+from ir.cpu_plan import CpuNestPlan, KeptValue
 from ir.diagnostics import EqsatError, Kind
-from ir.plan import LocalEdge, Plan, Vectorize
 from ir.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 from tests.codegen import nest_kernels
 from tests.codegen.played import random_inputs
@@ -43,8 +43,8 @@ def exp_over_sum(rows: int, terms: int, reads: str = "[{0},{1}] -> [i0, i1]", dt
     )
 
 
-def kept(plan: Plan) -> bool:
-    return plan.local_edges == (LocalEdge("e", "y", "stack"),)
+def kept(plan: CpuNestPlan) -> bool:
+    return plan.kept == (KeptValue("e", "y"),)
 
 
 @pytest.mark.parametrize("arch", ["avx512", "avx2", "sse2"])
@@ -58,8 +58,8 @@ def test_every_plan_is_right_with_and_without_its_rows(arch: str, dtype: str) ->
         turned = exp_over_sum(rows, terms, backwards.replace("{2}", str(terms - 1)), dtype)
         for region in (straight, turned):
             for each in nest_kernels.cases([region], arch):
-                for edges in {each.plan.local_edges, ()}:
-                    plan = msgspec.structs.replace(each.plan, local_edges=edges)
+                for edges in {each.plan.kept, ()}:
+                    plan = msgspec.structs.replace(each.plan, kept=edges)
                     core = region_facts(region).core
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
     assert any(kept(each.plan) for each in tried)
@@ -101,13 +101,13 @@ def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int,
     lib = nest_kernels.library(cases, machine())
     for each in cases:
         nest_kernels.check(lib, each, random_inputs(each.region))
-    assert sizes != (2, 3, 5, 4) or any(each.plan.local_edges for each in cases)
+    assert sizes != (2, 3, 5, 4) or any(each.plan.kept for each in cases)
 
 
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
     region = softmaxes(6, 40, times=3)
     found = kept_rows(RegionLoops(region, region_facts(region).core))
-    assert [(row.edge.src, row.filler, row.edge.dst) for row in found] == [
+    assert [(row.kept.value, row.filler, row.kept.until) for row in found] == [
         ("E0", "S0", "S1"),
         ("E1", "S1", "S2"),
         ("E2", "S2", "Y"),
@@ -123,11 +123,11 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
         region = softmaxes(*sizes, dtype=dtype)
         core = region_facts(region).core
         for each in nest_kernels.cases([region], arch):
-            for count in range(len(each.plan.local_edges) + 1):
-                for edges in combinations(each.plan.local_edges, count):
-                    plan = msgspec.structs.replace(each.plan, local_edges=edges)
+            for count in range(len(each.plan.kept) + 1):
+                for edges in combinations(each.plan.kept, count):
+                    plan = msgspec.structs.replace(each.plan, kept=edges)
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
-    assert any(len(each.plan.local_edges) == 2 for each in tried)
+    assert any(len(each.plan.kept) == 2 for each in tried)
     lib = nest_kernels.library(tried, where)
     for each in tried:
         nest_kernels.check(lib, each, random_inputs(each.region, nan=True))
@@ -138,7 +138,7 @@ def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     core = region_facts(region).core
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
     text = c_text(lower_nest(region, core, plan))
-    again = c_text(lower_nest(region, core, msgspec.structs.replace(plan, local_edges=())))
+    again = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
     assert "e_row" in text
     assert "e_row" not in again
     assert text.count("eq_exp_f32(") < again.count("eq_exp_f32(")
@@ -157,10 +157,10 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"local_edges": (LocalEdge("q", "y", "stack"),)},
-        {"local_edges": (LocalEdge("e", "s", "stack"),)},
-        {"local_edges": (LocalEdge("e", "y", "reg"),)},
-        {"vectorize": Vectorize("i0", 1), "warp_tile": ""},
+        {"kept": (KeptValue("q", "y"),)},
+        {"kept": (KeptValue("e", "s"),)},
+        {"lanes": 0, "width": 1, "rows": 1},
+        {"part": 10, "rows": 1},
     ],
 )
 def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> None:

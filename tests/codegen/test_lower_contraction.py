@@ -19,10 +19,10 @@ from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.contraction_view import contraction_of
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.where.region_facts import region_facts
+from ir.cpu_plan import CpuContractionPlan
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.plan import Plan
 from ir.region import Definition, Op, Region
 from ir.region_playback import play_region
 from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
@@ -124,14 +124,14 @@ def assert_plays(built: Built, i: int, inputs: dict[str, Array]) -> None:
             assert error <= _TOLERANCE[kind.name] * np.abs(wanted).max()
 
 
-def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Plan]:
+def various(region: Region, units: int = 2, lanes: str | None = None) -> list[CpuContractionPlan]:
     """The best plan, and one of each kind that differs from it."""
     target = target_of(restricted(machine(), lanes) if lanes else None, units)
-    kinds: dict[tuple[object, ...], Plan] = {}
+    kinds: dict[tuple[object, ...], CpuContractionPlan] = {}
     plans = [plan for plan, _ in plans_of(region, target)]
     assert plans, f"no plan for {region.name}"
     for plan in plans:
-        kinds.setdefault((*plan.algo_choice.values(), plan.layout_hints["vector"], len(plan.warp_tile)), plan)
+        kinds.setdefault((plan.blocks.dot, plan.vector, plan.blocks.mr > 9, plan.blocks.nr > 9), plan)
     return list(kinds.values())
 
 
@@ -161,7 +161,7 @@ def test_lesser_instruction_sets(isa: str) -> None:
 def test_result_does_not_depend_on_threads() -> None:
     region = regions.conv(1, 32, 48, (28, 28), 3, 1, 1, epilogue=True)
     plan = plans_of(region, target_of(units=4))[0][0]
-    assert plan.bind
+    assert plan.threads
     inputs = values_of(region)
     one, many = (Built([(region, plan)], threads=threads).call(0, inputs)["Y"] for threads in (1, 3))
     np.testing.assert_array_equal(one, many)
@@ -182,12 +182,12 @@ def test_infinities_and_nans_travel_as_in_playback() -> None:
 
 def test_a_tail_that_is_not_predicated_is_refused() -> None:
     region = regions.gemm_bias_relu(100, 70, 50)
-    plan = msgspec.structs.replace(plans_of(region)[0][0], predicate_tail=())
+    plan = msgspec.structs.replace(plans_of(region)[0][0], tails=())
     with pytest.raises(EqsatError) as caught:
         lower_contraction(region, region_facts(region).core, plan)
     assert caught.value.kind is Kind.ALIGNMENT_MISMATCH
     exact = regions.gemm_bias_relu(104, 64, 64)
-    plan = next(plan for plan, _ in plans_of(exact) if not plan.predicate_tail)
+    plan = next(plan for plan, _ in plans_of(exact) if not plan.tails)
     built = Built([(exact, plan)])
     assert_plays(built, 0, values_of(exact))
     assert "_n_f32" not in c_text(built.lowered[0].kernel)
@@ -256,9 +256,9 @@ def test_candidates_are_ranked_and_few() -> None:
 
 def test_small_products_run_on_one_thread() -> None:
     plan, work = plans_of(regions.matmul((), 8, 16, 16))[0]
-    assert plan.bind == {}
+    assert plan.threads == ()
     assert work.occupancy == 0.5
-    assert plans_of(regions.matmul((), 256, 256, 256))[0][0].bind != {}
+    assert plans_of(regions.matmul((), 256, 256, 256))[0][0].threads != ()
 
 
 def test_a_two_axis_result_of_a_reshaped_product() -> None:
@@ -296,7 +296,7 @@ def test_no_access_leaves_its_buffer(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr[:2000]
 
 
-def _sanitized_program(cases: Sequence[tuple[Region, Plan]]) -> str:
+def _sanitized_program(cases: Sequence[tuple[Region, CpuContractionPlan]]) -> str:
     text = [vector_prelude(), pool_source(), SUPPORT, "#include <stdlib.h>\n"]
     calls = []
     for i, (region, plan) in enumerate(cases):

@@ -14,8 +14,8 @@ from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
 from ir.cpu import CpuKernel
+from ir.cpu_plan import CpuNestPlan, PlannedLoop
 from ir.diagnostics import EqsatError, Kind
-from ir.plan import Plan, Vectorize
 from ir.region import Definition, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
 from tests.codegen.nest_kernels import Case, available, case, cases, check, library, required, run, target
@@ -206,7 +206,7 @@ def test_a_row_with_several_reductions_is_one_kernel() -> None:
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     lib, tried = few()
-    split = [each for each in tried if each.plan.algo_choice.get("reduce") == "split"]
+    split = [each for each in tried if each.plan.part is not None]
     assert split
     for each in split:
         inputs = random_inputs(each.region, 3)
@@ -227,7 +227,11 @@ def test_long_sums_keep_their_precision() -> None:
 # --- the plan drives the text ---------------------------------------------------------------------
 
 
-def plan_of(region: Region, **changes: object) -> Plan:
+BLOCKED = PlannedLoop((0,), 16), PlannedLoop((1,), 64)
+REVERSED = PlannedLoop((1,), 9), PlannedLoop((0,), 16)
+
+
+def plan_of(region: Region, **changes: object) -> CpuNestPlan:
     best = nest_candidates(region, region_facts(region).core, target("avx512"))[0][0]
     return msgspec.structs.replace(best, **changes)
 
@@ -245,20 +249,20 @@ def refused(region: Region, **changes: object) -> EqsatError:
 def test_the_tail_is_where_the_plan_has_one() -> None:
     region = r.outer_sum(3, 37)
     assert "eq_store_n_f32" in c_text(lowered(region))
-    assert refused(region, predicate_tail=()).kind == Kind.ALIGNMENT_MISMATCH
+    assert refused(region, tails=()).kind == Kind.ALIGNMENT_MISMATCH
     divided = r.outer_sum(3, 48)
-    assert "eq_store_n_f32" not in c_text(lowered(divided, predicate_tail=()))
+    assert "eq_store_n_f32" not in c_text(lowered(divided, tails=()))
 
 
 def test_width_tile_and_binding_are_the_plan_s() -> None:
     region = r.outer_sum(64, 256)
-    wide = c_text(lowered(region, vectorize=Vectorize("i1", 64), predicate_tail=()))
+    wide = c_text(lowered(region, lanes=1, width=64, tails=()))
     assert "i1 += 64" in wide
     assert "b + i1 + 48" in wide
-    blocks = lowered(region, tile=(16, 64), bind={"i0.o": "thread", "i1.o": "thread"}, predicate_tail=())
+    blocks = lowered(region, loops=BLOCKED, threads=(0, 1), tails=())
     assert blocks.phases[0].tasks == 16
     assert "eq_parallel_for(eq_k_0, (void *)buf, 16, threads)" in c_text(blocks)
-    serial = lowered(region, tile=(16, 64), bind={}, predicate_tail=())
+    serial = lowered(region, loops=BLOCKED, threads=(), tails=())
     assert serial.phases[0].tasks == 1
     assert "i0o += 16" in c_text(serial)
 
@@ -269,14 +273,11 @@ def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
     core = region_facts(region).core
     tails = ("i0", "i1")
     plans = [
-        plan_of(region, vectorize=Vectorize("i1", 32), predicate_tail=tails),
-        plan_of(region, vectorize=Vectorize("i0", 16), predicate_tail=tails),
-        plan_of(region, tile=(5, 48), bind={"i1.o": "thread"}, predicate_tail=tails),
-        plan_of(
-            region, algo_choice={"nest": "i1 i0"}, tile=(9, 16), vectorize=Vectorize("i0", 16), predicate_tail=tails
-        ),
-        plan_of(region, vectorize=None, predicate_tail=tails),
-        plan_of(region, layout_hints={"stream": True}, predicate_tail=tails),
+        plan_of(region, lanes=1, width=32, tails=tails),
+        plan_of(region, lanes=0, width=16, tails=tails),
+        plan_of(region, loops=(PlannedLoop((0,), 5), PlannedLoop((1,), 48)), threads=(1,), tails=tails),
+        plan_of(region, loops=REVERSED, lanes=1, width=16, threads=(), tails=tails),
+        plan_of(region, lanes=1, width=1, tails=tails),
     ]
     tried = [case(region, core, plan, f"eq_k{number}") for number, plan in enumerate(plans)]
     assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)
@@ -288,10 +289,10 @@ def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"vectorize": Vectorize("i1", 24)},
-        {"tile": (64, 24), "vectorize": Vectorize("i1", 16)},
-        {"algo_choice": {"nest": "i0"}},
-        {"algo_choice": {"nest": "i0 i7"}},
+        {"width": 24},
+        {"loops": (PlannedLoop((0,), 64), PlannedLoop((1,), 24)), "width": 16},
+        {"loops": BLOCKED[:1]},
+        {"loops": (BLOCKED[0], PlannedLoop((7,), 64))},
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object]) -> None:
@@ -312,9 +313,9 @@ def test_a_value_of_outer_axes_is_computed_outside() -> None:
 
 def test_small_regions_run_on_one_thread() -> None:
     small = r.pointwise((8, 8))
-    assert all(not plan.bind for plan, _ in nest_candidates(small, region_facts(small).core, target("avx512")))
+    assert all(not plan.threads for plan, _ in nest_candidates(small, region_facts(small).core, target("avx512")))
     large = r.pointwise((512, 512))
-    assert nest_candidates(large, region_facts(large).core, target("avx512"))[0][0].bind
+    assert nest_candidates(large, region_facts(large).core, target("avx512"))[0][0].threads
 
 
 def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:

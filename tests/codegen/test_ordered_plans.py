@@ -67,7 +67,7 @@ def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) ->
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
     plans = [plan for plan, _ in candidates(region, region_facts(region).core, target_of(), Exactness.EXACT)]
     assert plans
-    assert all(plan.ordered and list(plan.algo_choice.values()) == ["outer"] for plan in plans)
+    assert all(plan.ordered and not plan.blocks.dot for plan in plans)
     rng = np.random.default_rng(0)
     inputs = {
         each.name: np.ldexp(rng.integers(-1024, 1024, each.memref.shape), rng.integers(-8, 8, each.memref.shape))
@@ -92,7 +92,7 @@ def summed_in_order(region: Region, inputs: dict[str, Any]) -> np.ndarray[Any, A
 def test_dot_products_are_refused() -> None:
     region = r.matmul(m=1, n=5, k=300, rhs_t=True)
     core = region_facts(region).core
-    dot = next(plan for plan, _ in candidates(region, core, target_of()) if "dot" in plan.algo_choice.values())
+    dot = next(plan for plan, _ in candidates(region, core, target_of()) if plan.blocks.dot)
     with pytest.raises(EqsatError) as caught:
         Built([(region, msgspec.structs.replace(dot, ordered=True))])
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
@@ -102,7 +102,7 @@ def test_parts_are_refused() -> None:
     region = r.total((70000,))
     core = region_facts(region).core
     plans = [plan for plan, _ in candidates(region, core, target(ARCH))]
-    split = next(plan for plan in plans if "reduce" in plan.algo_choice)
+    split = next(plan for plan in plans if plan.part is not None)
     with pytest.raises(EqsatError) as caught:
         case(region, core, msgspec.structs.replace(split, ordered=True))
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
@@ -111,4 +111,4 @@ def test_parts_are_refused() -> None:
 def test_an_extremum_is_split_all_the_same() -> None:
     region = r.total((70000,), "max")
     plans = [plan for plan, _ in candidates(region, region_facts(region).core, target(ARCH), Exactness.EXACT)]
-    assert any("reduce" in plan.algo_choice for plan in plans)
+    assert any(plan.part is not None for plan in plans)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.plan.cpu.nest_choices import TERMS, rows_together
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
+from ir.cpu_plan import CpuNestPlan, PlannedLoop
 from ir.diagnostics import EqsatError, Kind
-from ir.plan import Plan, Vectorize
 from ir.region import Region
 from tests.codegen import nest_kernels
+from tests.codegen.changed_plan import along, tiled, with_fields
 from tests.codegen.played import random_inputs
 from tests.support import regions
+from tests.support.made_plans import nest_plan
 from tests.support.regions import buffer, ewise, read, reduction, region, same
 
 LANES = machine().lanes
@@ -72,17 +72,16 @@ def padded(rows: int, terms: int) -> Region:
     return region("padded", [buffer("X", (rows - 2, terms))], body, over)
 
 
-def together(tried: Region, rows: int = 4) -> list[Plan]:
+def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
     """The plans of a region that run through rows one by one, changed to take several at once."""
     core = region_facts(tried).core
     found = []
     for plan, _ in nest_candidates(tried, core, nest_kernels.target(machine().arch)):
-        vector = plan.vectorize
-        if vector is None or "reduce" in plan.algo_choice or plan.algo_choice["nest"] == vector.axis:
+        if plan.part is not None or plan.row_loop is None:
             continue
-        tile = tuple(-(-each // rows) * rows if each % rows else each for each in plan.tile)
-        aside = {"tile": tile, "bind": {}, "predicate_tail": tuple(plan.algo_choice["nest"].split())}
-        found.append(msgspec.structs.replace(plan, **aside, warp_tile=f"{rows}x{vector.width}"))
+        one_by_one = tiled(plan, *(-(-loop.tile // rows) * rows for loop in plan.loops))
+        tails = tuple(loop.name for loop in plan.loops)
+        found.append(with_fields(one_by_one, rows=rows, threads=(), tails=tails))
     return found
 
 
@@ -102,7 +101,7 @@ def test_each_row_is_as_it_is_alone(nan: bool) -> None:
 
 def test_rows_are_shared_among_threads_in_whole_steps() -> None:
     cases = nest_kernels.cases([softmax(1030, 200), log_sum(4003, 100)], machine().arch)
-    shared = [each for each in cases if rows_together(each.plan) > 1 and each.plan.bind]
+    shared = [each for each in cases if each.plan.rows > 1 and each.plan.threads]
     assert {each.region.name for each in shared} == {"softmax", "log_sum"}
     lib = nest_kernels.library(shared, machine())
     for each in shared:
@@ -113,9 +112,9 @@ def test_rows_are_shared_among_threads_in_whole_steps() -> None:
 
 def test_the_rows_of_a_step_share_their_loops() -> None:
     tried = softmax(64, 16 * LANES)
-    plan = next(each for each in together(tried) if each.vectorize and each.vectorize.axis == "i1")
+    plan = next(each for each in together(tried) if along(each) == "i1")
     text = c_text(lower_nest(tried, region_facts(tried).core, plan))
-    alone = c_text(lower_nest(tried, region_facts(tried).core, msgspec.structs.replace(plan, warp_tile="")))
+    alone = c_text(lower_nest(tried, region_facts(tried).core, with_fields(plan, rows=1)))
     assert text.count("for (") == alone.count("for (")
     assert text.count("eq_exp_f32(") == alone.count("eq_exp_f32(")  # one a row here, four chains of one row there
     assert text.count("eq_hmax_f32(") == 4 * alone.count("eq_hmax_f32(")
@@ -124,11 +123,11 @@ def test_the_rows_of_a_step_share_their_loops() -> None:
 def test_short_rows_are_planned_together_and_others_are_not() -> None:
     def rows(tried: Region) -> set[tuple[str, int]]:
         plans = nest_candidates(tried, region_facts(tried).core, nest_kernels.target(machine().arch))
-        return {(plan.vectorize.axis, rows_together(plan)) for plan, _ in plans if plan.vectorize}
+        return {(along(plan), plan.rows) for plan, _ in plans}
 
     assert ("i1", 4) in rows(softmax(64, 8 * LANES))
-    assert (TERMS, 4) in rows(log_sum(64, 8 * LANES))
-    assert (TERMS, 4) not in rows(regions.row_reduce(64, 8 * LANES))
+    assert ("", 4) in rows(log_sum(64, 8 * LANES))
+    assert ("", 4) not in rows(regions.row_reduce(64, 8 * LANES))
     for tried in (softmax(64, 5000), softmax(2, 8 * LANES), softmax(64, LANES), regions.pointwise((64, 8 * LANES))):
         assert {number for _, number in rows(tried)} == {1}
     assert {number for _, number in rows(regions.cumsum(64, 100))} == {1}
@@ -138,35 +137,23 @@ def test_short_rows_are_planned_together_and_others_are_not() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [
-        ({"warp_tile": "4"}, Kind.MALFORMED_GRAPH),
-        ({"warp_tile": f"4x{LANES + 1}"}, Kind.MALFORMED_GRAPH),
-        ({"warp_tile": f"0x{LANES}"}, Kind.MALFORMED_GRAPH),
-        ({"vectorize": None}, Kind.MALFORMED_GRAPH),
-        ({"predicate_tail": ()}, Kind.ALIGNMENT_MISMATCH),
-        ({"tile": (6, 40), "bind": {"i0.o": "thread"}}, Kind.ALIGNMENT_MISMATCH),
+        ({"rows": 0}, Kind.MALFORMED_GRAPH),
+        ({"tails": ()}, Kind.ALIGNMENT_MISMATCH),
+        ({"loops": (PlannedLoop((0,), 6), PlannedLoop((1,), 40)), "threads": (0,)}, Kind.ALIGNMENT_MISMATCH),
     ],
 )
 def test_a_register_tile_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
     tried = softmax(10, 40)
-    plan = Plan(
-        arch=machine().arch,
-        algo_choice={"nest": "i0 i1"},
-        tile=(10, 40),
-        bind={},
-        vectorize=Vectorize("i1", LANES),
-        warp_tile=f"4x{LANES}",
-        predicate_tail=("i0", "i1"),
-    )
+    plan = nest_plan(10, 40, lanes=1, width=LANES, arch=machine().arch, rows=4, tails=("i0", "i1"))
     lower_nest(tried, region_facts(tried).core, plan)
     with pytest.raises(EqsatError) as caught:
-        lower_nest(tried, region_facts(tried).core, msgspec.structs.replace(plan, **changes))
+        lower_nest(tried, region_facts(tried).core, with_fields(plan, **changes))
     assert caught.value.kind is kind
 
 
 def test_scans_and_split_reductions_have_one_row_at_a_time() -> None:
     scan = regions.cumsum(40, 40)
     plan = nest_candidates(scan, region_facts(scan).core, nest_kernels.target(machine().arch))[0][0]
-    assert plan.vectorize
-    wrong = msgspec.structs.replace(plan, warp_tile=f"4x{plan.vectorize.width}")
+    wrong = with_fields(plan, rows=4)
     with pytest.raises(EqsatError, match="one row at a time"):
         lower_nest(scan, region_facts(scan).core, wrong)

@@ -16,9 +16,11 @@ from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.region import Buffer, Definition, Region, Yield, canonical, verify
 from ir.region_dump import dump_region, load_region
+from tests.codegen.changed_plan import nest
 from tests.codegen.nest_kernels import Case, available, cases, check, library, required, target
 from tests.codegen.played import random_inputs
 from tests.support import regions as r
+from tests.support.made_plans import nest_plan
 from tests.support.regions import Sizes, index_map
 
 Output = tuple[str, Sizes, str, Sequence[str], Sequence[str] | None]
@@ -160,10 +162,10 @@ def test_every_plan_writes_what_playback_does(nan: bool) -> None:
 def test_several_reductions_are_cut_into_parts_together() -> None:
     for region in (moments(1, 70001), total_and_extremes(50, 3000), columns_of_both(30001, 5)):
         plans = [plan for plan, _ in nest_candidates(region, region_facts(region).core, target("avx2"))]
-        assert any(plan.algo_choice.get("reduce") == "split" for plan in plans), region
+        assert any(plan.part is not None for plan in plans), region
     dependent = r.normalize(1, 90000)
     plans = [plan for plan, _ in nest_candidates(dependent, region_facts(dependent).core, target("avx2"))]
-    assert not any("reduce" in plan.algo_choice for plan in plans)
+    assert not any(plan.part is not None for plan in plans)
 
 
 def test_points_that_do_not_exist_write_nothing() -> None:
@@ -190,10 +192,8 @@ def test_tasks_share_no_element() -> None:
     region = row_and_statistics(6, 4000)
     core = region_facts(region).core
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx2"))]
-    assert all(plan.bind.keys() <= {"i0.o"} for plan in plans)
-    plan = msgspec.structs.replace(
-        plans[0], algo_choice={"nest": "i0 i1"}, tile=(6, 80), bind={"i1.o": "thread"}, vectorize=None, local_edges=()
-    )
+    assert all(nest(plan).split()[position] == "i0" for plan in plans for position in plan.threads)
+    plan = nest_plan(6, 80, lanes=1, width=1, arch="avx2", threads=(1,))
     with pytest.raises(EqsatError, match="the same elements"):
         lower_nest(region, core, plan)
 

@@ -13,14 +13,15 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.plan.cpu.stream_blocks import ALGORITHM
 from codegen.text.cpu_to_c import c_text
 from codegen.where.region_facts import region_facts
+from ir.cpu_plan import CpuStreamPlan, PackedTensor, StreamBlocks
 from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError
-from ir.plan import Cached, Plan, Vectorize
+from ir.plan import Plan
 from ir.region import Region, Yield
 from tests.codegen import nest_kernels as kernels
+from tests.codegen.changed_plan import with_fields
 from tests.codegen.played import random_inputs
 from tests.support import stream_regions as streams
 from tests.support.regions import ewise, index_map, read, reduction, same
@@ -58,7 +59,7 @@ class Tried:
 def plans_of(region: Region, arch: str) -> list[Plan]:
     """The candidates that work on tiles, best first."""
     found = candidates(region, region_facts(region).checked, kernels.target(arch))
-    return [plan for plan, _ in found if ALGORITHM in plan.algo_choice]
+    return [plan for plan, _ in found if isinstance(plan, CpuStreamPlan)]
 
 
 def case(region: Region, plan: Plan, name: str = "eq_k") -> kernels.Case:
@@ -132,33 +133,34 @@ def test_masked_rows_and_infinite_scores() -> None:
 # --- plans by hand ---
 
 
-def hand_plan(**changes: Any) -> Plan:
-    plan = Plan(
+KEYS = PackedTensor("K", "k.o")
+
+
+def hand_plan(**changes: Any) -> CpuStreamPlan:
+    plan = CpuStreamPlan(
         arch="avx2",
-        algo_choice={ALGORITHM: "online"},
-        tile=(16, 8, 16),
-        bind={"batch": "thread"},
-        vectorize=Vectorize("n", 8),
-        warp_tile="4x8",
-        cache=(Cached("Q", "packed", "m.o"), Cached("K", "packed", "k.o"), Cached("V", "packed", "k.o")),
-        predicate_tail=("m", "n", "k"),
+        blocks=StreamBlocks(mr=4, nr=8, nv=8, bm=16, br=8, bc=16, lanes=8),
+        products=True,
+        packed=(PackedTensor("Q", "m.o"), KEYS, PackedTensor("V", "k.o")),
+        threads=("batch",),
+        tails=("m", "n", "k"),
         epilogue=("fdiv",),
     )
-    return msgspec.structs.replace(plan, **changes)
+    return with_fields(plan, **changes)
 
 
 def test_text_and_result_follow_the_plan() -> None:
     changes: list[dict[str, Any]] = [
         {},
-        {"tile": (8, 8, 16)},
-        {"tile": (16, 4, 37)},
-        {"tile": (16, 8, 24), "warp_tile": "2x16"},
-        {"vectorize": Vectorize("n", 16)},
-        {"cache": ()},
-        {"cache": (Cached("K", "packed", "k.o"),)},
-        {"algo_choice": {ALGORITHM: "online", "scores": "dot"}, "cache": (), "warp_tile": "2x3"},
-        {"bind": {}},
-        {"tile": (8, 8, 16), "bind": {"m.o": "thread"}},
+        {"blocks.bm": 8},
+        {"blocks.br": 4, "blocks.bc": 37},
+        {"blocks.bc": 24, "blocks.mr": 2, "blocks.nr": 16},
+        {"blocks.nv": 16},
+        {"packed": ()},
+        {"packed": (KEYS,)},
+        {"blocks.dot": True, "packed": (), "blocks.mr": 2, "blocks.nr": 3},
+        {"threads": ()},
+        {"blocks.bm": 8, "threads": ("m.o",)},
     ]
     plans = [hand_plan(**each) for each in changes]
     made = built([(ODD, plan) for plan in plans], "avx2")
@@ -174,26 +176,26 @@ def test_text_and_result_follow_the_plan() -> None:
 
 def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() -> None:
     region = streams.attention(2, 6, 40, 4, 9, key_rows=True)  # the keys of neighbouring terms are neighbours
-    changes: list[dict[str, Any]] = [{}, {"cache": ()}, {"warp_tile": "4x16"}]
-    plans = [hand_plan(tile=(8, 8, 13), predicate_tail=("m", "n", "k"), **each) for each in changes]
+    changes: list[dict[str, Any]] = [{}, {"packed": ()}, {"blocks.nr": 16}]
+    plans = [hand_plan(**{"blocks.bm": 8, "blocks.bc": 13, **each}) for each in changes]
     made = built([(region, plan) for plan in plans], "avx2")
     for each in made.cases:
         kernels.check(made.library, each, random_inputs(region, 6), at_end=True)
 
 
 REFUSED = {
-    "another algorithm": ({"algo_choice": {"attention": "offline"}}, "knows no algo_choice"),
-    "rows that do not divide": ({"tile": (16, 6, 16)}, "6 rows of a tile|16 rows of a task"),
-    "half registers": ({"vectorize": Vectorize("n", 4)}, "4 columns"),
-    "no lanes": ({"vectorize": None}, "has registers along n"),
-    "no tile": ({"tile": (16, 8)}, "are not"),
-    "an unknown buffer": ({"cache": (Cached("bias", "packed", "k.o"),)}, "can not be kept"),
-    "an unknown step": ({"cache": (Cached("K", "packed", "m.o"),)}, "can not be kept"),
-    "index order": ({"ordered": True}, "not taken in index order"),
+    "rows that do not divide": ({"blocks.br": 6}, "6 rows of a tile|16 rows of a task"),
+    "half registers": ({"blocks.nv": 4}, "4 columns"),
+    "another machine's registers": ({"blocks.lanes": 16}, "no register of 8"),
+    "no tile": ({"blocks.bc": 0}, "are not sizes"),
+    "more terms than there are": ({"blocks.bc": 1000}, "a block of 1000"),
+    "no products": ({"products": False}, "1 products"),
+    "an unknown buffer": ({"packed": (PackedTensor("bias", "k.o"),)}, "can not be packed"),
+    "an unknown step": ({"packed": (PackedTensor("K", "m.o"),)}, "can not be packed"),
     "an epilogue that is not there": ({"epilogue": ("relu",)}, "not the region's"),
-    "no tail": ({"predicate_tail": ("n", "k")}, "no predicated tail along m"),
-    "packed dot products": ({"algo_choice": {ALGORITHM: "online", "scores": "dot"}}, "can not be kept"),
-    "stages": ({"stages": 2}, "2 stages"),
+    "no tail": ({"tails": ("n", "k")}, "no predicated tail along m"),
+    "packed dot products": ({"blocks.dot": True}, "can not be packed"),
+    "another machine": ({"arch": "sm80"}, "a plan for sm80 on a CPU"),
 }
 
 
@@ -302,7 +304,8 @@ def test_work_counts_the_products_and_fits_the_cache() -> None:
     found = candidates(region, region_facts(region).core, target)
     useful = 2 * 2 * 12 * 512 * 512 * 64
     for plan, work in found:
-        assert plan.algo_choice == {ALGORITHM: "online"}
+        assert isinstance(plan, CpuStreamPlan)
+        assert not plan.blocks.dot
         assert useful <= work.flops < 1.3 * useful
         assert work.bytes == 4 * 4 * 12 * 512 * 64  # never the scores
         assert 0 < work.efficiency <= 1

@@ -6,15 +6,18 @@ import msgspec
 import pytest
 
 from eqsat.cost.fusion import fusion
-from eqsat.cost.occupancy import resident_blocks, resident_share, rivals_of, stops
+from eqsat.cost.occupancy import resident_blocks, resident_share, stops, widest_of
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
 from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
+from ir.cpu_plan import Blocks, CpuContractionPlan, KeptOperand
 from ir.diagnostics import EqsatError, Kind
-from ir.plan import Plan, Vectorize
+from ir.gpu_plan import GpuContractionPlan
+from ir.plan import Plan
 from ir.pricer import Price, Work
 from ir.target import Target
 from tests.support import regions
+from tests.support.made_plans import gpu_plan
 
 CPU = cpu_target(
     arch="avx2", cores=4, lanes=8, clock_hz=2e9, bandwidth=10e9, cache_bandwidth=40e9, launch_ns=500, l3_bytes=1_000_000
@@ -140,8 +143,8 @@ def test_occupancy_from_registers_and_shared_memory_is_in_the_price() -> None:
     assert Roofline(A100, Terms(occupancy=False)).estimate(block(128, 32, 160 << 10)).compute == pytest.approx(free)
 
 
-def plan(width: int = 8, tile: tuple[int, ...] = (128, 64, 64), algo: str = "mma") -> Plan:
-    return Plan("sm80", {"matmul": algo}, tile, {}, Vectorize("n", width), warp_tile="64x64")
+def plan(width: int = 8, tile: tuple[int, int, int] = (128, 64, 64)) -> GpuContractionPlan:
+    return gpu_plan(tile, width=width)
 
 
 def test_independent_instructions_hide_latency_as_threads_do() -> None:
@@ -154,7 +157,7 @@ def test_independent_instructions_hide_latency_as_threads_do() -> None:
 
 def test_stop_conditions() -> None:
     def met(one: Plan, made: Work, *rivals: Plan) -> tuple[str, ...]:
-        return stops(one, made, A100, rivals_of((one, *rivals)))
+        return stops(one, made, A100, widest_of((one, *rivals)))
 
     assert met(plan(), block(shared=100 << 10)) == ()
     assert met(plan(), block(shared=140 << 10)) == ("on-chip memory above 80 %",)
@@ -162,16 +165,12 @@ def test_stop_conditions() -> None:
     assert met(plan(), msgspec.structs.replace(block(registers=255), independent=2.0)) == ()  # it hides them alone
     assert met(plan(), block(1024, 32, 120 << 10)) == ()  # one block, but not because of registers
     assert met(plan(width=4), block(), plan()) == ("narrower vectors",)
-    on_cpu = Plan("avx2", {"matmul": "outer"}, (8, 8, 8), {}, Vectorize("n", 8))
+    operands = KeptOperand("A"), KeptOperand("B")
+    on_cpu = CpuContractionPlan(
+        arch="avx2", pattern="matmul", vector=1, blocks=Blocks(8, 8, 8, 8, 8, 8), operands=operands
+    )
     crowded = msgspec.structs.replace(work(1), scratch=1 << 20)
-    assert stops(on_cpu, crowded, CPU, rivals_of([on_cpu])) == ("on-chip memory above 80 %",)
-
-
-def test_plans_without_wgmma_stop_only_where_others_take_it() -> None:
-    narrow, wide = plan(tile=(16, 64, 64)), plan(algo="wgmma")
-    assert stops(narrow, block(), H100, rivals_of([narrow, plan()])) == ()
-    assert stops(narrow, block(), H100, rivals_of([narrow, wide])) == ("no TMA or WGMMA tile",)
-    assert stops(wide, block(), H100, rivals_of([narrow, wide])) == ()
+    assert stops(on_cpu, crowded, CPU, widest_of([on_cpu])) == ("on-chip memory above 80 %",)
 
 
 def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:

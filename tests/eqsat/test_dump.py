@@ -15,9 +15,9 @@ from eqsat.runtime.dump import GPU_STAGES, STAGES, check_stage
 from ir.diagnostics import EqsatError, Kind
 from ir.module import verify
 from ir.module_dump import load_module
-from ir.plan import Plan
 from ir.region_dump import load_region
 from ir.rule import Rule, condition_terms
+from ir.schedule import Schedule
 from ir.serde import from_json
 from ir.term import App, Fact, Prim, Var, subterms
 from ir.tiny_bind import load
@@ -90,7 +90,7 @@ def test_dumps_read_back(program: Program) -> None:
     for stage in ("region", "indexbook", "poly_view", "poly_core", "plan", "cpu"):
         assert list(program.dump(stage)) == names
     for plan in program.dump("plan").values():
-        assert from_json(json.dumps(plan), Plan)
+        assert from_json(json.dumps(plan), Schedule)
 
 
 def test_c_is_the_text_that_is_compiled(program: Program) -> None:

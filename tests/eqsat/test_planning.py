@@ -33,14 +33,17 @@ from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
 from ir.executable import Code
+from ir.gpu_plan import ContractionTile
 from ir.kernel_resources import KernelResources
 from ir.module import KernelCall, Module
-from ir.plan import Plan, Vectorize
+from ir.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
 from ir.target import Target
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.support import regions
 from tests.support.fake_cupy import fake_cupy
+from tests.support.made_plans import gpu_plan
 from tests.support.nvrtc import needs_nvrtc
 
 REGION = regions.matmul((), 64, 64, 64, dtype="bf16")
@@ -67,21 +70,21 @@ def chosen(target: Target, m: int, n: int, k: int) -> Price:
 def test_large_products_take_large_tiles(target: Target) -> None:
     for size in (4096, 8192):
         price = chosen(target, size, size, size)
-        assert price.plan.warp_tile == "64x64"
-        assert price.plan.tile[:2] in {(128, 128), (128, 256), (256, 128)}
+        assert (price.plan.tile.warp_m, price.plan.tile.warp_n) == (64, 64)
+        assert sizes(price.plan)[:2] in {(128, 128), (128, 256), (256, 128)}
         assert not price.stops
 
 
 @GPUS
 def test_small_products_take_small_tiles(target: Target) -> None:
     for size in (64, 256):
-        rows, columns, _ = chosen(target, size, size, size).plan.tile
+        rows, columns, _ = sizes(chosen(target, size, size, size).plan)
         assert rows * columns <= 64 * 64
 
 
 def test_narrow_tiles_are_kept_on_sm90_while_it_takes_the_sm80_path() -> None:
     price = chosen(H100, 16, 4096, 4096)
-    assert price.plan.tile[0] < 64
+    assert sizes(price.plan)[0] < 64
     assert not price.stops
     assert "sm_90 takes the sm_80 path" in price.plan.notes[-1]
     assert price.time_ns < 1.4 * chosen(A100, 16, 4096, 4096).time_ns
@@ -90,25 +93,18 @@ def test_narrow_tiles_are_kept_on_sm90_while_it_takes_the_sm80_path() -> None:
 # --- refinement ---------------------------------------------------------------------------------
 
 
-def plan(tile: tuple[int, int, int], warp: str = "64x64", stages: int = 4, width: int = 8) -> Plan:
-    return Plan("sm80", {"matmul": "mma"}, tile, {}, Vectorize("n", width), stages, warp)
-
-
 def work(flops: float, threads: int = 256, registers: int = 128, independent: float = 1.0) -> Work:
     made = Work(flops, 1e3, "bf16", 1.0, 1.0, block_threads=threads, thread_registers=registers)
     return msgspec.structs.replace(made, independent=independent)
 
 
-BIG, MIDDLE, SMALL = plan((128, 256, 64)), plan((128, 128, 64)), plan((64, 64, 64), "32x32", 3, 4)
-
-
-Tile = tuple[int, ...]
+BIG, MIDDLE, SMALL = gpu_plan((128, 256, 64)), gpu_plan((128, 128, 64)), gpu_plan((64, 64, 64), (32, 32), 3, 4)
 
 
 class Known:
     """A pricer of plans with known work, best first; which plans were compiled, and what each takes."""
 
-    def __init__(self, works: dict[Tile, Work], takes: dict[Tile, KernelResources]) -> None:
+    def __init__(self, works: dict[ContractionTile, Work], takes: dict[ContractionTile, KernelResources]) -> None:
         class Core:
             legal = True
 
@@ -193,9 +189,9 @@ def test_what_fits_no_multiprocessor_is_resource_exceeded() -> None:
 
 
 def test_what_gives_way_is_named_in_order() -> None:
-    assert what_changed(BIG, plan((128, 256, 64), stages=2)) == "stages 4 → 2"
-    assert what_changed(BIG, plan((128, 256, 64), "64x32", width=2)) == "warp_tile 64x64 → 64x32, vectors 8 → 2"
-    other = msgspec.structs.replace(BIG, algo_choice={"matmul": "fma"}, bind={"m.o": "block.x"}, notes=("why",))
+    assert what_changed(BIG, gpu_plan((128, 256, 64), stages=2)) == "stages 4 → 2"
+    assert what_changed(BIG, gpu_plan((128, 256, 64), (64, 32), width=2)) == "warp_tile 64x64 → 64x32, vectors 8 → 2"
+    other = with_fields(BIG, **{"pattern": "conv", "places.rows": "x", "notes": ("why",)})
     assert what_changed(BIG, other) == "other algo_choice, other bind"
 
 

@@ -252,7 +252,7 @@ def test_another_format_and_a_strange_manifest(saved: Path, tmp_path: Path) -> N
     assert "format 99" in refused(edited(saved, tmp_path / "f", lambda manifest: manifest.update(format=99)))
     for name in ("format", "features", "sha256"):
         refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.pop(name)))
-        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.update({name: 5})))
+        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.update({name: 1.5})))
 
 
 def test_a_machine_without_the_instructions(saved: Path, tmp_path: Path) -> None:
@@ -400,12 +400,17 @@ def test_recompiling_needs_no_code_and_no_text_of_the_file(
     assert made.source() == program.source()
 
 
-@pytest.mark.parametrize("field", ["tile", "warp_tile", "vectorize", "arch"])
+@pytest.mark.parametrize("field", ["blocks.bm", "blocks.mr", "blocks.lanes", "arch"])
 def test_a_plan_that_the_planner_does_not_make_is_refused(field: str, saved: Path, tmp_path: Path) -> None:
-    odd = {"tile": [7, 7, 7], "warp_tile": "900x900", "vectorize": {"axis": "n", "width": 1000}, "arch": "avx1024"}
+    odd: dict[str, Any] = {"blocks.bm": 7, "blocks.mr": 900, "blocks.lanes": 1000, "arch": "avx1024"}
 
     def forge(artifact: dict[str, Any]) -> None:
-        artifact["prices"][0]["plan"][field] = odd[field]
+        *path, last = field.split(".")
+        place = artifact["prices"][0]["plan"]
+        for name in path:
+            place = place[name]
+        assert last in place
+        place[last] = odd[field]
 
     path = rewritten(saved, tmp_path / "f", forge)
     with pytest.raises(EqsatError, match="none that the planner makes") as caught:

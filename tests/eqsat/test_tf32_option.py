@@ -24,7 +24,8 @@ from eqsat.planning.plan_cache import PlanCache
 from eqsat.runtime.artifact_cache import key_of
 from eqsat.runtime.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.plan import TF32
+from ir.gpu_plan import TF32
+from ir.plan_to_schedule import plan_to_schedule
 from ir.rule import Exactness
 from ir.tiny_bind import load as graph_of
 from ir.tiny_playback import playback
@@ -68,7 +69,11 @@ def program() -> Program:
 
 
 def algorithms(program: Program) -> set[str]:
-    return {each for price in program._compiled.artifact.prices for each in price.plan.algo_choice.values()}
+    return {
+        each
+        for price in program._compiled.artifact.prices
+        for each in plan_to_schedule(price.plan).algo_choice.values()
+    }
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -181,7 +186,7 @@ def test_it_is_shown(program: Program) -> None:
     assert [each["algo_choice"] for each in program.dump("plan").values()] == [{"matmul": TF32}]
     assert "eq_mma_m16n8k8_tf32" in program.source()
     assert not program.diagnostics
-    assert {each.plan.algo_choice["matmul"] for each in explore(dense(), target="sm_80", tf32=True).prices} == {TF32}
+    assert {each.plan.tile.algorithm for each in explore(dense(), target="sm_80", tf32=True).prices} == {TF32}
 
 
 def test_elsewhere_it_is_a_note_and_changes_nothing() -> None:

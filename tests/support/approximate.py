@@ -15,7 +15,6 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from ir.dtype import DType
 from ir.module import verify as verify_module
-from ir.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region import Region
 from ir.region_work import region_bytes, region_flops
@@ -28,6 +27,7 @@ from ir.tiny_playback import playback
 from ir.uop_numpy import Array
 from rules import RULES
 from tests.support.canary import saturate
+from tests.support.made_plans import gpu_plan
 from tests.support.module_playback import play_module
 
 CPU = cpu_target(arch="avx512", cores=2, lanes=16, clock_hz=3e9, bandwidth=30e9, l3_bytes=32 * 2**20)
@@ -56,7 +56,7 @@ class ApproximatePricer:
             efficiency=0.8 if contraction else 0.4,
         )
         parts = Roofline(self.target).estimate(work)
-        plan = Plan(arch=self.target.arch, algo_choice={}, tile=(), bind={})
+        plan = gpu_plan((64, 64, 64))
         return Price(parts.time, plan, work, parts)
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:

@@ -82,7 +82,7 @@ class _Ending:
         lanes_along(body, j, [constant(size) - at], whole=size % lanes == 0)
         count = body.lane_axis.count if body.lane_axis else None
         for each in view.products:
-            offset = self.row * self.tile.blocks.sum_stride(each) + number * size + at
+            offset = self.row * self.tile.blocks.sum_stride(each.n) + number * size + at
             load = Load(self.sums[each.name], offset, view.kind, count=count)
             given[each.name] = body.let(each.name, defined(load, top))
         place = {**self.frame.along(outer, number), **self.frame.along(run, at)}

@@ -110,7 +110,7 @@ class CpuBlock(Scope[Value]):
         """Adds the statements of `body`, run where all conditions hold."""
         self.add(CpuIf(tuple(conditions), tuple(body.statements)))
 
-    def store(self, buffer: str, offset: AxisExpr, value: Value, *, stream: bool = False) -> None:
+    def store(self, buffer: str, offset: AxisExpr, value: Value) -> None:
         """`value` to `buffer`, in the lanes that exist; one element where no lane axis moves the offset."""
         step = 1
         count: int | AxisExpr = 1
@@ -127,6 +127,5 @@ class CpuBlock(Scope[Value]):
                 value,
                 None if whole else count,
                 step,
-                stream and whole and step == 1,
             )
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
+from codegen.plan.cpu.contraction_blocks import block_axis
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
+from ir.cpu_plan import Blocks
 from ir.kernel_nodes import Bind
 
 Digits = dict[int, AxisExpr]
@@ -18,13 +19,15 @@ Digits = dict[int, AxisExpr]
 
 @dataclass(frozen=True)
 class CpuContractionFrame:
-    """What every part of the template writes with. `at` are the digits bound so far."""
+    """What every part of the template writes with. `at` are the digits bound so far. `aligned`: every panel of columns
+    starts at a multiple of the register tile's."""
 
     view: Contraction
     blocks: Blocks
     writer: CpuWriter
     evaluator: LaneEvaluator
     at: Mapping[int, AxisExpr]
+    aligned: bool = True
 
     @property
     def lanes(self) -> int:
@@ -32,11 +35,11 @@ class CpuContractionFrame:
 
     def placed(self, digits: Mapping[int, AxisExpr]) -> CpuContractionFrame:
         """The frame with more digits bound."""
-        return CpuContractionFrame(self.view, self.blocks, self.writer, self.evaluator, {**self.at, **digits})
+        return replace(self, at={**self.at, **digits})
 
-    def seen_as(self, view: Contraction, blocks: Blocks | None = None) -> CpuContractionFrame:
+    def seen_as(self, view: Contraction, blocks: Blocks | None = None, *, aligned: bool = True) -> CpuContractionFrame:
         """The frame of another contraction whose digits are numbered alike, where the loops stand."""
-        return CpuContractionFrame(view, blocks or self.blocks, self.writer, self.evaluator, self.at)
+        return replace(self, view=view, blocks=blocks or self.blocks, aligned=aligned)
 
     def digits(self) -> tuple[AxisExpr, ...]:
         """All digits, those not bound (of one point) at 0."""

@@ -42,12 +42,12 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     does not move it. Values that are made of many terms are those of `codegen.lower.cpu.lower_value.RegionEvaluator`.
 
     `parts` holds reductions to a part of their reduced axes. `rows` are values kept on chip, which the terms of the
-    reduction `filling` compute, and all others load.
+    reduction `filling` compute, and all others load. Sums of a stream are rescaled once for `rescaled` terms.
     """
 
-    def __init__(self, loops: RegionLoops, writer: CpuWriter) -> None:
+    def __init__(self, loops: RegionLoops, writer: CpuWriter, rescaled: int = 2) -> None:
         super().__init__(loops.region, writer, CONVERSIONS)
-        self.loops, self.writer, self.core = loops, writer, loops.core
+        self.loops, self.writer, self.core, self.rescaled = loops, writer, loops.core, rescaled
         self.parts: dict[str, tuple[Group, ...]] = {}
         self.rows: dict[str, Row] = {}
         self.filling: str | None = None

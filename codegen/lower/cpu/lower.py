@@ -5,7 +5,8 @@ from __future__ import annotations
 from codegen.lower.cpu.lower_attention import lower_attention
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
-from codegen.plan.cpu.stream_blocks import ALGORITHM
+from ir.cpu_plan import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+from ir.diagnostics import Kind, fail
 from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.region import Region
@@ -19,8 +20,11 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
     Raises:
         EqsatError: ResourceExceeded where the plan promises that a tile divides an axis and it does not.
     """
-    if core.streams is not None and ALGORITHM in plan.algo_choice:
-        return lower_attention(region, core, plan, name)
-    if core.contraction is not None:
-        return lower_contraction(region, core, plan, name)
-    return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())
+    match plan:
+        case CpuContractionPlan():
+            return lower_contraction(region, core, plan, name)
+        case CpuStreamPlan():
+            return lower_attention(region, core, plan, name)
+        case CpuNestPlan():
+            return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())
+    fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a CPU", at=region.name)

@@ -17,6 +17,7 @@ packed once for many rows; sums of rows wait in the second-level cache.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from codegen.lower.cpu.attention_epilogue import attention_epilogue
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
@@ -29,19 +30,25 @@ from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_ti
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
-from codegen.plan.cpu.stream_blocks import is_packed, stream_blocks
+from codegen.plan.cpu.stream_blocks import (
+    blocks_of_product,
+    blocks_of_scores,
+    check_stream_plan,
+    scores_are_aligned,
+)
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
 from ir.cpu import CpuKernel, Phase, Scratch
+from ir.cpu_plan import CpuStreamPlan, PackedTensor
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Comment, Within
-from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.poly_core import PolyCore
 from ir.region import Region
 
 
-def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
+def lower_attention(region: Region, core: PolyCore, plan: CpuStreamPlan, name: str = "eq_k") -> ContractionKernel:
     """The kernel `name` of a region whose plan `codegen.plan.cpu.stream_candidates` made.
 
     Raises:
@@ -51,15 +58,16 @@ def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_
     view = stream_view(region, core)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
+    check_stream_plan(view, plan)
     return _CpuAttentionTemplate(view, core, plan).kernel(name)
 
 
 class _CpuAttentionTemplate:
     """The template with one plan injected. Buffers of the workspace are known by their names in the kernel."""
 
-    def __init__(self, view: StreamView, core: PolyCore, plan: Plan) -> None:
+    def __init__(self, view: StreamView, core: PolyCore, plan: CpuStreamPlan) -> None:
         self.view, self.core, self.plan = view, core, plan
-        self.blocks = stream_blocks(view, plan)
+        self.blocks = plan.blocks
         self.writer = CpuWriter(self.blocks.lanes)
         self.params = [
             *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
@@ -82,7 +90,7 @@ class _CpuAttentionTemplate:
     def kernel(self, name: str) -> ContractionKernel:
         region, writer = self.view.region, self.writer
         evaluator = RegionEvaluator(RegionLoops(region, self.core), writer)
-        blocks = self.blocks.of_product(self.view.lead)
+        blocks = blocks_of_product(self.view.lead, self.blocks)
         phase = self._tasks(CpuContractionFrame(self.view.lead, blocks, writer, evaluator, {}))
         kernel = CpuKernel(
             name=name,
@@ -100,7 +108,7 @@ class _CpuAttentionTemplate:
     def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch()
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks}
-        return task_phase(self.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
+        return task_phase(self.writer, self.plan.threads, loops, lambda block, *at: self._task(frame, block, *at))
 
     def _task(self, frame: CpuContractionFrame, block: CpuBlock, batch: AxisExpr, row_block: AxisExpr) -> None:
         view, bm = self.view, self.blocks.bm
@@ -153,8 +161,7 @@ class _CpuAttentionTemplate:
         view, blocks, stride = self.view, self.blocks, self.tile.stride
         if view.scores is None:
             return
-        frame = frame.seen_as(view.scores, blocks.of_scores(view.scores))
-        frame, whole = depth_block(frame, block, ZERO)
+        frame, whole = depth_block(self._of_scores(frame, view.scores), block, ZERO)
         if blocks.dot:
             self._dots(frame, block, rows, depth, whole)
             return
@@ -167,6 +174,11 @@ class _CpuAttentionTemplate:
 
         block.add(Comment(f"{blocks.mr} x {blocks.nr} scores in registers"))
         self._tiles(block, rows, depth.first, depth.first + depth.count, blocks.nr, view.terms, tile)
+
+    def _of_scores(self, frame: CpuContractionFrame, view: Contraction) -> CpuContractionFrame:
+        """The frame of the product of queries and keys."""
+        aligned = scores_are_aligned(view, self.blocks)
+        return frame.seen_as(view, blocks_of_scores(view, self.blocks), aligned=aligned)
 
     def _dots(
         self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, whole: DepthBlock
@@ -191,8 +203,8 @@ class _CpuAttentionTemplate:
     ) -> None:
         """Weights times values, added to the sums of the blocks before."""
         view, blocks = frame.view, self.blocks
-        frame = frame.seen_as(view, blocks.of_product(view))
-        stride = blocks.sum_stride(view)
+        frame = frame.seen_as(view, blocks_of_product(view, blocks))
+        stride = blocks.sum_stride(view.n)
 
         def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
             into = TileSums(self.sums[view.name], (row - rows.task) * stride + column, stride)
@@ -238,8 +250,8 @@ class _CpuAttentionTemplate:
         scores = self.view.scores
         return scores is not None and self._is_packed(scores, scores.vector, "k.o")
 
-    def _is_packed(self, view: Contraction, side: int, at: str) -> bool:
-        return is_packed(self.plan, view.operand(side).value, at)
+    def _is_packed(self, view: Contraction, side: int, at: Literal["m.o", "k.o"]) -> bool:
+        return PackedTensor(view.operand(side).value, at) in self.plan.packed
 
     @property
     def _query_stride(self) -> int | None:
@@ -255,7 +267,7 @@ class _CpuAttentionTemplate:
         if view is None or not self._is_packed(view, 1 - view.vector, "m.o"):
             return None
         block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
-        frame, depth = depth_block(frame.seen_as(view, blocks.of_scores(view)), block, ZERO)
+        frame, depth = depth_block(self._of_scores(frame, view), block, ZERO)
         side, stride = 1 - view.vector, self._query_stride
         if stride is not None:
             pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.queries, ZERO, 1, stride), depth)
@@ -278,7 +290,7 @@ class _CpuAttentionTemplate:
         if view is None or not self._keys_packed:
             return
         block.add(Comment(f"pack a block of {view.operand(view.vector).value}"))
-        frame, whole = depth_block(frame.seen_as(view, self.blocks.of_scores(view)), block, ZERO)
+        frame, whole = depth_block(self._of_scores(frame, view), block, ZERO)
         n = self.writer.variable("n", 0, max(view.n - 1, 0))
         body = block.inner({n})
         column = self.writer.axis(n)
@@ -314,8 +326,8 @@ class _CpuAttentionTemplate:
                 sizes[self.keys] = blocks.width * depth
         for each in view.products:
             if self._is_packed(each, 1, "k.o"):
-                sizes[self.values[each.name]] = blocks.sum_stride(each) * blocks.bc
-            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each)
+                sizes[self.values[each.name]] = blocks.sum_stride(each.n) * blocks.bc
+            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each.n)
         self.writer.private += [Scratch(name, kind, max(1, size)) for name, size in sizes.items()]
         self.writer.private += self.tile.scratch()
 
@@ -329,8 +341,7 @@ class _CpuAttentionTemplate:
                 f" {len(view.products)} products of {view.n} columns",
                 f"tile {blocks.mr} x {blocks.nr} and {blocks.mr} x {blocks.nv}, blocks {blocks.bm} x {blocks.br} x"
                 f" {blocks.bc}, cache "
-                + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
-                f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
-                f" tails {', '.join(self.plan.predicate_tail) or 'none'}",
+                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )

@@ -38,13 +38,14 @@ from codegen.lower.cpu.pack_constant import (
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
-from codegen.plan.cpu.contraction_blocks import Blocks, blocks_of, cached
+from codegen.plan.cpu.contraction_blocks import check_contraction_plan
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.cpu import CpuKernel, CpuParam, Phase, Scratch
+from ir.cpu_plan import CpuContractionPlan
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Comment, Within
-from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.poly_core import PolyCore
 from ir.region import Region
 
@@ -58,31 +59,32 @@ class ContractionKernel(msgspec.Struct, frozen=True):
     packed: tuple[PackedConstant, ...]
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> ContractionKernel:
+def lower_contraction(
+    region: Region, core: PolyCore, plan: CpuContractionPlan, name: str = "eq_k"
+) -> ContractionKernel:
     """The kernel `name` of a region whose plan `codegen.plan.cpu.contraction_candidates` made.
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
             AlignmentMismatch, MalformedGraph or UnsupportedOp where the plan does not fit it.
     """
-    side = 0 if plan.layout_hints.get("vector") == "lhs" else 1
-    view = contraction_of(region, core, vector=side, ordered=plan.ordered)
+    view = contraction_of(region, core, vector=plan.vector, ordered=plan.ordered)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    blocks = blocks_of(view, plan)
+    check_contraction_plan(view, plan)
     constants = tuple(
-        pack_constant(view, core, blocks, side, f"{name}_pack{side}")
-        for side in (0, 1)
-        if cached(view, plan, side) == "const_pool"
+        pack_constant(view, core, plan.blocks, side, f"{name}_pack{side}")
+        for side, each in enumerate(plan.operands)
+        if each.place == "const_pool"
     )
-    return _CpuContractionTemplate(view, core, plan, blocks).kernel(name, constants)
+    return _CpuContractionTemplate(view, core, plan).kernel(name, constants)
 
 
 class _CpuContractionTemplate:
     """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
 
-    def __init__(self, view: Contraction, core: PolyCore, plan: Plan, blocks: Blocks) -> None:
-        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, blocks, blocks.lanes
+    def __init__(self, view: Contraction, core: PolyCore, plan: CpuContractionPlan) -> None:
+        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, plan.blocks, plan.blocks.lanes
         self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
@@ -113,7 +115,7 @@ class _CpuContractionTemplate:
     def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch(frame.writer)
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
-        return task_phase(frame.writer, self.plan, loops, lambda block, *at: self._task(frame, block, *at))
+        return task_phase(frame.writer, self.plan.threads, loops, lambda block, *at: self._task(frame, block, *at))
 
     def _task(
         self, frame: CpuContractionFrame, block: CpuBlock, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr
@@ -139,13 +141,13 @@ class _CpuContractionTemplate:
         view, blocks = self.view, self.blocks
         frame, depth = depth_block(frame, block, number)
         row_panel = self._row_panel(frame, m0, depth)
-        if self._where(1 - view.vector) == "packed":
+        if self._place(1 - view.vector) == "packed":
             block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
             self._pack_rows(frame, block, m0, depth)
         n = frame.writer.variable("n", 0, (-(-view.n // blocks.nr) - 1) * blocks.nr)
         panel = block.inner({n})
         column = frame.writer.axis(n)
-        if self._where(view.vector) == "packed":
+        if self._place(view.vector) == "packed":
             panel.add(Comment(f"pack a panel of {view.operand(view.vector).value}"))
             pack(frame, panel, self._column_panel(column), depth)
         m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
@@ -217,8 +219,8 @@ class _CpuContractionTemplate:
         """Rows of a task, and whether its sums outlive a block of k, so that every tile has its own place."""
         return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
 
-    def _where(self, side: int) -> str | None:
-        return cached(self.view, self.plan, side)
+    def _place(self, side: int) -> str:
+        return self.plan.operands[side].place
 
     @property
     def _rows_along_k(self) -> int | None:
@@ -232,9 +234,9 @@ class _CpuContractionTemplate:
         view, blocks = self.view, self.blocks
         _, many = self._tile_block
         sizes = {self.sums: blocks.bm * blocks.bn if many else blocks.mr * blocks.nr}
-        if self._where(view.vector) == "packed":
+        if self._place(view.vector) == "packed":
             sizes[self.columns] = blocks.bk * blocks.nr
-        if self._where(1 - view.vector) == "packed":
+        if self._place(1 - view.vector) == "packed":
             sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
         writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
 
@@ -244,10 +246,10 @@ class _CpuContractionTemplate:
 
     def _column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side | None:
         view, nr = self.view, self.blocks.nr
-        where = self._where(view.vector)
+        where = self._place(view.vector)
         if where == "packed":
             return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
-        if where is None:
+        if where == "memory":
             return None
         base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
@@ -256,11 +258,11 @@ class _CpuContractionTemplate:
         """The side of the first tile of rows of the task."""
         view, mr = self.view, self.blocks.mr
         side = 1 - view.vector
-        where = self._where(side)
+        where = self._place(side)
         if where == "packed":
             stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
             return Side(name, ZERO, 1, stride) if stride else Side(name, ZERO, mr, 1)
-        if where is None:
+        if where == "memory":
             return None
         base = product_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
         return Side(frame.writer.buffer(packed_name(view, side)), base, mr, 1)
@@ -268,7 +270,7 @@ class _CpuContractionTemplate:
     def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
         if rows is None:
             return None
-        packed = self._where(1 - self.view.vector) == "packed"
+        packed = self._place(1 - self.view.vector) == "packed"
         each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
         return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
 
@@ -295,16 +297,15 @@ class _CpuContractionTemplate:
                 f" and {view.depth} x {view.n} ({sides[1]})",
                 f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
                 f" {blocks.algorithm}, cache "
-                + (", ".join(f"{each.tensor}: {each.where} at {each.at}" for each in self.plan.cache) or "none"),
-                f"epilogue {', '.join(self.plan.epilogue) or 'none'},"
-                f" tails {', '.join(self.plan.predicate_tail) or 'none'}",
+                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )
 
     def _still_read(self) -> set[str]:
         """Buffers that are read other than through a packed operand."""
         view = self.view
-        packed = {view.operand(side).value for side in (0, 1) if self._where(side) == "const_pool"}
+        packed = {view.operand(side).value for side in (0, 1) if self._place(side) == "const_pool"}
         open_ = [each.value for each in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()

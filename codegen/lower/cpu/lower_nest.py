@@ -1,13 +1,13 @@
-"""Region + Poly Core + Plan → CPU kernel, for every region without a contraction.
+"""Region + Poly Core + CpuNestPlan → CPU kernel, for every region without a contraction.
 
 The outputs are a nest of loops; what they need is evaluated at its innermost point, and hoisted from there:
 
-    plan   nest "i0 i1", tile (8, 512), bind {i0.o: thread}, lanes along i1
+    plan   loops i0 in blocks of 8, which are tasks, and i1, which has the lanes
     kernel phase t in 0 .. 64: for i0 in 8*t .. 8*t + 8: for i1 in 0 .. 512 step lanes: y = …
 
 Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops
-bound to "thread" are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
-`predicate_tail` names the axis; ranges without padding are loops of their own, without checks. Rows that run together
+that threads share are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
+`tails` name the loop; ranges without padding are loops of their own, without checks. Rows that run together
 share the loops over terms and lanes inside, so that one goes on while the lanes of another are summed:
 
     rows 2 for i0 in 0 .. 512 step 2: m, m_1 = …; for r: s = s + exp(x[i0, r] - m); s_1 = s_1 + exp(x[i0 + 1, r] - m_1)
@@ -28,16 +28,16 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_split import partial_phase
 from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_choices import NestLoop, check_nest_plan, chosen_rows, is_split, nest_of, rows_together
+from codegen.plan.cpu.nest_choices import NestLoop, check_nest_plan, chosen_rows, nest_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.where.streams import score_read
 from ir.axis_expr import AxisExpr, coordinates, substitute
 from ir.axis_map import support
 from ir.cpu import CpuKernel, CpuParam, Phase
-from ir.cpu_nodes import CpuFence
+from ir.cpu_plan import CpuNestPlan
 from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Bind
-from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.poly_core import PolyCore, Site
 from ir.region import Operand, Region, Yield
 from ir.target import LANES
@@ -45,7 +45,7 @@ from ir.target import LANES
 STAGE = "lower_nest"
 
 
-def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> CpuKernel:
+def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
@@ -53,21 +53,22 @@ def lower_nest(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -
             UnsupportedOp where the region holds a contraction or reads a scan out of its order, or the plan asks for
             what a nest cannot do; MalformedGraph where the plan contradicts the region.
     """
-    check_nest_plan(plan)
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
+    loops = RegionLoops(region, core, plan.ordered)
+    check_nest_plan(loops, plan)
     writer = CpuWriter(LANES[plan.arch])
     params = tuple(
         CpuParam(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
         for each in (*region.inputs, *region.outputs)
     )
-    ev = RegionEvaluator(RegionLoops(region, core, plan.ordered), writer)
+    ev = RegionEvaluator(loops, writer, plan.rescaled)
     dtypes = {name: op.dtype for name, op in ev.ops.items()}
-    ev.keep(workspace_rows(chosen_rows(ev.loops, plan), dtypes, rows_together(plan), writer))
+    ev.keep(workspace_rows(chosen_rows(loops, plan), dtypes, plan.rows, writer))
     phases: list[Phase] = []
-    if is_split(plan):
-        phases.append(partial_phase(ev, plan))
-    if 0 not in ev.loops.shape:
+    if plan.part is not None:
+        phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))
+    if 0 not in loops.shape:
         phases.append(_Outputs(ev, plan).phase())
     return CpuKernel(
         name=name,
@@ -100,12 +101,11 @@ def _placed(several: Several, loop: NestLoop, at: AxisExpr) -> Several:
 class _Outputs:
     """The phase that writes the outputs."""
 
-    def __init__(self, ev: LaneEvaluator, plan: Plan) -> None:
+    def __init__(self, ev: LaneEvaluator, plan: CpuNestPlan) -> None:
         self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
         self.nest = nest_of(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
-        self.streams = bool(plan.layout_hints.get("stream"))
 
     def phase(self) -> Phase:
         bound = [loop for loop in self.nest if loop.bound]
@@ -117,8 +117,6 @@ class _Outputs:
         for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
             origins[loop] = self._origin(loop, number, root)
         self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
-        if self.streams:
-            root.add(CpuFence())
         return Phase(task, tasks, tuple(root.statements))
 
     def _origin(self, loop: NestLoop, number: AxisExpr, block: CpuBlock) -> AxisExpr:
@@ -254,7 +252,7 @@ class _Outputs:
         value = ev.operand(Operand(each.value, each.map), point, block)
         value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
         offset = ev.offset(each.buffer, point)
-        block.store(each.buffer, offset, value, stream=self.streams and self._aligned(offset, block))
+        block.store(each.buffer, offset, value)
         if each.at is not None:
             block.memo["written", each.buffer, point] = value
 
@@ -310,25 +308,16 @@ class _Outputs:
         alike = a.domain[len(a.domain) - a.reduced :] == b.domain[len(b.domain) - b.reduced :]
         return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
 
-    def _aligned(self, offset: AxisExpr, block: CpuBlock) -> bool:
-        """Whether a store at `offset` starts at a whole register in memory."""
-        lane = block.lane_axis
-        if lane is None or not offset.is_affine:
-            return False
-        lanes = self.writer.lanes
-        begins = self.writer.variables[lane.variable].low % lanes == 0
-        others = [c for term, c in offset.terms if term != lane.variable]
-        return begins and all(c % lanes == 0 for c in (offset.const, *others))
 
-
-def _comment(region: Region, plan: Plan) -> str:
+def _comment(region: Region, plan: CpuNestPlan) -> str:
     """What the C text says above the kernel: the region, then the plan."""
-    lines = [str(region), f"plan {plan.arch}: nest {plan.algo_choice.get('nest', '') or 'none'}"]
-    lines[-1] += f", tile {list(plan.tile)}, bind {plan.bind}"
-    if plan.vectorize:
-        lines[-1] += f", {plan.vectorize.width} elements a step along {plan.vectorize.axis}"
-    if plan.warp_tile:
-        lines[-1] += f", {rows_together(plan)} rows together"
-    if plan.predicate_tail:
-        lines[-1] += f", tails along {', '.join(plan.predicate_tail)}"
-    return "\n".join([*lines, *plan.notes])
+    schedule = plan_to_schedule(plan)
+    lines = [str(region), f"plan {schedule.arch}: nest {schedule.algo_choice.get('nest', '') or 'none'}"]
+    lines[-1] += f", tile {list(schedule.tile)}, bind {schedule.bind}"
+    if schedule.vectorize:
+        lines[-1] += f", {schedule.vectorize.width} elements a step along {schedule.vectorize.axis}"
+    if schedule.warp_tile:
+        lines[-1] += f", {plan.rows} rows together"
+    if schedule.predicate_tail:
+        lines[-1] += f", tails along {', '.join(schedule.predicate_tail)}"
+    return "\n".join([*lines, *schedule.notes])

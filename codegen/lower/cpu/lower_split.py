@@ -17,41 +17,30 @@ from codegen.lower.cpu import lower_reduce
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.cpu.nest_choices import TERMS, split_parts
-from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import AxisExpr
 from ir.cpu import Phase, Scratch
 from ir.cpu_nodes import CpuIf, Value
-from ir.diagnostics import Kind, fail
 from ir.kernel_nodes import Bind, Within
-from ir.plan import Plan
 from ir.region import Buffer, MemRef
 
 
-def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
-    """The phase that reduces each part into shared memory; afterwards `ev` gives the reductions' values as the
-    combinations of their parts.
-
-    Raises:
-        EqsatError: UnsupportedOp, where the region's reductions are not all over like terms in any order, or one needs
-            another.
-    """
+def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Phase:
+    """The phase that reduces each part, of so many terms, into shared memory; afterwards `ev` gives the reductions'
+    values as the combinations of their parts."""
     names = ev.loops.parted
-    if not names or 0 in ev.ops[names[0]].domain:
-        fail(Kind.UNSUPPORTED_OP, "lower_split", "its reductions have no parts to run side by side", at=ev.region.name)
     op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
     kept = op.domain[: len(op.domain) - op.reduced]
     long = max(groups, key=lambda each: each.extent)
-    size, whole = split_parts(plan, long.extent)
+    size = min(part, long.extent)
+    whole = long.extent // size
     left = long.extent - size * whole
     tasks = whole + (left > 0)
     parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
     task = writer.variable("t", 0, tasks - 1)
     root = CpuBlock(writer, None, {task})
-    lanes_in_results = plan.vectorize is not None and plan.vectorize.axis != TERMS
     results = _Results(ev, parts, writer.axis(task), lanes_in_results)
 
-    def part(body: CpuBlock, extent: int) -> None:
+    def reduce_part(body: CpuBlock, extent: int) -> None:
         """One part of `extent` terms."""
         origin = writer.variable("part", 0, long.extent - extent)
         body.add(Bind(origin, writer.axis(task) * size))
@@ -62,20 +51,15 @@ def partial_phase(ev: LaneEvaluator, plan: Plan) -> Phase:
 
     if left:
         full, short = root.inner(barrier=True), root.inner(barrier=True)
-        part(full, size)
-        part(short, left)
+        reduce_part(full, size)
+        reduce_part(short, left)
         root.add(CpuIf((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
     else:
-        part(root, size)
+        reduce_part(root, size)
     for name, buffer in parts.items():
         del ev.parts[name]
         ev.provided[name] = partial(_combined, ev, name, buffer)
-    if runs_parallel(plan, "r.o"):
-        return Phase(task, tasks, tuple(root.statements))
-    only = writer.variable("all", 0, 0)
-    in_turn = CpuBlock(writer, None, {only})
-    in_turn.loop(root, task, AxisExpr(), AxisExpr(tasks))
-    return Phase(only, 1, tuple(in_turn.statements))
+    return Phase(task, tasks, tuple(root.statements))
 
 
 def _shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:

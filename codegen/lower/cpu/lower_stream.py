@@ -24,7 +24,6 @@ from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.cpu.nest_values import RESCALED
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import summed_in
 from ir.axis_expr import AxisExpr, coordinates
@@ -192,7 +191,7 @@ class _StreamPass:
         """Whole steps of several terms, then the terms left in one step; of lanes that are terms, then those of a
         tail."""
         width = self.ev.writer.lanes if self.along else 1
-        terms = max(2, RESCALED // len(self.each))
+        terms = max(2, self.ev.rescaled // len(self.each))
         several = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width
         self._loop(group, place, states, block, (0, several), terms, width)

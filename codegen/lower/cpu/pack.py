@@ -92,7 +92,7 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
     at = writer.axis(x)
     even = panel.width % lanes == 0
     left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
-    lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.blocks.aligned)
+    lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.aligned)
     placed = frame.placed(frame.along(panel.group, at))
     over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, operand_value(f, panel.side, b)))
     block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)

@@ -11,10 +11,10 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, dept
 from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_blocks import Blocks
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import AxisExpr, constant, floordiv, mod
 from ir.cpu import CpuKernel, CpuParam, Phase
+from ir.cpu_plan import Blocks
 from ir.poly_core import PolyCore
 from ir.region import Buffer, Region
 

@@ -218,7 +218,7 @@ def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, col
     block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
     block.variables.add(variable)
     at = frame.writer.axis(variable)
-    whole = view.n % frame.blocks.nr == 0 and frame.blocks.aligned
+    whole = view.n % frame.blocks.nr == 0 and frame.aligned
     count = tail_lanes(block, [constant(view.n - first) - column], whole=whole)
     lanes_here = LaneAxis(variable, count)
     digits = frame.along(view.columns, at)

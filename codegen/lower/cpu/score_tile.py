@@ -18,12 +18,12 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock,
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.lower_stream import defined, finite_or_zero, tree, weight
 from codegen.lower.points import Point, Where
-from codegen.plan.cpu.stream_blocks import StreamBlocks
 from codegen.plan.stream_view import StreamView
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.axis_expr import constant as index
 from ir.cpu import Scratch
 from ir.cpu_nodes import CpuCall, Inside, Load, Store, Value
+from ir.cpu_plan import StreamBlocks
 from ir.kernel_nodes import Reg
 from ir.region import Operand
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
-from codegen.plan.plan_check import runs_parallel
 from ir.axis_expr import ZERO, AxisExpr, constant, coordinates
 from ir.cpu import Phase
-from ir.plan import Plan
 
 
-def task_phase(writer: CpuWriter, plan: Plan, loops: Mapping[str, int], body: Callable[..., None]) -> Phase:
-    """One phase: a task per point of the loops (axis piece → count, outer first) that threads are bound to, in which
-    the others run. Calls body(block, number, …) with the number of each loop, in their order."""
-    bound = {piece: count for piece, count in loops.items() if runs_parallel(plan, piece)}
+def task_phase(
+    writer: CpuWriter, threads: Collection[str], loops: Mapping[str, int], body: Callable[..., None]
+) -> Phase:
+    """One phase: a task per point of the loops (axis piece → count, outer first) whose blocks `threads` share, in
+    which the others run. Calls body(block, number, …) with the number of each loop, in their order."""
+    bound = {piece: count for piece, count in loops.items() if piece in threads}
     tasks = math.prod(bound.values())
     task = writer.variable("task", 0, tasks - 1)
     block = CpuBlock(writer, variables={task})

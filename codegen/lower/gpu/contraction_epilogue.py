@@ -78,7 +78,7 @@ def _apply(
         body.add(SetElement(product.acc, element, values[0]))
     if frame.tile.store == "vectors":
         _vector(frame, body, product, element)
-    block.add(Epilogue(product.acc, frame.plan.epilogue, variable, body.used()))
+    block.add(Epilogue(product.acc, frame.epilogue, variable, body.used()))
 
 
 def _given(value: Value) -> Provider:

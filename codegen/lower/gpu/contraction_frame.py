@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.value import ThreadEvaluator
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import BLOCK_AXES, ContractionTile, tiles_of
+from codegen.plan.gpu.contraction_tile import GRID_AXES, tiles_of
 from codegen.where.tails import Steps
 from ir.axis_expr import ZERO, AxisExpr
+from ir.gpu_plan import BlockPlaces, ContractionTile
 from ir.index_text import bounds
 from ir.kernel_nodes import Within
-from ir.plan import Plan
 
 Digits = dict[int, AxisExpr]
 
@@ -21,11 +21,12 @@ Digits = dict[int, AxisExpr]
 @dataclass(frozen=True)
 class GpuContractionFrame:
     """What every part of the template writes with. `row` and `column` are the first of the block's tile, `at` the
-    digits that are the same in all of it."""
+    digits that are the same in all of it; `tails` are the axes whose last tile is cut."""
 
     view: Contraction
     tile: ContractionTile
-    plan: Plan
+    tails: tuple[str, ...]
+    epilogue: tuple[str, ...]
     writer: GpuWriter
     evaluator: ThreadEvaluator
     row: AxisExpr
@@ -67,32 +68,34 @@ class GpuContractionFrame:
 
     def inside(self, steps: Steps, counter: AxisExpr) -> tuple[Within, ...]:
         """That a point exists, where the plan says that the last tile is cut."""
-        return (Within(counter, 0, steps.extent),) if steps.axis in self.plan.predicate_tail else ()
+        return (Within(counter, 0, steps.extent),) if steps.axis in self.tails else ()
 
 
 def block_place(
-    view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter
+    view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter
 ) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
     """The number of the product, of the tile of rows and of that of columns that a block works on."""
-    found = _block_pieces(view, tile, plan, writer)
-    return found["batch"], found["m.o"], found["n.o"]
+    found = _block_pieces(view, tile, places, writer)
+    return found["batch"], found["rows"], found["columns"]
 
 
-def block_part(view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter) -> AxisExpr:
+def block_part(view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter) -> AxisExpr:
     """The number of the part of the terms that a block adds up."""
-    return _block_pieces(view, tile, plan, writer)["k.o"]
+    return _block_pieces(view, tile, places, writer)["parts"]
 
 
-def _block_pieces(view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter) -> dict[str, AxisExpr]:
-    sizes = dict(zip(("k.o", "batch", "m.o", "n.o"), (tile.split, *tiles_of(view, tile)), strict=True))
+def _block_pieces(
+    view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter
+) -> dict[str, AxisExpr]:
+    sizes = dict(zip(("parts", "batch", "rows", "columns"), (tile.split, *tiles_of(view, tile)), strict=True))
     found: dict[str, AxisExpr] = {}
-    for axis, place in zip(BLOCK_AXES, writer.block, strict=True):
-        pieces = [piece for piece in sizes if plan.bind.get(piece, BLOCK_AXES[0]) == axis]
-        if tile.raster > 1 and {"m.o", "n.o"} <= set(pieces):
+    for axis, place in zip(GRID_AXES, writer.block, strict=True):
+        pieces = [piece for piece in sizes if getattr(places, piece) == axis]
+        if tile.raster > 1 and {"rows", "columns"} <= set(pieces):
             place, inner = writer.split(place, tile.raster)
-            counts = [sizes[piece] // (tile.raster if piece == "m.o" else 1) for piece in pieces]
+            counts = [sizes[piece] // (tile.raster if piece == "rows" else 1) for piece in pieces]
             found |= zip(pieces, writer.coordinates(place, counts), strict=True)
-            found["m.o"] = found["m.o"] * tile.raster + inner
+            found["rows"] = found["rows"] * tile.raster + inner
         else:
             found |= zip(pieces, writer.coordinates(place, [sizes[piece] for piece in pieces]), strict=True)
     return found

@@ -6,10 +6,12 @@ from __future__ import annotations
 from codegen.lower.gpu.lower_attention import lower_attention
 from codegen.lower.gpu.lower_contraction import lower_contraction
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.plan.gpu.stream_tile import ALGORITHM
 from codegen.plan.stream_sums import without_streams
 from codegen.where.region_facts import region_facts
+from ir.diagnostics import Kind, fail
 from ir.gpu import GpuKernel
+from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+from ir.gpu_plan import GpuContractionPlan, GpuStreamPlan
 from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.poly_core import PolyCore
@@ -22,12 +24,15 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
     Raises:
         EqsatError: where the plan contradicts the region, or the templates do not cover it.
     """
-    if ALGORITHM in plan.algo_choice:
-        kernel = lower_attention(region, core, plan, name)
-    elif core.contraction is not None:
-        kernel = lower_contraction(region, core, plan, name)
-    else:
-        plain = without_streams(region)
-        kernel = lower_gpu_nest(plain, region_facts(plain).core, plan, name)
+    match plan:
+        case GpuContractionPlan():
+            kernel = lower_contraction(region, core, plan, name)
+        case GpuStreamPlan():
+            kernel = lower_attention(region, core, plan, name)
+        case GpuPointsPlan() | GpuRowsPlan() | GpuTilesPlan():
+            plain = without_streams(region)
+            kernel = lower_gpu_nest(plain, region_facts(plain).core, plan, name)
+        case _:
+            fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a GPU", at=region.name)
     verify(kernel)
     return kernel

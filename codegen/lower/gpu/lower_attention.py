@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import msgspec
-
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
@@ -32,32 +30,42 @@ from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value import ThreadEvaluator, converted, params_of
 from codegen.plan.contraction_view import STAGE
 from codegen.plan.gpu.contraction_tile import grid_of, tiles_of
+from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import ALGORITHM, KERNEL_ARCH, score_tails, stream_products, stream_tile, stream_turns
+from codegen.plan.gpu.stream_tile import (
+    KERNEL_ARCH,
+    bound_of,
+    check_gpu_stream,
+    score_tails,
+    stream_products,
+    stream_turns,
+)
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.axis_expr import ZERO, AxisExpr, floordiv
 from ir.diagnostics import Kind, fail
 from ir.gpu import WORD, GpuKernel, Shared
 from ir.gpu_nodes import At, Barrier, Call, CommitGroup, Element, SetElement, StShared, SyncWarp, Value, WaitGroup
+from ir.gpu_plan import GpuStreamPlan
 from ir.kernel_nodes import Bind, Comment
-from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.poly_core import PolyCore
 from ir.region import Region
 
 Product = TensorCore | CudaCore
 
 
-def lower_attention(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> GpuKernel:
+def lower_attention(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no streams that the template covers; what
-            `codegen.plan.gpu.stream_tile.stream_tile` raises where the plan does not fit it.
+            `codegen.plan.gpu.stream_tile.check_gpu_stream` raises where the plan does not fit it.
     """
-    view = stream_view(region, core, together="heads" in plan.layout_hints)
+    view = stream_view(region, core, together=plan.together)
     if view is None or 0 in view.roles.sizes:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
+    check_gpu_stream(view, plan)
     return _GpuAttentionTemplate(view, plan).kernel(name)
 
 
@@ -85,18 +93,20 @@ class _RowSums:
 class _GpuAttentionTemplate:
     """The template with one plan injected."""
 
-    def __init__(self, view: StreamView, plan: Plan) -> None:
-        self.view, self.plan, self.tile = view, plan, stream_tile(view, plan)
+    def __init__(self, view: StreamView, plan: GpuStreamPlan) -> None:
+        self.view, self.plan, self.tile = view, plan, plan.tile
         of, lead = stream_products(view), self.tile.lead
-        self.writer = writer = GpuWriter(self.tile.threads, grid_of(of[0], lead, plan.bind))
+        self.bound = bound_of(view, lead.bm)
+        self.writer = writer = GpuWriter(self.tile.threads, grid_of(of[0], lead, plan.places))
         self.block = GpuBlock(writer)
         params_of(view.region, writer)  # their names come first
-        batch, row, column = block_place(of[0], lead, plan, writer)
-        self.part = block_part(of[0], lead, plan, writer)
+        batch, row, column = block_place(of[0], lead, plan.places, writer)
+        self.part = block_part(of[0], lead, plan.places, writer)
         if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
+        at = row * lead.bm, column * lead.bn
         frame = GpuContractionFrame(
-            of[0], lead, plan, writer, ThreadEvaluator(view.region, writer), row * lead.bm, column * lead.bn, {}
+            of[0], lead, plan.tails, plan.epilogue, writer, ThreadEvaluator(view.region, writer), *at, {}
         )
         frame = frame.placed(frame.along(self.block, of[0].batch, batch))
         self.place = batch, row, column
@@ -118,7 +128,7 @@ class _GpuAttentionTemplate:
         scores = self._scores()
         products = self._products()
         coarse = self.tile.tensor_cores and bool(products)
-        rows = ScoreRows(view, self.frames[0], scores, coarse, self.tile.bound)
+        rows = ScoreRows(view, self.frames[0], scores, coarse, self.bound)
         rows.start(block)
         ring = [each for each in (self.keys, *self.values) if each is not None]
         copied = any(each.is_copied for each in ring)
@@ -162,7 +172,7 @@ class _GpuAttentionTemplate:
 
     def _turns_seen(self, turns: int, own: int) -> AxisExpr | None:
         """How many of the block's turns have terms that a row of the tile sees; one at least is made."""
-        bound, tile, writer = self.tile.bound, self.tile, self.writer
+        bound, tile, writer = self.bound, self.tile, self.writer
         if bound is None or not tile.stops or own == 1:
             return None
         first = self.part * own
@@ -181,8 +191,8 @@ class _GpuAttentionTemplate:
         """The queries, and the ring of keys."""
         assert self.view.scores is not None
         tile = self.tile.scores
-        plan = msgspec.structs.replace(self.plan, predicate_tail=score_tails(self.view, self.tile))
-        frame = replace(self.frames[0], view=self.view.scores, tile=tile, plan=plan, column=ZERO)
+        tails = score_tails(self.view, self.tile)
+        frame = replace(self.frames[0], view=self.view.scores, tile=tile, tails=tails, column=ZERO)
         rows = OperandTile(frame, tile.lhs, self.writer.allocate(queries), frame.row)
         return rows, OperandTile(frame, tile.rhs, self.writer.allocate(keys), ZERO, over_own=True)
 
@@ -261,8 +271,10 @@ class _GpuAttentionTemplate:
         return {**beside, **rows.known(ends.row_of(e))}
 
     def _kernel(self, name: str) -> GpuKernel:
-        staged = [each.staged for each in (self.queries, self.keys, *self.values) if each is not None]
-        merged = {each.read.buffer: each.axes for each in staged if each.read is not None}
+        operands = [each for each in (self.queries, self.keys, *self.values) if each is not None]
+        merged: dict[str, int] = {}
+        for each in operands:
+            merged |= copied_axes(each.frame.view, [each.staged])
         writer = self.writer
         return GpuKernel(
             name=name,
@@ -279,16 +291,16 @@ class _GpuAttentionTemplate:
         )
 
     def _comment(self) -> str:
-        view, plan = self.view, self.plan
+        view, schedule = self.view, plan_to_schedule(self.plan)
         depth = f" of depth {view.scores.depth}" if view.scores else " from memory"
-        hints = ", ".join(f"{key} {value}" for key, value in plan.layout_hints.items())
+        hints = ", ".join(f"{key} {value}" for key, value in schedule.layout_hints.items())
         return "\n".join(
             [
                 *str(view.region).splitlines(),
                 f"{view.repeats} streams of {view.m} x {view.terms} scores{depth}, {len(view.products)} products",
-                f"plan {plan.arch}: tile {'x'.join(map(str, plan.tile))}, warp_tile {plan.warp_tile}, "
-                f"stages {plan.stages}, {plan.algo_choice[ALGORITHM]}, {hints}",
-                *plan.notes,
+                f"plan {schedule.arch}: tile {'x'.join(map(str, schedule.tile))}, warp_tile {schedule.warp_tile}, "
+                f"stages {schedule.stages}, {', '.join(schedule.algo_choice.values())}, {hints}",
+                *schedule.notes,
             ]
         )
 

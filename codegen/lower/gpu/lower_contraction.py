@@ -20,44 +20,46 @@ from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value import ThreadEvaluator, params_of
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import ContractionTile, grid_of, is_empty, tile_of, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tile import check_gpu_contraction, grid_of, is_empty, turns_of, turns_of_block
+from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.shared_tiles import shared_tiles
 from ir.diagnostics import Kind, fail
 from ir.gpu import GpuKernel
 from ir.gpu_limits import least_arch
-from ir.plan import Plan
+from ir.gpu_plan import GpuContractionPlan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.poly_core import PolyCore
 from ir.region import Region
 
 _EMPTY_THREADS = 32
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> GpuKernel:
+def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers; what
-            `codegen.plan.gpu.contraction_tile.tile_of` raises where the plan does not fit it.
+            `codegen.plan.gpu.contraction_tile.check_gpu_contraction` raises where the plan does not fit it.
     """
     view = contraction_of(region, core, ordered=plan.ordered)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    tile = tile_of(view, plan)
+    check_gpu_contraction(view, plan)
+    tile = plan.tile
     if is_empty(view):
         writer = GpuWriter(_EMPTY_THREADS, (1, 1, 1))
-        return _kernel(name, view, tile, plan, writer, GpuBlock(writer))
-    writer = GpuWriter(tile.threads, grid_of(view, tile, plan.bind))
+        return _kernel(name, view, plan, writer, GpuBlock(writer))
+    writer = GpuWriter(tile.threads, grid_of(view, tile, plan.places))
     block = GpuBlock(writer)
     params_of(region, writer)  # their names come first
-    batch, row, column = block_place(view, tile, plan, writer)
+    batch, row, column = block_place(view, tile, plan.places, writer)
     evaluator = ThreadEvaluator(region, writer)
-    frame = GpuContractionFrame(view, tile, plan, writer, evaluator, row * tile.bm, column * tile.bn, {})
+    at = row * tile.bm, column * tile.bn
+    frame = GpuContractionFrame(view, tile, plan.tails, plan.epilogue, writer, evaluator, *at, {})
     frame = frame.placed(frame.along(block, view.batch, batch))
-    hints = plan.layout_hints
-    swizzled = tuple(bool(hints.get(f"{side}_swizzle", True)) for side in ("lhs", "rhs"))
-    rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile, (swizzled[0], swizzled[1])))
+    rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile, plan.swizzled))
     turns, own = turns_of(view, tile), turns_of_block(view, tile)
-    part = block_part(view, tile, plan, writer)
+    part = block_part(view, tile, plan.places, writer)
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
     product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
@@ -65,39 +67,37 @@ def lower_contraction(region: Region, core: PolyCore, plan: Plan, name: str = "e
         main_loop(block, operands, lambda body, _turn, stage: product.multiply(body, stage), tile.stages, turns, terms)
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
-    return _kernel(name, view, tile, plan, writer, block)
+    return _kernel(name, view, plan, writer, block)
 
 
-def _kernel(
-    name: str, view: Contraction, tile: ContractionTile, plan: Plan, writer: GpuWriter, block: GpuBlock
-) -> GpuKernel:
-    merged = {each.read.buffer: each.axes for each in tile.stagings if each.read is not None}
+def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuWriter, block: GpuBlock) -> GpuKernel:
     return GpuKernel(
         name=name,
         arch=least_arch(max((each.end for each in writer.shared), default=0)),
         threads=writer.threads,
         grid=writer.grid,
-        params=params_of(view.region, writer, merged),
+        params=params_of(view.region, writer, copied_axes(view, plan.tile.stagings)),
         variables=tuple(writer.variables),
         body=tuple(block.statements),
         shared=tuple(writer.shared),
         registers=tuple(writer.registers),
         workspace=tuple(writer.workspace),
-        comment=_comment(view, tile, plan),
+        comment=_comment(view, plan),
     )
 
 
-def _comment(view: Contraction, tile: ContractionTile, plan: Plan) -> str:
+def _comment(view: Contraction, plan: GpuContractionPlan) -> str:
+    tile, schedule = plan.tile, plan_to_schedule(plan)
     ways = [
         f"{view.operand(each.side).value} along {'k' if each.along_k else 'rows' if each is tile.lhs else 'columns'}"
-        + (f", {each.nbytes} bytes at once" if each.read else ", by element")
+        + (f", {each.nbytes} bytes at once" if each.copied else ", by element")
         for each in tile.stagings
     ]
     return "\n".join(
         [
             *str(view.region).splitlines(),
-            f"plan {plan.arch}: tile {'x'.join(map(str, plan.tile))}, warp_tile {plan.warp_tile}, stages {plan.stages}"
-            + (f", {tile.split} blocks a tile" if tile.split > 1 else ""),
+            f"plan {plan.arch}: tile {'x'.join(map(str, schedule.tile))}, warp_tile {schedule.warp_tile},"
+            f" stages {tile.stages}" + (f", {tile.split} blocks a tile" if tile.split > 1 else ""),
             *ways,
             *plan.notes,
         ]

@@ -11,10 +11,10 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.value import converted
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_blocks import Points
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr
 from ir.axis_map import support
+from ir.gpu_nest_plan import Points
 from ir.kernel_nodes import Within
 from ir.region import Yield
 

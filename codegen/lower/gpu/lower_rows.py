@@ -26,12 +26,12 @@ from codegen.lower.gpu.running_maximum import base_of, undefined, weight
 from codegen.lower.gpu.thread_reduce import join
 from codegen.lower.gpu.value import converted
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_blocks import Rows
 from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.axis_expr import ZERO, AxisExpr
 from ir.axis_map import support
+from ir.gpu_nest_plan import Rows
 from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
 from ir.kernel_nodes import Reg, Within
 from ir.region import Yield, behind

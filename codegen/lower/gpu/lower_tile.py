@@ -17,11 +17,11 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_blocks import Tiles
 from codegen.plan.gpu.nest_choices import crossing_reads
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_expr import ZERO, AxisExpr
 from ir.gpu import WARP_LANES, Shared
+from ir.gpu_nest_plan import Tiles
 from ir.gpu_nodes import At, Barrier, LoadGlobal, LoadShared, StShared
 from ir.kernel_nodes import Within, register_type
 

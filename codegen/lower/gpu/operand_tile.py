@@ -23,10 +23,11 @@ from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
 from codegen.lower.gpu.value import is_zero_outside
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
-from codegen.plan.gpu.operand_read import Staging
+from codegen.plan.gpu.operand_read import copied_read, own_digits
 from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.gpu import Shared
 from ir.gpu_nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
+from ir.gpu_plan import Staging
 from ir.kernel_nodes import Const, Within, register_type
 from ir.poly_core import OperandRead
 from ir.strides import flat, row_major
@@ -48,7 +49,7 @@ class OperandTile:
     @property
     def is_copied(self) -> bool:
         """Whether asynchronous copies fill it."""
-        return self.staged.read is not None
+        return self.staged.copied
 
     @property
     def extent(self) -> int:
@@ -106,21 +107,22 @@ class OperandTile:
         if staged.along_k:
             own, term = line, chunk * w
             terms = frame.along(block, view.k, turn * (bk // w) + chunk, w, staged.digits)
-            points = frame.along(block, staged.group, first + line)
+            points = frame.along(block, own_digits(view, staged.side), first + line)
         else:
             own, term = chunk * w, line
             terms = frame.along(block, view.k, turn * bk + line)
-            points = frame.along(block, staged.group, divided(first, w) + chunk, w, staged.digits)
+            points = frame.along(block, own_digits(view, staged.side), divided(first, w) + chunk, w, staged.digits)
         *both, depth = steps_of(view, frame.tile)
         where = (
             *frame.inside(both[staged is frame.tile.rhs], first + own),
             *frame.inside(depth, turn * bk + term),
         )
         digits = frame.digits(terms, points)
-        if staged.read is None:
+        read = copied_read(view, staged)
+        if read is None:
             block.add(SetElement(self.held, number, self._computed(block, digits, where)))
         else:
-            self._copy(block, self.at(own, term, stage), staged.read, digits, where)
+            self._copy(block, self.at(own, term, stage), read, digits, where)
 
     def _copy(self, block: GpuBlock, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer

@@ -18,10 +18,11 @@ from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.gpu.thread_reduce import join
 from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Rows
+from codegen.plan.gpu.nest_choices import DEAR_FLOPS
 from ir.axis_expr import ZERO, AxisExpr
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES, Shared
+from ir.gpu_nest_plan import AT_A_TIME, Rows
 from ir.gpu_nodes import At, Barrier, Call, Element, For, If, LoadShared, SetElement, Shuffle, StShared, Value
 from ir.kernel_nodes import Bind, Reg, Within
 from ir.region_work import flops_per_point

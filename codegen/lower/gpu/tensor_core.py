@@ -18,11 +18,11 @@ from typing import NamedTuple
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.operand_tile import OperandTile
-from codegen.plan.gpu.contraction_tile import ContractionTile
 from ir.axis_expr import AxisExpr, constant, mod
 from ir.dtype import DTYPES
 from ir.gpu import WORD
 from ir.gpu_nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
+from ir.gpu_plan import ContractionTile
 from ir.kernel_nodes import Within
 
 ROWS, COLUMNS = 16, 8
@@ -66,7 +66,7 @@ class MatrixFragment:
         return self.row + i * ROWS + low * 8 + self.writer.split(self.writer.lane, 4)[0]
 
     def _coordinates(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr, AxisExpr, AxisExpr]:
-        """Tile of rows, tile of columns, lower half, right column."""
+        """ContractionTile of rows, tile of columns, lower half, right column."""
         fragment, inside = self.writer.split(element, ACC)
         return *self.writer.split(fragment, self.ni), *self.writer.split(inside, 2)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.cpu.stream_candidates import stream_candidates
-from ir.plan import Plan
+from ir.plan import CpuPlan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -15,7 +17,7 @@ from ir.target import Target
 
 def candidates(
     region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING
-) -> list[tuple[Plan, Work]]:
+) -> Sequence[tuple[CpuPlan, Work]]:
     """Plans from the templates of contractions and of streams in tiles, or of a loop nest; none where the region fits
     none of them. Below "reassociate" they take the terms of floating-point sums and products in index order."""
     ordered = exactness < Exactness.REASSOCIATE

@@ -5,8 +5,8 @@ Two algorithms, one template:
     outer   lanes along the columns: a register tile of MR rows × NR columns takes one rank-1 update per k
     dot     lanes along k: MR × NR sums side by side, folded at the end; for few columns, both operands along k
 
-A plan says which side has the columns (`layout_hints["vector"]`), the register tile, the blocks [BM, BN, BK] that
-one task works on, which operands are packed into panels (`cache`), and what runs in parallel (`bind`).
+A plan says which side has the columns, the register tile, the blocks that one task works on, which operands are packed
+into panels, and what runs in parallel.
 `codegen.plan.cpu.contraction_work` says what work each makes.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.contraction_blocks import Blocks, block_axis, cache_step, steps_of
+from codegen.plan.cpu.contraction_blocks import block_axis, steps_of
 from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
     CpuContractionWork,
@@ -25,8 +25,8 @@ from codegen.plan.cpu.contraction_work import (
     registers_per_vector,
 )
 from codegen.where.tails import tail_axes
+from ir.cpu_plan import Blocks, CpuContractionPlan, KeptOperand
 from ir.dtype import DTYPES
-from ir.plan import Cached, Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -41,7 +41,7 @@ _CANDIDATES = 20
 
 def contraction_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False
-) -> list[tuple[Plan, Work]]:
+) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates, none if the region is no contraction that the template covers. `ordered`: they take the terms of
     floating-point sums in index order."""
     default = contraction_of(region, core, ordered=ordered)
@@ -166,29 +166,23 @@ def block_k(view: Contraction, most: int) -> int:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(view: Contraction, blocks: Blocks, target: Target) -> Plan:
-    return Plan(
+def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPlan:
+    return CpuContractionPlan(
         arch=target.arch,
-        algo_choice={view.pattern: blocks.algorithm},
-        tile=(blocks.bm, blocks.bn, blocks.bk),
-        bind=dict.fromkeys(("batch", "m.o", "n.o"), "thread") if is_parallel(view, blocks, target) else {},
-        vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
-        warp_tile=f"{blocks.mr}x{blocks.nr}",
-        cache=_caches(view, blocks),
-        predicate_tail=tail_axes(steps_of(view, blocks)),
+        pattern=view.pattern,
+        vector=1 if view.vector else 0,
+        blocks=blocks,
+        operands=(_kept(view, blocks, 0), _kept(view, blocks, 1)),
+        threads=("batch", "m.o", "n.o") if is_parallel(view, blocks, target) else (),
+        tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,
         ordered=view.ordered,
-        layout_hints={"vector": "rhs" if view.vector else "lhs"},
     )
 
 
-def _caches(view: Contraction, blocks: Blocks) -> tuple[Cached, ...]:
-    """What is packed, and where."""
-    found = []
-    for side in (0, 1):
-        name = view.operand(side).value
-        if is_packed(view, blocks, side):
-            found.append(Cached(name, "packed", cache_step(view, side)))
-        elif view.is_constant(side) and not blocks.dot:
-            found.append(Cached(name, "const_pool", "build"))
-    return tuple(found)
+def _kept(view: Contraction, blocks: Blocks, side: int) -> KeptOperand:
+    """Where the kernel reads an operand."""
+    name = view.operand(side).value
+    if is_packed(view, blocks, side):
+        return KeptOperand(name, "packed")
+    return KeptOperand(name, "const_pool" if view.is_constant(side) and not blocks.dot else "memory")

@@ -3,9 +3,8 @@
     for r: e = exp(x[i, r] - m); row[r] = e; s += e
     for j: y[i, j] = row[j] / s
 
-A chain of reductions keeps several, each computed from those before. A plan names such a value in `local_edges`, from
-the value to the last scope that reads it again, buffer "stack": one row of it lies in a thread's workspace, from the
-reduction that computes it to the end of the loops around.
+A chain of reductions keeps several, each computed from those before. One row of such a value lies in a thread's
+workspace, from the reduction that computes it to the end of the loops around.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from dataclasses import dataclass, replace
 from codegen.plan.region_loops import RegionLoops
 from ir.axis_facts import picked_axes
 from ir.axis_map import AxisMap
+from ir.cpu_plan import KeptValue
 from ir.dtype import DTYPES
-from ir.plan import LocalEdge
 from ir.poly_core import Site
 from ir.post_order import post_order
 from ir.region_work import flops_per_point
@@ -48,9 +47,9 @@ class KeptRow:
     again: tuple[Site, ...]
 
     @property
-    def edge(self) -> LocalEdge:
+    def kept(self) -> KeptValue:
         """What a plan says of it."""
-        return LocalEdge(self.value, self.again[-1].scope, "stack")
+        return KeptValue(self.value, self.again[-1].scope)
 
 
 def kept_rows(loops: RegionLoops) -> tuple[KeptRow, ...]:

@@ -14,11 +14,11 @@ from functools import cached_property
 import msgspec
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.cpu.nest_choices import TERMS, loop_names, may_keep
+from codegen.plan.cpu.nest_choices import RESCALED, may_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
-from codegen.plan.region_loops import Axes, RegionLoops, Shape, loop_axes
+from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.where.tails import Steps, tail_axes
-from ir.plan import Plan, Vectorize
+from ir.cpu_plan import CpuNestPlan, PlannedLoop
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -41,7 +41,7 @@ _FEW_VECTORS = 64
 
 def nest_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False
-) -> list[tuple[Plan, Work]]:
+) -> list[tuple[CpuNestPlan, Work]]:
     """The candidates, best first by their own estimate; none where the region is not legal as one kernel, holds
     a contraction, or would compute a sum in two orders. `ordered`: they take the terms of floating-point sums and
     products in index order."""
@@ -75,7 +75,7 @@ class _Space:
     groups: Sequence[Axes]
     best: int | None
     threads: bool
-    _repeating: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
+    _repeating: dict[tuple[tuple[int, ...], ...], bool] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of(loops: RegionLoops, target: Target) -> _Space:
@@ -89,11 +89,6 @@ class _Space:
     @property
     def lanes(self) -> int:
         return self.target.lanes
-
-    @cached_property
-    def names(self) -> Sequence[str]:
-        """Of each loop."""
-        return ["".join([f"i{axis}" for axis in group]) for group in self.groups]
 
     @cached_property
     def extents(self) -> Sequence[int]:
@@ -123,11 +118,11 @@ class _Space:
         """The values of which a row is kept, where the second-level cache holds it beside what else is used."""
         return tuple(row for row in kept_rows(self.loops) if row.nbytes <= self.target.l2_bytes // 4)
 
-    def repeats(self, plan: Plan) -> bool:
+    def repeats(self, plan: CpuNestPlan) -> bool:
         """Whether a plan's loops would compute an accumulator again."""
-        nest = plan.algo_choice["nest"]
+        nest = tuple([loop.axes for loop in plan.loops])
         if nest not in self._repeating:
-            self._repeating[nest] = self.loops.repeats([loop_axes(name) for name in loop_names(plan)])
+            self._repeating[nest] = self.loops.repeats(nest)
         return self._repeating[nest]
 
     @cached_property
@@ -162,7 +157,7 @@ class _Space:
         return self.threads and few and bool(parted) and 0 not in self.loops.ops[parted[0]].domain
 
 
-def _plans(space: _Space) -> Iterator[Plan]:
+def _plans(space: _Space) -> Iterator[CpuNestPlan]:
     for lane in dict.fromkeys([space.best, *_others(space)]):
         if lane is not None:
             yield _along_outputs(space, lane, space.threads)
@@ -191,7 +186,7 @@ def _others(space: _Space) -> list[int]:
     return [number for number in sorted(usable, key=lambda number: -space.extents[number]) if number != space.best][:2]
 
 
-def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Plan:
+def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> CpuNestPlan:
     """Lanes along loop `lane`, which is the innermost but for scans; `rows` of the loop around it together."""
     lanes = space.lanes
     order = [number for number in space.order if number != lane]
@@ -199,7 +194,7 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> Pl
     order.insert(position, lane)
     several = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
     wide = lanes * (_REGISTERS if several else 1)
-    nest = _NestDraft.of(space, order, Vectorize(space.names[lane], wide), rows)
+    nest = _NestDraft.of(space, order, lane, wide, rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
     strip = strip and space.apart[lane]  # else what a block finishes, the next finishes again
     if strip:  # the lines that one vector's lanes lie in are used up before the next vector
@@ -216,27 +211,27 @@ def _crosses_memory(space: _Space, lane: int) -> bool:
     return any(each.strides[space.groups[lane][-1]].step not in (0, 1) for each in views)
 
 
-def _around_outputs(space: _Space, lane: int, registers: int) -> Plan:
+def _around_outputs(space: _Space, lane: int, registers: int) -> CpuNestPlan:
     """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
     order = [lane, *(number for number in space.order if number != lane)]
-    nest = _NestDraft.of(space, order, Vectorize(space.names[lane], registers * space.lanes))
+    nest = _NestDraft.of(space, order, lane, registers * space.lanes)
     if space.threads:
         nest.spread([*range(1, len(order)), 0])
     return nest.plan(space)
 
 
-def _along_scan(space: _Space, scan: int) -> Plan:
+def _along_scan(space: _Space, scan: int) -> CpuNestPlan:
     """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
-    nest = _NestDraft.of(space, range(len(space.groups)), Vectorize(space.names[scan], space.lanes))
+    nest = _NestDraft.of(space, range(len(space.groups)), scan, space.lanes)
     if space.threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
 
 
-def _along_terms(space: _Space, threads: bool, rows: int = 1) -> Plan:
+def _along_terms(space: _Space, threads: bool, rows: int = 1) -> CpuNestPlan:
     """Lanes along the reduced axes: outputs are written one by one, those of `rows` points of the innermost loop
     together."""
-    nest = _NestDraft.of(space, space.order, Vectorize(TERMS, space.lanes), rows)
+    nest = _NestDraft.of(space, space.order, None, space.lanes, rows)
     if threads:
         nest.spread(range(len(space.groups)))
     return nest.plan(space)
@@ -245,30 +240,34 @@ def _along_terms(space: _Space, threads: bool, rows: int = 1) -> Plan:
 @dataclass
 class _NestDraft:
     """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
-    none can be that runs as a `whole`: along a scan, or at points that share an accumulator. `rows` run together."""
+    none can be that runs as a `whole`: along a scan, or at points that share an accumulator. Lanes run along the loop
+    at position `lanes` (None: along terms) in steps of `step`; `rows` run together."""
 
-    names: Sequence[str]
+    groups: Sequence[Axes]
     extents: Sequence[int]
     whole: Sequence[bool]
-    vectorize: Vectorize
+    lanes: int | None
+    step: int
     tiles: list[int]
     rows: int
     bound: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(space: _Space, order: Sequence[int], vectorize: Vectorize, rows: int = 1) -> _NestDraft:
-        """The loops `order` of a space, each of one block."""
+    def of(space: _Space, order: Sequence[int], lane: int | None, step: int, rows: int = 1) -> _NestDraft:
+        """The loops `order` of a space, each of one block, lanes along the loop `lane`."""
+        groups = [space.groups[number] for number in order]
         extents = [space.extents[number] for number in order]
         whole = [number in space.scans or not space.apart[number] for number in order]
-        return _NestDraft([space.names[number] for number in order], extents, whole, vectorize, list(extents), rows)
+        lanes = None if lane is None else order.index(lane)
+        return _NestDraft(groups, extents, whole, lanes, step, list(extents), rows)
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
-        if self.names[position] == self.vectorize.axis:
-            return self.vectorize.width
+        if position == self.lanes:
+            return self.step
         if self.rows == 1:
             return 1
-        inner = (each for each in reversed(range(len(self.names))) if self.names[each] != self.vectorize.axis)
+        inner = (each for each in reversed(range(len(self.groups))) if each != self.lanes)
         return self.rows if position == next(inner) else 1
 
     def spread(self, order: Iterable[int]) -> None:
@@ -285,37 +284,33 @@ class _NestDraft:
                 self.bound.append(position)
                 tasks *= -(-extent // tile)
 
-    def plan(self, space: _Space) -> Plan:
+    def plan(self, space: _Space) -> CpuNestPlan:
+        loops = [PlannedLoop(tuple(axes), max(1, tile)) for axes, tile in zip(self.groups, self.tiles, strict=True)]
         steps = [
-            Steps(name, extent, tile if tile < extent else self.width(position))
-            for position, (name, extent, tile) in enumerate(zip(self.names, self.extents, self.tiles, strict=True))
+            Steps(loop.name, extent, tile if tile < extent else self.width(position))
+            for position, (loop, extent, tile) in enumerate(zip(loops, self.extents, self.tiles, strict=True))
         ]
-        plan = Plan(
+        along = () if self.lanes is None else loops[self.lanes].axes
+        return CpuNestPlan(
             arch=space.target.arch,
-            algo_choice={"nest": " ".join(self.names)},
-            tile=tuple([max(1, tile) for tile in self.tiles]),
-            bind={f"{self.names[position]}.o": "thread" for position in self.bound},
-            vectorize=self.vectorize,
-            warp_tile=f"{self.rows}x{self.vectorize.width}" if self.rows > 1 else "",
-            predicate_tail=tail_axes(steps),
+            loops=tuple(loops),
+            lanes=self.lanes,
+            width=self.step,
+            rescaled=RESCALED,
+            rows=self.rows,
+            threads=tuple(self.bound),
+            kept=tuple([row.kept for row in space.rows if may_keep(row, along)]),
+            tails=tail_axes(steps),
             ordered=space.loops.ordered,
         )
-        edges = tuple([row.edge for row in space.rows if may_keep(row, plan)])
-        return msgspec.structs.replace(plan, local_edges=edges) if edges else plan
 
 
-def _split(space: _Space, plan: Plan) -> Plan:
+def _split(space: _Space, plan: CpuNestPlan) -> CpuNestPlan:
     """The same plan with its reductions in parts."""
     longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
     part = max(1, -(-longest // PARTS))
     part = -(-part // space.lanes) * space.lanes
-    return msgspec.structs.replace(
-        plan,
-        algo_choice={**plan.algo_choice, "reduce": "split"},
-        tile=(*plan.tile, min(part, longest)),
-        bind={**plan.bind, "r.o": "thread"},
-        local_edges=(),
-    )
+    return msgspec.structs.replace(plan, part=min(part, longest), kept=())
 
 
 def _is_small(loops: RegionLoops) -> bool:

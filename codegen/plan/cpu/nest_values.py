@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from codegen.plan.cpu.chains import chain_waits
 from codegen.plan.cpu.kept_rows import KeptRow, computed_in
+from codegen.plan.cpu.nest_choices import RESCALED
 from codegen.plan.cpu.planned_nest import PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.region_loops import RegionLoops
@@ -21,8 +22,6 @@ from ir.region import Op
 from ir.region_work import score_points
 from ir.target import Target
 
-RESCALED = 8
-"""Terms of a stream, or registers of terms, between two rescalings of its sums."""
 _EXTREME_WEIGHT = 3.5
 """Additions-worth of a term of a maximum, as four chains wait for it: it passes on what is no number."""
 _SCORED = 7.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from codegen.plan.cpu.nest_accesses import SEEN
-from codegen.plan.cpu.nest_choices import rows_together
-from codegen.plan.cpu.nest_values import RESCALED, Accumulator, NestValues
+from codegen.plan.cpu.nest_choices import RESCALED
+from codegen.plan.cpu.nest_values import Accumulator, NestValues
 from codegen.plan.cpu.planned_nest import PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
-from ir.plan import Plan
+from ir.cpu_plan import CpuNestPlan
 
 _HORIZONTAL_CYCLES, _TOGETHER_CYCLES = 5.0, 2.0
 """Cycles to reduce the lanes of a register to one number, among other such work; and of each of rows together."""
@@ -25,10 +25,10 @@ _DOUBLING_CYCLES = 12.0
 """Cycles per vector of a scan along lanes, by doubling."""
 
 
-def waits(values: NestValues, nest: PlannedNest, plan: Plan, busy: float) -> float:
+def waits(values: NestValues, nest: PlannedNest, plan: CpuNestPlan, busy: float) -> float:
     """Cycles until lanes have handed on what they have, of a nest that is `busy` for so many. Rows that run together
     wait together."""
-    total, together = 0.0, rows_together(plan)
+    total, together = 0.0, plan.rows
     lanes = values.target.lanes
     for each in values.accumulators:
         around = nest.around[each.axes]
@@ -45,11 +45,11 @@ def waits(values: NestValues, nest: PlannedNest, plan: Plan, busy: float) -> flo
     return total + _scanned(values, nest)
 
 
-def _carried(each: Accumulator, vectors: int, plan: Plan, lanes: int) -> float:
+def _carried(each: Accumulator, vectors: int, plan: CpuNestPlan, lanes: int) -> float:
     """Cycles in which the registers of a step wait for their own sums, one term after another."""
     if each.terms <= _FEW_TERMS:
         return 0.0
-    registers = max(1, plan.vectorize.width // lanes) if plan.vectorize else 1
+    registers = max(1, plan.width // lanes)
     latency = _EXTREME_CYCLES if each.op.fn in ("max", "min") else _CARRY_CYCLES
     return vectors * each.terms * max(0.0, latency / registers - each.beside / ADDITIONS_PER_CYCLE - SEEN)
 

@@ -15,14 +15,12 @@ from typing import NamedTuple
 
 from codegen.plan.cpu.kept_rows import KeptRow
 from codegen.plan.cpu.nest_accesses import Collision, NestAccesses
-from codegen.plan.cpu.nest_choices import is_split, loop_names, rows_together
 from codegen.plan.cpu.nest_values import NestValues
 from codegen.plan.cpu.nest_waits import waits
 from codegen.plan.cpu.planned_nest import NestKey, PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
-from codegen.plan.plan_check import runs_parallel
 from codegen.plan.region_loops import RegionLoops
-from ir.plan import Plan
+from ir.cpu_plan import CpuNestPlan
 from ir.pricer import Work
 from ir.target import Target
 
@@ -54,16 +52,15 @@ class NestWork:
     _cycles: dict[tuple[NestKey, tuple[KeptRow, ...]], _Cycles] = field(default_factory=dict, init=False, repr=False)
     _values_of: dict[tuple[KeptRow, ...], NestValues] = field(default_factory=dict, init=False, repr=False)
 
-    def of(self, plan: Plan) -> Work:
+    def of(self, plan: CpuNestPlan) -> Work:
         """The work of one plan."""
-        edges = set(plan.local_edges)
-        kept = tuple([row for row in self.rows if row.edge in edges])
+        kept = tuple([row for row in self.rows if row.kept in plan.kept]) if plan.kept else ()
         lanes, cycles = self.target.lanes, self._of_nest(NestKey.of(plan), kept)
         again, vectors = cycles.again, cycles.arithmetic
         waiting = waits(self._values(), cycles.nest, plan, vectors + cycles.moved) + cycles.chained
         reread = cycles.reread
         for each in cycles.collisions:
-            reread += self._accesses.waited(each, plan.vectorize.width if plan.vectorize else 1)
+            reread += self._accesses.waited(each, plan.width)
         ideal = (self._flops + again) / (ADDITIONS_PER_CYCLE * lanes)
         busy = ideal + cycles.moved + waiting
         return Work(
@@ -76,8 +73,8 @@ class NestWork:
             reread=reread,
             layout=max(0.0, vectors - ideal) + cycles.apart,
             fanout=cycles.kept,
-            scratch=rows_together(plan) * sum(row.nbytes for row in kept),
-            parallel="thread" in plan.bind.values(),
+            scratch=plan.rows * sum(row.nbytes for row in kept),
+            parallel=bool(plan.threads) or plan.part is not None,
         )
 
     def _of_nest(self, key: NestKey, kept: tuple[KeptRow, ...]) -> _Cycles:
@@ -96,13 +93,13 @@ class NestWork:
             )
         return self._cycles[key, kept]
 
-    def _occupancy(self, plan: Plan, nest: PlannedNest) -> float:
+    def _occupancy(self, plan: CpuNestPlan, nest: PlannedNest) -> float:
         """The share of the cores that the plan's tasks keep busy."""
         tasks, units = 1, self.target.units
-        for name, tile, (_, extent) in zip(loop_names(plan), plan.tile, nest.loops, strict=False):
-            if runs_parallel(plan, f"{name}.o"):
-                tasks *= max(1, -(-extent // max(1, tile)))
-        if is_split(plan):
+        for position in plan.threads:
+            _, extent = nest.loops[position]
+            tasks *= max(1, -(-extent // plan.loops[position].tile))
+        if plan.part is not None:
             tasks = max(tasks, PARTS)
         return tasks / (-(-tasks // units) * units)
 

@@ -8,24 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.cpu.nest_choices import loop_names
-from codegen.plan.region_loops import Shape, loop_axes
-from ir.plan import Plan
+from codegen.plan.region_loops import Shape
+from ir.cpu_plan import CpuNestPlan
 
 
 class NestKey(NamedTuple):
-    """All that a nest is made from: its loops, that along which lanes run, and whether it is a strip."""
+    """All that a nest is made from: the axes of its loops, the position of that along which lanes run, and whether that
+    one is a strip."""
 
-    loops: str
-    along: str
+    loops: tuple[tuple[int, ...], ...]
+    lanes: int | None
     is_strip: bool
 
     @staticmethod
-    def of(plan: Plan) -> NestKey:
-        names = loop_names(plan)
-        along = plan.vectorize.axis if plan.vectorize else ""
-        width = plan.vectorize.width if plan.vectorize else 0
-        return NestKey(" ".join(names), along, along in names and plan.tile[names.index(along)] <= width)
+    def of(plan: CpuNestPlan) -> NestKey:
+        axes = tuple([loop.axes for loop in plan.loops])
+        return NestKey(axes, plan.lanes, plan.lanes is not None and plan.loops[plan.lanes].tile <= plan.width)
 
 
 class OuterLoops(NamedTuple):
@@ -56,11 +54,9 @@ class PlannedNest:
 
     @staticmethod
     def of(shape: Shape, key: NestKey, width: int) -> PlannedNest:
-        names = key.loops.split()
-        axes = [loop_axes(name) for name in names]
-        found = [(frozenset(each), math.prod([shape[axis] for axis in each])) for each in axes]
-        lanes = names.index(key.along) if key.along in names else None
-        return PlannedNest(found, () if lanes is None else axes[lanes], lanes, key.is_strip, width)
+        found = [(frozenset(each), math.prod([shape[axis] for axis in each])) for each in key.loops]
+        along = () if key.lanes is None else key.loops[key.lanes]
+        return PlannedNest(found, along, key.lanes, key.is_strip, width)
 
     @cached_property
     def around(self) -> Mapping[frozenset[int], OuterLoops]:

@@ -1,119 +1,65 @@
-"""How a plan cuts streams whose scores are tiles, and whether that fits them.
-
-algo_choice  {"attention": "online"}, and {"scores": "dot"} where scores are dot products of queries and keys as they
-             lie, lanes along the depth: for few rows, which would not repay packed keys
-tile         BM, BR, BC: rows of a task, for which keys and values are packed once; rows and terms of a tile of scores
-warp_tile    MRxNR: the register tile of the scores, rows and terms; MR is also that of the products' rows
-vectorize    "n": columns of a product's register tile; "k": registers along the terms, where there is no product
-cache        what is packed: queries once per task ("m.o"), keys and values once per block of terms ("k.o")
-bind         "batch", "m.o": blocks of rows
-"""
+"""Which loops the blocks of a plan of streams cut, and whether the plan fits the streams."""
 
 from __future__ import annotations
 
-import re
 from typing import NoReturn
 
-import msgspec
-
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_blocks import Blocks, block_axis
+from codegen.plan.cpu.contraction_blocks import block_axis
 from codegen.plan.cpu.contraction_candidates import dot_possible
-from codegen.plan.plan_check import TemplateChoices, check_choices
+from codegen.plan.plan_check import check_cpu
 from codegen.plan.stream_view import STAGE, StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails
+from ir.cpu_plan import Blocks, CpuStreamPlan, PackedTensor, StreamBlocks
 from ir.diagnostics import Kind, fail
-from ir.plan import Plan
 from ir.target import LANES
 
-ALGORITHM = "attention"
-CHOICES = TemplateChoices(
-    algo_choice={ALGORITHM: ("online",), "scores": ("outer", "dot")}, layout_hints={}, bind=("batch", "m.o")
-)
-"""What the template reads of a plan's open fields."""
+
+def blocks_of_scores(view: Contraction, blocks: StreamBlocks) -> Blocks:
+    """The blocks as the product of queries and keys sees them."""
+    return Blocks(blocks.mr, blocks.nr, blocks.bm, blocks.width, max(view.depth, 1), blocks.lanes, blocks.dot)
 
 
-class StreamBlocks(msgspec.Struct, frozen=True):
-    """mr × nr: register tile of scores; mr × nv: of products. bm: rows of a task; br × bc: rows and terms of a tile of
-    scores. dot: scores are dot products. Sizes in elements."""
-
-    mr: int
-    nr: int
-    nv: int
-    bm: int
-    br: int
-    bc: int
-    lanes: int
-    dot: bool = False
-
-    def of_scores(self, view: Contraction) -> Blocks:
-        """As the product of queries and keys sees them."""
-        aligned = view.n <= self.bc or (len(view.columns) == 1 and self.bc % self.nr == 0)
-        return Blocks(self.mr, self.nr, self.bm, self.width, max(view.depth, 1), self.lanes, self.dot, aligned)
-
-    def of_product(self, view: Contraction) -> Blocks:
-        """As a product of weights and values sees them."""
-        return Blocks(self.mr, self.nv, self.bm, view.n, self.bc, self.lanes)
-
-    @property
-    def width(self) -> int:
-        """Terms of a tile of scores, in whole register tiles."""
-        return -(-self.bc // self.nr) * self.nr
-
-    @property
-    def score_stride(self) -> int:
-        """Elements between rows of a tile of scores: not a power of two, so that rows share no cache set."""
-        return -(-self.width // self.lanes) * self.lanes + self.lanes
-
-    def sum_stride(self, view: Contraction) -> int:
-        """Elements between rows of a product's sums."""
-        return -(-view.n // self.nv) * self.nv
+def scores_are_aligned(view: Contraction, blocks: StreamBlocks) -> bool:
+    """Whether every panel of keys starts at a multiple of the register tile's terms."""
+    return view.n <= blocks.bc or (len(view.columns) == 1 and blocks.bc % blocks.nr == 0)
 
 
-def stream_blocks(view: StreamView, plan: Plan) -> StreamBlocks:
-    """The blocks of a plan, every field of it checked against the streams.
+def blocks_of_product(view: Contraction, blocks: StreamBlocks) -> Blocks:
+    """The blocks as a product of weights and values sees them."""
+    return Blocks(blocks.mr, blocks.nv, blocks.bm, view.n, blocks.bc, blocks.lanes)
 
-    Raises:
-        EqsatError: AlignmentMismatch where blocks, lanes or axes do not divide as the plan says; MalformedGraph where
-            it contradicts the region; UnsupportedOp where the template has no such choice.
-    """
-    check_choices(plan, CHOICES, STAGE)
-    shape = re.fullmatch(r"(\d+)x(\d+)", plan.warp_tile)
-    if shape is None or len(plan.tile) != 3 or min(plan.tile) < 1 or "0" in shape.groups():
-        _malformed(view, f"tile {plan.tile} and warp_tile {plan.warp_tile!r} are not [BM, BR, BC] and MRxNR")
-    if plan.vectorize is None or plan.vectorize.axis != _along(view):
-        _malformed(view, f"the plan of these streams has registers along {_along(view)}")
-    dot = plan.algo_choice.get("scores") == "dot"
-    if dot and (view.scores is None or not dot_possible(view.scores)):
-        fail(
-            Kind.UNSUPPORTED_OP,
-            STAGE,
-            "the scores are no dot products of neighbours",
-            at=view.region.name,
-            hint="outer",
-        )
-    if plan.ordered:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are not taken in index order", at=view.region.name)
-    bm, br, bc = plan.tile
-    lanes = LANES[plan.arch]
-    mr, nr = int(shape[1]), int(shape[2])
-    blocks = StreamBlocks(mr, nr, plan.vectorize.width, bm, br, min(bc, view.terms), lanes, dot)
-    multiples = ((bm, br, "rows of a task"), (br, blocks.mr, "rows of a tile"))
+
+def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
+    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where blocks, lanes or axes do not
+    divide as the plan says; MalformedGraph where it contradicts the region; UnsupportedOp where the template has no
+    such choice."""
+    check_cpu(plan.arch, STAGE)
+    blocks, lanes = plan.blocks, LANES[plan.arch]
+    if min(blocks.mr, blocks.nr, blocks.nv, blocks.bm, blocks.br, blocks.bc) < 1:
+        _malformed(view, f"{blocks} are not sizes in elements")
+    if plan.products != bool(view.products):
+        _malformed(view, f"the streams have {len(view.products)} products, the plan says products: {plan.products}")
+    if blocks.dot and (view.scores is None or not dot_possible(view.scores)):
+        message = "the scores are no dot products of neighbours"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="outer")
+    if blocks.lanes != lanes:
+        _misaligned(view, f"{blocks.lanes} elements are no register of {lanes}, which {plan.arch} has")
+    multiples = ((blocks.bm, blocks.br, "rows of a task"), (blocks.br, blocks.mr, "rows of a tile"))
     registers = (
-        (blocks.nr, 1 if dot else lanes, "terms of a register tile"),
+        (blocks.nr, 1 if blocks.dot else lanes, "terms of a register tile"),
         (blocks.nv, lanes, "columns of a register tile"),
     )
     for size, unit, what in (*multiples, *registers):
         if size % unit:
             _misaligned(view, f"{size} {what} are no whole number of {unit}")
     _, inner = block_axis(view.lead, blocks.bc) if view.roles.terms else (0, 1)
-    if blocks.bc % inner:
-        _misaligned(view, f"a block of {blocks.bc} terms is no whole number of steps of {inner}")
-    _check_cache(view, plan, dot=dot)
+    if blocks.bc % inner or blocks.bc > max(view.terms, 1):
+        _misaligned(view, f"a block of {blocks.bc} of {view.terms} terms is no whole number of steps of {inner}")
+    _check_packed(view, plan)
     if plan.epilogue != stream_epilogue(view):
         _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
-    check_tails(stream_steps(view, blocks), plan.predicate_tail, STAGE, view.region.name)
-    return blocks
+    check_tails(stream_steps(view, blocks), plan.tails, STAGE, view.region.name)
 
 
 def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
@@ -129,35 +75,23 @@ def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
     )
 
 
-def packable(view: StreamView) -> tuple[tuple[str, str], ...]:
-    """The tensors that may be packed, and at which step: queries, keys, values."""
+def packable(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
+    """The tensors that may be packed: queries and keys, but for dot products of them, and values."""
     found = []
-    if view.scores is not None:
+    if view.scores is not None and not blocks.dot:
         side = view.scores.vector
-        found += [(view.scores.operand(1 - side).value, "m.o"), (view.scores.operand(side).value, "k.o")]
-    return (*found, *((each.operand(1).value, "k.o") for each in view.products))
+        found.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
+        found.append(PackedTensor(view.scores.operand(side).value, "k.o"))
+    return (*found, *(PackedTensor(each.operand(1).value, "k.o") for each in view.products))
 
 
-def is_packed(plan: Plan, tensor: str, at: str) -> bool:
-    """Whether the plan packs a tensor at a step."""
-    return any((each.tensor, each.at) == (tensor, at) for each in plan.cache)
-
-
-def _check_cache(view: StreamView, plan: Plan, *, dot: bool) -> None:
-    known = packable(view)[2 if dot else 0 :]
-    for entry in plan.cache:
-        if (entry.tensor, entry.at) not in known or entry.where != "packed" or entry.pingpong:
-            fail(
-                Kind.UNSUPPORTED_OP,
-                STAGE,
-                f"{entry.tensor!r} can not be kept in {entry.where} at {entry.at}",
-                at=view.region.name,
-                hint=", ".join(f"{tensor} packed at {at}" for tensor, at in known),
-            )
-
-
-def _along(view: StreamView) -> str:
-    return "n" if view.products else "k"
+def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:
+    known = packable(view, plan.blocks)
+    for each in plan.packed:
+        if each not in known:
+            hint = ", ".join(f"{one.tensor} packed at {one.at}" for one in known)
+            message = f"{each.tensor!r} can not be packed at {each.at}"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 
 def _malformed(view: StreamView, message: str) -> NoReturn:

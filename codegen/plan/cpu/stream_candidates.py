@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen.plan.cpu.contraction_candidates import block_k, dot_possible
-from codegen.plan.cpu.stream_blocks import ALGORITHM, StreamBlocks, packable, stream_steps
+from codegen.plan.cpu.stream_blocks import packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_parallel, lies_well, row_bytes
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
 from codegen.where.tails import tail_axes
+from ir.cpu_plan import CpuStreamPlan, PackedTensor, StreamBlocks
 from ir.dtype import DTYPES
-from ir.plan import Cached, Plan, Vectorize
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -34,7 +34,7 @@ _FEW_ROWS = 8
 _CANDIDATES = 12
 
 
-def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[Plan, Work]]:
+def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[CpuStreamPlan, Work]]:
     """The candidates, best first by their own estimate; none where the template does not cover the region."""
     view = stream_view(region, core)
     if view is None:
@@ -104,23 +104,21 @@ def _task_rows(view: StreamView, br: int, target: Target) -> Iterator[int]:
             yield -(-tiles // pieces) * br
 
 
-def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> Plan:
-    return Plan(
+def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPlan:
+    return CpuStreamPlan(
         arch=target.arch,
-        algo_choice={ALGORITHM: "online", **({"scores": "dot"} if blocks.dot else {})},
-        tile=(blocks.bm, blocks.br, blocks.bc),
-        bind=dict.fromkeys(("batch", "m.o"), "thread") if is_parallel(view, blocks, target) else {},
-        vectorize=Vectorize("n" if view.products else "k", blocks.nv if view.products else blocks.lanes),
-        warp_tile=f"{blocks.mr}x{blocks.nr}",
-        cache=tuple(Cached(tensor, "packed", at) for tensor, at in _packed(view, blocks)),
-        predicate_tail=tail_axes(stream_steps(view, blocks)),
+        blocks=blocks,
+        products=bool(view.products),
+        packed=_packed(view, blocks),
+        threads=("batch", "m.o") if is_parallel(view, blocks, target) else (),
+        tails=tail_axes(stream_steps(view, blocks)),
         epilogue=stream_epilogue(view),
     )
 
 
-def _packed(view: StreamView, blocks: StreamBlocks) -> list[tuple[str, str]]:
+def _packed(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
     """What is packed: all but values that one tile of rows uses, which are read as they lie."""
     once = {each.operand(1).value for each in view.products if view.m <= blocks.mr and lies_well(each)}
     keys = {view.scores.operand(side).value for side in (0, 1)} if view.scores else set()
-    known = dict.fromkeys(packable(view)[2 if blocks.dot else 0 :])
-    return [(tensor, at) for tensor, at in known if tensor not in (once if blocks.dot else once - keys)]
+    known = dict.fromkeys(packable(view, blocks))
+    return tuple(each for each in known if each.tensor not in (once if blocks.dot else once - keys))

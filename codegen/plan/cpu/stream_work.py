@@ -11,9 +11,9 @@ from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
-from codegen.plan.cpu.stream_blocks import StreamBlocks
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.stream_view import StreamView
+from ir.cpu_plan import StreamBlocks
 from ir.dtype import DTYPES
 from ir.pricer import Work
 from ir.region import Operand, behind
@@ -195,7 +195,7 @@ def resident_bytes(view: StreamView, blocks: StreamBlocks) -> int:
     elements = blocks.br * blocks.score_stride
     if view.scores is not None and not blocks.dot:
         elements += blocks.width * view.scores.depth
-    elements += sum(blocks.bc * blocks.sum_stride(each) for each in view.products)
+    elements += sum(blocks.bc * blocks.sum_stride(each.n) for each in view.products)
     return elements * DTYPES[view.kind].bytes
 
 
@@ -203,5 +203,5 @@ def row_bytes(view: StreamView, blocks: StreamBlocks) -> int:
     """What a task keeps of its rows, queries and sums: passed through once per block of terms, they may lie in a
     farther cache (540 to 2052 rows of 0.5 to 4 MiB take the same time beside a second level of 1 MiB)."""
     depth = view.scores.depth if view.scores is not None and not blocks.dot else 0
-    elements = blocks.bm * (depth + sum(blocks.sum_stride(each) for each in view.products))
+    elements = blocks.bm * (depth + sum(blocks.sum_stride(each.n) for each in view.products))
     return elements * DTYPES[view.kind].bytes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codegen.plan.gpu.contraction_candidates import contraction_candidates
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
 from codegen.plan.gpu.stream_candidates import gpu_stream_candidates
 from codegen.plan.stream_sums import without_streams
 from codegen.where.region_facts import region_facts
-from ir.plan import Plan
+from ir.plan import GpuPlan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -17,7 +19,7 @@ from ir.target import Target
 
 def candidates(
     region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING, tf32: bool = False
-) -> list[tuple[Plan, Work]]:
+) -> Sequence[tuple[GpuPlan, Work]]:
     """Plans from the templates of contractions and of streams in tiles, or of nests of points and rows; none where the
     region fits none of them. Below "reassociate" they take the terms of floating-point sums and products in index
     order; at "range" they take inputs for finite. `tf32`: products of floats may round their operands to it."""
@@ -31,7 +33,7 @@ def candidates(
     return gpu_nest_candidates(region, core, target, ordered=ordered, relative=exactness >= Exactness.ROUNDING)
 
 
-def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool) -> list[tuple[Plan, Work]]:
+def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool) -> Sequence[tuple[GpuPlan, Work]]:
     """In tiles where the scores are tiles; else in nests, as the reductions that they stand for."""
     if core.streams is not None:
         in_tiles = gpu_stream_candidates(region, core, target, finite=finite)

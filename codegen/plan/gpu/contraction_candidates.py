@@ -11,19 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import (
-    WARP_AXES,
-    ContractionTile,
-    caches_of,
-    columns_of,
-    edges_of,
-    is_empty,
-    made_tile,
-    steps_of,
-    stores_of,
-    tiles_of,
-    turns_of,
-)
+from codegen.plan.gpu.contraction_tile import columns_of, is_empty, made_tile, operands_of, steps_of, tiles_of, turns_of
 from codegen.plan.gpu.contraction_work import GpuContractionWork, most_registers, registers_of
 from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
 from codegen.plan.gpu.shared_tiles import fills_banks, is_swizzled, shared_bytes
@@ -31,7 +19,7 @@ from codegen.plan.gpu.split_k import splits_of
 from codegen.where.tails import tail_axes
 from ir.gpu_limits import MAX_GRID, MAX_THREADS
 from ir.gpu_occupancy import shared_limit
-from ir.plan import Plan
+from ir.gpu_plan import BlockPlaces, ContractionTile, GpuContractionPlan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -42,7 +30,6 @@ _STAGES = (4, 3, 2)
 _RASTER = 8
 _PADDED = 4
 """So many times the points of the leanest tiling a tiling may have."""
-_SIDES = ("lhs", "rhs")
 _SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
 
 _MATRIX_TILES = (
@@ -94,7 +81,7 @@ _THREAD_TILES = (
 
 def contraction_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False, tf32: bool = False
-) -> list[tuple[Plan, Work]]:
+) -> list[tuple[GpuContractionPlan, Work]]:
     """The candidates, the best first; none if the region is no contraction that the template covers, or nothing fits.
     `ordered`: they take the terms of floating-point sums in index order; `tf32`: they may round floats to it, where
     that is faster than all that do not."""
@@ -202,56 +189,47 @@ def _widths(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
     return tuple(
         f"{view.operand(each.side).value}: "
-        + ("by element, as it is no aligned run of memory" if each.read is None else f"vectors of {each.nbytes} bytes")
+        + ("by element, as it is no aligned run of memory" if not each.copied else f"vectors of {each.nbytes} bytes")
         for each in tile.stagings
-        if each.read is None or each.nbytes < 16
+        if not each.copied or each.nbytes < 16
     )
 
 
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def contraction_plan(view: Contraction, tile: ContractionTile, notes: tuple[str, ...], target: Target) -> Plan:
+def contraction_plan(
+    view: Contraction, tile: ContractionTile, notes: tuple[str, ...], target: Target
+) -> GpuContractionPlan:
     """The plan that a tile is."""
-    hints: dict[str, str | bool | int] = {"C_store": tile.store}
-    if tile.thread is None:
-        hints |= {f"{side}_swizzle": is_swizzled(tile, each) for side, each in zip(_SIDES, tile.stagings, strict=True)}
-    else:
-        hints["thread_tile"] = f"{tile.thread[0]}x{tile.thread[1]}"
-    bind = _bind(view, tile)
-    if tile.raster > 1 and bind["m.o"] == bind["n.o"]:
-        hints["raster"] = tile.raster
-    if tile.split > 1:
-        hints["split_k"] = tile.split
-    return Plan(
+    places = _places(view, tile)
+    if places.rows != places.columns:
+        tile = msgspec.structs.replace(tile, raster=1)
+    lhs, rhs = (is_swizzled(tile, each) for each in tile.stagings)
+    return GpuContractionPlan(
         arch=target.arch,
-        algo_choice={view.pattern: tile.algorithm},
-        tile=(tile.bm, tile.bn, tile.bk),
-        bind=bind,
-        vectorize=stores_of(tile),
-        stages=tile.stages,
-        warp_tile=f"{tile.warp_m}x{tile.warp_n}",
-        cache=caches_of(view, tile),
-        predicate_tail=tail_axes(steps_of(view, tile)),
+        pattern=view.pattern,
+        tile=tile,
+        places=places,
+        operands=operands_of(view, tile),
+        swizzled=(lhs, rhs),
+        sums=view.name,
+        result=view.region.yields[0].value,
+        tails=tail_axes(steps_of(view, tile)),
         epilogue=view.epilogue,
         ordered=view.ordered,
-        layout_hints=hints,
-        local_edges=edges_of(view),
         notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
     )
 
 
-def _bind(view: Contraction, tile: ContractionTile) -> dict[str, str]:
+def _places(view: Contraction, tile: ContractionTile) -> BlockPlaces:
     """Tiles to blocks: all along x where rows of tiles stand beside each other, or where an axis of the grid is too
     short."""
     products, rows, columns = tiles_of(view, tile)
-    places = {"batch": "block.z", "m.o": "block.y", "n.o": "block.x"}
-    if tile.raster > 1 and columns > 1:
-        places["m.o"] = "block.x"
-    if rows > MAX_GRID[1]:
-        places["m.o"] = "block.x"
-    if products > MAX_GRID[2]:
-        places["batch"] = "block.x"
-    if tile.split > 1:
-        places["k.o"] = "block.z"
-    return {**places, **WARP_AXES}
+    beside = (tile.raster > 1 and columns > 1) or rows > MAX_GRID[1]
+    return BlockPlaces(
+        batch="x" if products > MAX_GRID[2] else "z",
+        rows="x" if beside else "y",
+        columns="x",
+        parts="z" if tile.split > 1 else "x",
+    )

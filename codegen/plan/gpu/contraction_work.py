@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import ContractionTile, pieces_of, tiles_of, turns_of_block
-from codegen.plan.gpu.operand_read import Staging
+from codegen.plan.gpu.contraction_tile import pieces_of, tiles_of, turns_of_block
 from codegen.plan.gpu.shared_tiles import shared_bytes
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
 from ir.gpu_limits import HIDING_THREADS
 from ir.gpu_occupancy import blocks_per_unit
+from ir.gpu_plan import ContractionTile, Staging
 from ir.pricer import Work
 from ir.region import Operand, behind
 from ir.target import Target
@@ -83,7 +83,7 @@ def most_registers(tile: ContractionTile, target: Target) -> int:
 def _per_piece(view: Contraction, staged: Staging) -> float:
     """Registers for one piece of a thread: its element, its place in a padded image, or its address."""
     padded = any(read.map.guards for read in view.roles.reads[staged.side])
-    return (_COMPUTED if staged.read is None else 1.0) + (_PADDED if padded else 0.0)
+    return (_COMPUTED if not staged.copied else 1.0) + (_PADDED if padded else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class GpuContractionWork:
         """Cycles in which the elements of a stage are computed one by one, or copied in pieces of less than 16
         bytes."""
         elements = tile.extent(staged) * tile.bk
-        if staged.read is not None:
+        if staged.copied:
             return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / _ISSUE
         return elements * (_ELEMENT + self._below[staged.side]) / _ISSUE
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Any
 
-from codegen.plan.gpu.nest_blocks import AT_A_TIME
+import msgspec
+
 from codegen.plan.gpu.nest_choices import (
+    GpuNestPlan,
     can_split,
     crossing_reads,
     kept_buffers,
@@ -18,14 +20,13 @@ from codegen.plan.gpu.nest_choices import (
     rows_of,
     tiles_of,
 )
-from codegen.plan.gpu.nest_plans import points_plan, rows_plan, tile_plan
 from codegen.plan.gpu.nest_work import GpuNestWork
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
 from ir.gpu_limits import HIDING_THREADS, MAX_THREADS
+from ir.gpu_nest_plan import AT_A_TIME, GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
 from ir.gpu_occupancy import shared_limit
-from ir.plan import Plan
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -56,7 +57,7 @@ def gpu_nest_candidates(
     ordered: bool = False,
     relative: bool = False,
     most: int = MOST,
-) -> list[tuple[Plan, Work]]:
+) -> list[tuple[GpuNestPlan, Work]]:
     """The candidates, best first by their own estimate, at `most` so many; none where the region is not legal as one
     kernel, holds what no nest computes, or would compute a sum in two orders. `ordered`: they take the terms of
     floating-point sums and products in index order; `relative`: parts of sums of exponentials may be relative to maxima
@@ -67,11 +68,13 @@ def gpu_nest_candidates(
     if loops.scattered:
         return []
     work = GpuNestWork(loops, target)
-    found = [(plan, work.of_points(points_of(loops, plan))) for plan in _points(loops, work, target.arch)]
-    found += [(plan, work.of_tiles(tiles_of(loops, plan))) for plan in _tiles(loops, target.arch)]
     rows = [*_rows(loops, work, target.arch)]
     rows += [*_shared_rows(loops, work, rows, relative)]
-    found += [(plan, work.of_rows(rows_of(loops, plan))) for plan in rows]
+    how: Any = {"arch": target.arch, "ordered": ordered}
+    found: list[tuple[GpuNestPlan, Work]] = []
+    found += [(GpuPointsPlan(points=each, **how), work.of_points(each)) for each in _points(loops, work)]
+    found += [(GpuTilesPlan(tiles=each, **how), work.of_tiles(each)) for each in _tiles(loops)]
+    found += [(GpuRowsPlan(rows=each, **how), work.of_rows(each)) for each in rows]
     found.sort(key=lambda each: _cycles(each[1], target))
     return found[:most]
 
@@ -85,10 +88,10 @@ def _cycles(work: Work, target: Target) -> float:
 # --- points ---
 
 
-def _points(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
+def _points(loops: RegionLoops, work: GpuNestWork) -> Iterator[Points]:
     shape = loops.shape
     if 0 in shape or not shape:
-        yield points_plan(loops, arch, [[axis] for axis in range(len(shape))], (WARP_LANES, 1), 1)
+        yield points_of(loops, [[axis] for axis in range(len(shape))], (WARP_LANES, 1), 1)
         return
     if loops.scan_axes(shape):
         return
@@ -98,17 +101,17 @@ def _points(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
         sizes = work.neighbours(groups[lane][-1])
         extent = math.prod(shape[axis] for axis in groups[lane])
         for width in _widths(loops, sizes, extent, alone=len(order) == 1):
-            yield from _in_blocks(loops, arch, order, width)
+            yield from _in_blocks(loops, order, width)
         if len(order) > 1 and lane == len(groups) - 1 and extent % (_AT_ONCE // min(sizes, default=_AT_ONCE)):
             flat = [[axis for group in groups for axis in group]]  # vectors that go on in the next row
             for width in _widths(loops, sizes, math.prod(shape), alone=True)[:1]:
-                yield from _in_blocks(loops, arch, flat, width)
+                yield from _in_blocks(loops, flat, width)
 
 
-def _in_blocks(loops: RegionLoops, arch: str, order: Sequence[Axes], width: int) -> Iterator[Plan]:
+def _in_blocks(loops: RegionLoops, order: Sequence[Axes], width: int) -> Iterator[Points]:
     for tile in ((_BLOCK, 1), (_BLOCK // 2, 1), (_BLOCK, 2)):
         if tile[1] == 1 or math.prod(loops.shape) >= width * tile[0] * tile[1] * 64:
-            yield points_plan(loops, arch, order, tile, width)
+            yield points_of(loops, order, tile, width)
 
 
 def _lanes(loops: RegionLoops, groups: Sequence[Axes]) -> list[int]:
@@ -135,7 +138,7 @@ def _widths(loops: RegionLoops, sizes: Sequence[int], extent: int, *, alone: boo
 # --- tiles ---
 
 
-def _tiles(loops: RegionLoops, arch: str) -> Iterator[Plan]:
+def _tiles(loops: RegionLoops) -> Iterator[Tiles]:
     shape = loops.shape
     if 0 in shape or any(op.reduced or op.kind == "scan" for op in loops.ops.values()):
         return
@@ -144,13 +147,13 @@ def _tiles(loops: RegionLoops, arch: str) -> Iterator[Plan]:
         order = [*(each for each in groups[:-1] if each is not across), across, groups[-1]]
         if crossing_reads(loops, order):
             for tile in ((WARP_LANES, WARP_LANES), (2 * WARP_LANES, WARP_LANES), (2 * WARP_LANES, 2 * WARP_LANES)):
-                yield tile_plan(loops, arch, order, tile)
+                yield tiles_of(loops, order, tile)
 
 
 # --- rows ---
 
 
-def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
+def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Rows]:
     shape = loops.shape
     scans = bool(loops.scan_axes(shape)) if 0 not in shape else False
     if 0 in shape or not (scans or row_values(loops)):
@@ -158,10 +161,10 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
     axes, _ = row_axes(loops)
     length, count = row_length(loops), math.prod(shape[axis] for axis in axes)
     if any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan"):
-        yield rows_plan(loops, arch, (WARP_LANES, 1), near=True, keep="none", width=1)
+        yield rows_of(loops, (WARP_LANES, 1), near=True, keep="none", width=1)
         return
     if scans:
-        yield rows_plan(loops, arch, (_BLOCK // 2, 1), near=True, keep="none", width=1)
+        yield rows_of(loops, (_BLOCK // 2, 1), near=True, keep="none", width=1)
     widths = [1] if scans else _row_widths(loops, length)
     for width in widths:
         for team in _TEAMS:
@@ -171,47 +174,38 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Plan]:
             kept = _fits(work, length, height, team, width)
             if team == MAX_THREADS and not kept and len(widths) > 1 and width == 1:
                 continue
-            keep = "reg" if kept and not scans else "none"
-            yield rows_plan(loops, arch, (height, team), near=True, keep=keep, width=width)
+            keep: Keep = "reg" if kept and not scans else "none"
+            yield rows_of(loops, (height, team), near=True, keep=keep, width=width)
             if not kept and not scans and team >= _BLOCK:
-                plan = rows_plan(loops, arch, (1, team), near=True, keep="smem", width=width)
-                if 0 < rows_of(loops, plan).held * work.kept_bytes <= _SHARED * shared_limit(arch, work.target):
-                    yield plan
+                rows = rows_of(loops, (1, team), near=True, keep="smem", width=width)
+                if 0 < rows.held * work.kept_bytes <= _SHARED * shared_limit(arch, work.target):
+                    yield rows
     if not scans:
         for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # rows side by side: sectors
             kept = _fits(work, length, height, team, 1)
-            yield rows_plan(loops, arch, (height, team), near=False, keep="reg" if kept else "none", width=1)
+            yield rows_of(loops, (height, team), near=False, keep="reg" if kept else "none", width=1)
 
 
-def _shared_rows(loops: RegionLoops, work: GpuNestWork, plans: Sequence[Plan], relative: bool) -> Iterator[Plan]:
-    """Plans of rows that leave multiprocessors idle, each row shared by as many blocks as give each one,
+def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], relative: bool) -> Iterator[Rows]:
+    """Rows that leave multiprocessors idle, each row shared by as many blocks as give each one,
     or enough to hide its latencies; with its part in registers where that is read twice."""
-    if not plans or not can_split(loops, relative=relative):
+    if not alone or not can_split(loops, relative=relative):
         return
     target, again = work.target, bool(kept_buffers(loops))
     met: set[tuple[object, ...]] = set()
-    for plan in plans:
-        rows = rows_of(loops, plan)
+    for rows in alone:
         turns = rows.turns(rows.length)
         if rows.near and rows.team < _SHARED_TEAM:
             continue
         for blocks in (target.units, target.units * max(1, HIDING_THREADS // rows.threads)):
             wanted = max(1, min(blocks // rows.blocks, turns // AT_A_TIME))
-            own = replace(rows, split=wanted).own_turns(rows.length)
+            own = msgspec.structs.replace(rows, split=wanted).own_turns(rows.length)
             split = -(-turns // own)
             fits = _fits(work, own * rows.team * rows.width, rows.height, rows.team, rows.width)
-            key = (plan.tile, rows.near, rows.width, split)
+            key = (rows.height, rows.team, rows.near, rows.width, split)
             if split > 1 and key not in met:
                 met.add(key)
-                yield rows_plan(
-                    loops,
-                    target.arch,
-                    (rows.height, rows.team),
-                    near=rows.near,
-                    keep="reg" if again and fits else "none",
-                    width=rows.width,
-                    split=split,
-                )
+                yield msgspec.structs.replace(rows, keep="reg" if again and fits else "none", split=split)
 
 
 def _fits(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:

@@ -1,125 +1,107 @@
-"""What a Plan says about the GPU kernel of a region without a contraction.
-
-algo_choice  {"nest": "points"}   each thread has a few points of the outputs: pointwise, copies, short reductions
-             {"nest": "rows"}     a team of threads has a row: what reductions and scans need is made together
-             {"nest": "tile"}     a block has a tile of the outputs; what crosses them goes through shared memory
-             {"loops": "i0 i1i2"} points, tile: the loops over the outputs, merged axes together, lanes along the last;
-                                  the one before that is the tile's other, along which lanes read
-             {"team": "near"}     rows: the threads of a team are neighbours ("far": neighbours have neighbouring rows)
-             {"keep": "reg"}      rows: what a thread has of its row stays in registers from one reduction to the next
-                                  ("smem": what it loads of it stays in shared memory)
-tile         points: (threads, vectors of each thread); rows: (rows of a block, threads of a team); tile: elements of
-             the last loop but one, and of the last
-bind         {"p.o": "block", "p.i": "thread"}   blocks of points or rows, and what is in them
-vectorize    the neighbours that one thread loads and stores at once, along the last loop ("e": along the row)
-layout_hints {"split_k": 8}  rows: so many blocks share a row, each with a part of it; the last joins the parts
-predicate_tail  "p" where the last block is not full of points or rows, "e" where the last turn of a row is not; of
-             tiles, the loops that they do not divide
-"""
+"""The points, rows and tiles of a region that a GPU's plans of nests may have, and whether a plan fits the region."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from codegen.plan.gpu.nest_blocks import Points, Rows, Tiles, loop_name
-from codegen.plan.plan_check import TemplateChoices, check_open_fields
-from codegen.plan.region_loops import RegionLoops, loop_axes
+from codegen.plan.plan_check import check_gpu
+from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.axis_map import AxisMap, support
 from ir.diagnostics import Kind, fail
 from ir.gpu import WARP_LANES
-from ir.gpu_limits import LIMITS, MAX_THREADS
-from ir.plan import Plan
+from ir.gpu_limits import MAX_THREADS
+from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
 from ir.poly_core import MemoryAccess
 from ir.region import behind
 
 STAGE = "gpu_nest_choices"
-BIND = {"p.o": "block", "p.i": "thread"}
-ELEMENTS = "e"
-"""`Vectorize.axis` along a row."""
-_CHOICES = TemplateChoices(
-    {"nest": ("points", "rows", "tile"), "loops": None, "team": ("near", "far"), "keep": ("reg", "smem", "none")},
-    {"split_k": None},
-    tuple(BIND),
-)
+DEAR_FLOPS = 8
+"""Additions per element above which a row's threads keep a value instead of computing it again."""
+GpuNestPlan = GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
 
 
-def check_gpu_nest(plan: Plan) -> None:
-    """Raises EqsatError, UnsupportedOp or MalformedGraph, for a plan that says what a nest on a GPU cannot do."""
-    if plan.arch not in LIMITS:
-        fail(Kind.UNKNOWN_TARGET, STAGE, f"a plan for {plan.arch} on a GPU", hint=", ".join(LIMITS))
-    check_open_fields(plan, _CHOICES, STAGE, ("block", "thread"))
-    if plan.stages != 1 or plan.warp_tile or plan.cache or plan.epilogue or plan.local_edges:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "a nest has one stage, and no warp_tile, cache, epilogue or local edges")
-    if len(plan.tile) != 2 or min(plan.tile) < 1 or dict(plan.bind) != BIND:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"a nest with the tile {plan.tile} and bind {plan.bind}")
-    if "split_k" in plan.layout_hints and plan.algo_choice.get("nest") != "rows":
-        fail(Kind.UNSUPPORTED_OP, STAGE, "blocks share rows alone", hint="nest: rows")
+def points_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int], width: int) -> Points:
+    """Points along loops over `groups` of axes; `tile`: threads of a block, vectors of each."""
+    return Points(tuple(map(tuple, groups)), _extents(loops, groups), width, *tile)
 
 
-def points_of(loops: RegionLoops, plan: Plan) -> Points:
-    """Raises EqsatError for a plan of points that contradicts the region."""
-    check_gpu_nest(plan)
-    axes, extents = _loops_of(loops, plan)
-    width = 1
-    if plan.vectorize is not None:
-        if (
-            not axes
-            or plan.vectorize.axis != loop_name(axes[-1])
-            or (len(axes) > 1 and extents[-1] % plan.vectorize.width)
-        ):
-            message = f"{plan.vectorize.width} neighbours at once along {plan.vectorize.axis}"
-            fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=plan.vectorize.axis)
-        width = plan.vectorize.width
-    found = Points(axes, extents, width, *plan.tile)
-    _check_block(found.threads)
+def rows_of(loops: RegionLoops, tile: tuple[int, int], *, near: bool, keep: Keep, width: int, split: int = 1) -> Rows:
+    """Rows of a region, which `split` blocks share; `tile`: rows of a block, threads of a team."""
+    axes, inner = row_axes(loops)
+    count = math.prod(loops.shape[axis] for axis in axes)
+    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split)
+
+
+def tiles_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int]) -> Tiles:
+    """Tiles along the last two of loops over `groups` of axes."""
+    return Tiles(tuple(map(tuple, groups)), _extents(loops, groups), *tile)
+
+
+def _extents(loops: RegionLoops, groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(math.prod(loops.shape[axis] for axis in group) for group in groups)
+
+
+def check_gpu_nest(loops: RegionLoops, plan: GpuNestPlan) -> None:
+    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where vectors do not divide a
+    loop; MalformedGraph where it contradicts the region; UnsupportedOp where a nest has no such choice."""
+    check_gpu(plan.arch, STAGE)
+    match plan:
+        case GpuPointsPlan():
+            _check_points(loops, plan.points)
+        case GpuRowsPlan():
+            _check_rows(loops, plan.rows)
+        case GpuTilesPlan():
+            _check_tiles(loops, plan.tiles)
+
+
+def _check_points(loops: RegionLoops, points: Points) -> None:
+    _check_loops(loops, points)
+    if min(points.threads, points.turns, points.width) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{points} have no points")
+    if points.width > 1 and (not points.axes or (len(points.axes) > 1 and points.extents[-1] % points.width)):
+        message = f"{points.width} neighbours at once along the last loop"
+        fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, extents=points.extents)
+    _check_block(points.threads)
     if loops.scan_axes(loops.shape) and 0 not in loops.shape:
         fail(Kind.UNSUPPORTED_OP, STAGE, "threads that have points cannot carry a scan", hint="nest: rows")
-    _check_tails(found.tails, plan)
-    return found
 
 
-def rows_of(loops: RegionLoops, plan: Plan) -> Rows:
-    """Raises EqsatError for a plan of rows that contradicts the region."""
-    check_gpu_nest(plan)
-    axes, inner = row_axes(loops)
-    height, team = plan.tile
-    near, keep = plan.algo_choice.get("team", "near") == "near", plan.algo_choice.get("keep", "none")
-    width = plan.vectorize.width if plan.vectorize is not None else 1
-    count = math.prod(loops.shape[axis] for axis in axes)
-    split = int(plan.layout_hints.get("split_k", 1))
-    found = Rows(axes, inner, count, row_length(loops), height, team, near, keep, width, split)
-    _check_block(found.threads)
+def _check_rows(loops: RegionLoops, rows: Rows) -> None:
+    near, keep, width, team = rows.near, rows.keep, rows.width, rows.team
+    if min(rows.height, team, width) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows} have no rows")
+    if rows != rows_of(loops, (rows.height, team), near=near, keep=keep, width=width, split=rows.split):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows} are not the rows of the region", shape=loops.shape)
+    _check_block(rows.threads)
     if near and team > 1 and (team & (team - 1) if team < WARP_LANES else team % WARP_LANES):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a team of {team}: a power of two, or whole warps")
     if not near and width > 1:
         fail(Kind.UNSUPPORTED_OP, STAGE, "neighbouring threads have neighbouring rows, and one element at once")
-    if found.in_shared and near and team <= WARP_LANES:
+    if rows.in_shared and near and team <= WARP_LANES:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a warp that meets no other keeps its row in registers", hint="keep: reg")
-    if plan.vectorize is not None and plan.vectorize.axis != ELEMENTS:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"vectors along {plan.vectorize.axis} in a row", hint=ELEMENTS)
     if loops.scan_axes(loops.shape) and (width > 1 or not near):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is carried from neighbour to neighbour", hint="team: near, width 1")
-    if split != 1:
-        _check_split(loops, found)
-    _check_tails(found.tails, plan)
-    return found
+    if rows.split != 1:
+        _check_split(loops, rows)
 
 
-def tiles_of(loops: RegionLoops, plan: Plan) -> Tiles:
-    """Raises EqsatError for a plan of tiles that contradicts the region."""
-    check_gpu_nest(plan)
-    axes, extents = _loops_of(loops, plan)
+def _check_tiles(loops: RegionLoops, tiles: Tiles) -> None:
+    _check_loops(loops, tiles)
     pointwise = not any(op.reduced or op.kind == "scan" for op in loops.ops.values())
-    if len(axes) < 2 or 0 in extents or not pointwise or plan.vectorize is not None:
-        message = "tiles are of two loops over the outputs, of regions without reductions, and of single elements"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=plan.algo_choice.get("loops"))
-    found = Tiles(axes, extents, *plan.tile)
-    if found.across % WARP_LANES or found.along % WARP_LANES:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"a tile of {found.across} x {found.along}: multiples of {WARP_LANES}")
-    _check_tails(found.tails, plan)
-    return found
+    if len(tiles.axes) < 2 or 0 in tiles.extents or not pointwise:
+        message = "tiles are of two loops over the outputs, of regions without reductions"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=tiles.axes)
+    if min(tiles.across, tiles.along) < 1 or tiles.across % WARP_LANES or tiles.along % WARP_LANES:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a tile of {tiles.across} x {tiles.along}: multiples of {WARP_LANES}")
+
+
+def _check_loops(loops: RegionLoops, made: Points | Tiles) -> None:
+    covers = sorted(axis for each in made.axes for axis in each) == list(range(len(loops.shape)))
+    if not covers or made.extents != _extents(loops, made.axes):
+        message = "the plan's loops do not cover the output"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=made.axes, extents=made.extents, shape=loops.shape)
 
 
 def crossing_reads(loops: RegionLoops, axes: Sequence[Sequence[int]]) -> tuple[MemoryAccess, ...]:
@@ -195,16 +177,6 @@ def terms_of(loops: RegionLoops, name: str) -> int:
     return math.prod(op.domain[len(op.shape) :])
 
 
-def _loops_of(loops: RegionLoops, plan: Plan) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The axes and the extent of each loop over the outputs."""
-    names = plan.algo_choice.get("loops", "").split()
-    axes = tuple(tuple(loop_axes(name)) for name in names)
-    extents = tuple(math.prod(loops.shape[axis] for axis in each if axis < len(loops.shape)) for each in axes)
-    if sorted(axis for each in axes for axis in each) != list(range(len(loops.shape))):
-        fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's loops do not cover the output", loops=names, shape=loops.shape)
-    return axes, extents
-
-
 def _check_split(loops: RegionLoops, rows: Rows) -> None:
     turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
     if 0 in loops.shape or not can_split(loops) or rows.in_shared:
@@ -217,11 +189,3 @@ def _check_split(loops: RegionLoops, rows: Rows) -> None:
 def _check_block(threads: int) -> None:
     if threads % WARP_LANES or threads > MAX_THREADS:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a block of {threads} threads: whole warps, at most {MAX_THREADS}")
-
-
-def _check_tails(tails: tuple[str, ...], plan: Plan) -> None:
-    """A tail that the plan does not name is a promise that there is none."""
-    missing = [each for each in tails if each not in plan.predicate_tail]
-    if missing:
-        message = f"the plan promises that tiles divide {', '.join(missing)}, and they do not"
-        fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, tail=missing)

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from codegen.plan.gpu.nest_blocks import AT_A_TIME, DEAR_FLOPS, Points, Rows, Tiles
-from codegen.plan.gpu.nest_choices import kept_buffers, row_passes, row_values, terms_of
+from codegen.plan.gpu.nest_choices import DEAR_FLOPS, kept_buffers, row_passes, row_values, terms_of
 from codegen.plan.op_weights import weight
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from codegen.plan.relative_sums import relative_sums
 from ir.axis_map import support
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
+from ir.gpu_nest_plan import AT_A_TIME, Points, Rows, Tiles
 from ir.gpu_occupancy import blocks_per_unit
 from ir.poly_core import Site
 from ir.pricer import Work

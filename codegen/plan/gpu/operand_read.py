@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
-
-import msgspec
 
 from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k
 from ir.axis_facts import offset
 from ir.axis_map import AxisMap
 from ir.dtype import DTYPES
+from ir.gpu_plan import Staging
 from ir.poly_core import OperandRead
 from ir.region import Op, Operand
 
@@ -20,41 +20,6 @@ MATRIX_DTYPES = ("fp16", "bf16")
 Shape = tuple[int, ...]
 _WARP = 32
 _COPIED_BYTES = (16, 8, 4)
-
-
-class Staging(msgspec.Struct, frozen=True):
-    """An operand's way into shared memory.
-
-    side      which input of the contraction
-    group     positions of its own digits: rows or columns
-    dtype     of its elements in shared memory
-    along_k   whether neighbours there are terms of a sum (else rows or columns), as they are in memory
-    width     elements moved at once
-    read      the buffer that is copied as it stands (cp.async); None: each element is computed and stored
-    digits    so many of the last digits in that direction are one number, and `axes` of the last of the buffer one axis
-    """
-
-    side: int
-    group: tuple[int, ...]
-    dtype: str
-    along_k: bool
-    width: int
-    read: OperandRead | None
-    digits: int = 1
-    axes: int = 1
-
-    @property
-    def nbytes(self) -> int:
-        """Moved at once."""
-        return self.width * DTYPES[self.dtype].bytes
-
-    def fitted(self, extent: int, terms: int) -> Staging:
-        """The way into a tile of `extent` rows or columns and so many terms, whose lines may be shorter than that."""
-        width = math.gcd(self.width, terms if self.along_k else extent)
-        if width == self.width:
-            return self
-        copied = width * DTYPES[self.dtype].bytes in _COPIED_BYTES
-        return msgspec.structs.replace(self, width=width if copied else 1, read=self.read if copied else None)
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +48,7 @@ def exact_dtype(view: Contraction, side: int) -> str:
 def staging(view: Contraction, side: int, narrow: bool) -> Staging:
     """The best way for an operand: the direction in which most elements move at once. `narrow`: as the dtype that holds
     all its values, else as that of the sums."""
-    group = (*view.outer, *view.columns) if side == view.vector else view.rows
+    group = own_digits(view, side)
     dtype = exact_dtype(view, side) if narrow else view.accumulator
     read = plain_read(view, side)
     if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
@@ -91,14 +56,30 @@ def staging(view: Contraction, side: int, narrow: bool) -> Staging:
     size = DTYPES[dtype].bytes
     across = lanes_along_k(view, side, group, _WARP) if group and view.k else bool(view.k)
     if read is None:
-        return Staging(side, group, dtype, across, 1, None)
+        return Staging(side, dtype, across, 1, False)
     shape, once = view.buffer(read).memref.shape, _is_read_once(view, read.buffer)
     runs = [_run(read.map, shape, each, view.sizes, size, together=once) for each in (group, view.k)]
     along_k = runs[1].width > runs[0].width or (runs[1].width == runs[0].width and across)
     width, digits, axes = runs[along_k]
     if width * size not in _COPIED_BYTES:
-        return Staging(side, group, dtype, along_k, 1, None)
-    return Staging(side, group, dtype, along_k, width, read, digits, axes)
+        return Staging(side, dtype, along_k, 1, False)
+    return Staging(side, dtype, along_k, width, True, digits, axes)
+
+
+def own_digits(view: Contraction, side: int) -> tuple[int, ...]:
+    """The positions of an operand's own digits: rows or columns."""
+    return (*view.outer, *view.columns) if side == view.vector else view.rows
+
+
+def copied_read(view: Contraction, staged: Staging) -> OperandRead | None:
+    """The read of the buffer that is copied as it stands; None where elements are computed."""
+    return plain_read(view, staged.side) if staged.copied else None
+
+
+def copied_axes(view: Contraction, stagings: Iterable[Staging]) -> dict[str, int]:
+    """The buffers that are copied as they stand, and how many of the last axes of each are one."""
+    reads = ((copied_read(view, each), each.axes) for each in stagings)
+    return {read.buffer: axes for read, axes in reads if read is not None}
 
 
 def plain_read(view: Contraction, side: int) -> OperandRead | None:

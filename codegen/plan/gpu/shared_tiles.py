@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import ContractionTile
-from codegen.plan.gpu.operand_read import Staging
 from ir.dtype import DTYPES
 from ir.gpu import SWIZZLE_ATOM, Shared
+from ir.gpu_plan import ContractionTile, Staging
 
 LHS, RHS, RESULT = "As", "Bs", "Cs"
 _APART = 8

@@ -17,29 +17,22 @@ from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tile import (
-    ALGORITHM,
-    FRAGMENTS,
-    HEADS,
     KERNEL_ARCH,
-    QUERIES,
-    UNSEEN,
-    WARPS,
-    StreamTile,
     made_stream_tile,
+    scored_of,
     shared_stream_tile,
-    stream_caches,
     stream_products,
     stream_steps,
-    stream_stores,
     stream_turns,
     streams_on_tensor_cores,
+    values_of,
 )
 from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.where.tails import tail_axes
 from ir.gpu_limits import MAX_GRID, MAX_THREADS
 from ir.gpu_occupancy import shared_limit
-from ir.plan import Plan
+from ir.gpu_plan import BlockPlaces, GpuStreamPlan, StreamTile
 from ir.poly_core import PolyCore
 from ir.pricer import Work
 from ir.region import Region
@@ -68,7 +61,7 @@ _THREAD_TERMS = (64, 32)
 
 def gpu_stream_candidates(
     region: Region, core: PolyCore, target: Target, *, finite: bool = False
-) -> list[tuple[Plan, Work]]:
+) -> list[tuple[GpuStreamPlan, Work]]:
     """The candidates, the best first; none if the template does not cover the region, or nothing fits. `finite`: terms
     that weigh 0 by their place need not be read, whatever they are."""
     found: list[_Candidate] = []
@@ -113,7 +106,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
     shapes = _MATRIX_TILES if matrix else _THREAD_TILES
     least = min(-(-m // shape[0]) * shape[0] for shape in shapes)
     every = _MATRIX_TERMS if matrix else _THREAD_TERMS
-    bound = last_seen(view)
+    bound = last_seen(view) if finite else None
     for bm, warp_m, *thread_m in shapes:
         if -(-m // bm) * bm > _PADDED * least:
             continue
@@ -132,8 +125,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
                 thread_m=thread_m[0] if thread_m else None,
                 held=matrix,
                 ahead=matrix,
-                bound=bound,
-                stops=finite,
+                stops=bound is not None and bound.holds_for(view, bm),
             )
 
 
@@ -174,9 +166,7 @@ def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamT
             return None
         own = None if thread is None else thread[0] // 2
         sizes = (tile.lead.bm, tile.lead.bn, tile.terms)
-        tile = made_stream_tile(
-            view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, bound=tile.bound, stops=tile.stops
-        )
+        tile = made_stream_tile(view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, stops=tile.stops)
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
         warp_m, thread = tile.scores.warp_m, tile.scores.thread
     return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(KERNEL_ARCH, target) else None
@@ -189,54 +179,37 @@ def _widths(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     found += [(of.operand(1).value, each.rhs) for of, each in zip(view.products, tile.sums, strict=False)]
     return tuple(
         f"{name}: "
-        + ("by element, as it is no aligned run of memory" if each.read is None else f"vectors of {each.nbytes} bytes")
+        + ("by element, as it is no aligned run of memory" if not each.copied else f"vectors of {each.nbytes} bytes")
         for name, each in found
-        if each.read is None or each.nbytes < 16
+        if not each.copied or each.nbytes < 16
     )
 
 
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(candidate: _Candidate, target: Target) -> Plan:
+def _plan(candidate: _Candidate, target: Target) -> GpuStreamPlan:
     view, tile, notes, _ = candidate
-    hints: dict[str, str | bool | int] = {"C_store": tile.lead.store}
-    if tile.scores.thread is not None:
-        hints["thread_tile"] = f"{tile.scores.thread[0]}x{tile.scores.thread[1]}"
-    else:
-        hints["queries"] = QUERIES[not tile.held]
-        hints["fragments"] = FRAGMENTS[not tile.ahead]
-    if tile.stops:
-        hints["unseen"] = UNSEEN[0]
-    if view.together:
-        hints["heads"] = HEADS[0]
-    if tile.split > 1:
-        hints["split_k"] = tile.split
-    return Plan(
+    return GpuStreamPlan(
         arch=target.arch,
-        algo_choice={ALGORITHM: "mma" if tile.tensor_cores else "fma"},
-        tile=(tile.lead.bm, tile.lead.bn, tile.terms),
-        bind=_bind(view, tile),
-        vectorize=stream_stores(tile),
-        stages=tile.scores.stages,
-        warp_tile=f"{tile.scores.warp_m}x{tile.lead.bn}",
-        cache=stream_caches(view, tile),
-        predicate_tail=tail_axes(stream_steps(view, tile)),
+        tile=tile,
+        places=_places(view, tile),
+        together=view.together,
+        scored=scored_of(view),
+        values=values_of(view),
+        tails=tail_axes(stream_steps(view, tile)),
         epilogue=stream_epilogue(view),
-        layout_hints=hints,
         notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
     )
 
 
-def _bind(view: StreamView, tile: StreamTile) -> dict[str, str]:
+def _places(view: StreamView, tile: StreamTile) -> BlockPlaces:
     """Tiles to blocks: those of one product beside each other, as they share keys and values; before its other parts
     the same part of other products, which may share these."""
     products, _, columns = tiles_of(stream_products(view)[0], tile.lead)
-    places = {"batch": "block.y", "m.o": "block.x", "n.o": "block.z"}
-    if products > MAX_GRID[1]:
-        places["batch"] = "block.x"
-    if columns > MAX_GRID[2]:
-        places["n.o"] = "block.x"
-    if tile.split > 1:
-        places["k.o"] = "block.z"
-    return {**places, **WARPS}
+    return BlockPlaces(
+        batch="x" if products > MAX_GRID[1] else "y",
+        rows="x",
+        columns="x" if columns > MAX_GRID[2] else "z",
+        parts="z" if tile.split > 1 else "x",
+    )

@@ -10,10 +10,11 @@ from __future__ import annotations
 import msgspec
 
 from codegen.plan.gpu.shared_tiles import operand_ring, result_tile
-from codegen.plan.gpu.stream_tile import StreamTile, stream_products
+from codegen.plan.gpu.stream_tile import stream_products
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.gpu import Shared
+from ir.gpu_plan import StreamTile
 
 
 class StreamShared(msgspec.Struct, frozen=True):

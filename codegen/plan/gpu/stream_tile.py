@@ -1,12 +1,4 @@
-"""How a GPU plan cuts streams whose scores are tiles, and whether that fits them.
-
-m   tile BM: rows of a block, of which each warp has WM
-n   tile BN: columns of the products of a block; without a product, the lanes that share a row
-k   tile BK: terms of a stage, which are the columns of a tile of scores
-
-algo_choice {"attention": "mma" | "fma"}: both products on tensor cores, or on CUDA cores. A warp has whole rows, whose
-maxima and sums it finds alone. layout_hints {"split_k": 8}: so many blocks share the terms of a tile's rows.
-"""
+"""The tiles of a GPU's plans of streams in tiles, and whether a plan fits the streams."""
 
 from __future__ import annotations
 
@@ -16,97 +8,24 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import STAGE, Contraction
-from codegen.plan.gpu.contraction_tile import (
-    BLOCK_AXES,
-    STORES,
-    WARP,
-    ContractionTile,
-    made_tile,
-    parts_hold,
-    turns_of,
-    turns_of_block,
-)
-from codegen.plan.gpu.operand_read import MATRIX_DTYPES, Staging, exact_dtype, on_tensor_cores, staging
+from codegen.plan.gpu.contraction_tile import WARP, made_tile, parts_hold, turns_of, turns_of_block
+from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import TemplateChoices, check_open_fields, rows_by_columns
+from codegen.plan.plan_check import check_gpu
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.where.tails import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
-from ir.gpu_limits import LIMITS, MAX_THREADS
-from ir.plan import Cached, Plan, Vectorize
+from ir.gpu_limits import MAX_THREADS
+from ir.gpu_plan import ContractionTile, GpuStreamPlan, Staging, StreamTile
 from ir.region import Operand
 
-ALGORITHM = "attention"
 KERNEL_ARCH = "sm80"
 """Whose instructions and limits the template's kernels keep to, on later architectures too."""
-QUERIES = ("registers", "shared")
-"""Where the fragments of the queries stay between tiles of scores."""
-UNSEEN = ("skipped",)
-"""What becomes of terms that no row of a tile sees (`stream_mask`); else they are computed as all others."""
-HEADS = ("together",)
-"""Points of the batch that share keys and values, as rows of one tile; else each has tiles of its own."""
-FRAGMENTS = ("ahead", "in time")
-"""Whether those of keys and values are loaded a step before their use."""
-WARPS = {"m.i.o": "warp.x"}
-CHOICES = TemplateChoices(
-    algo_choice={ALGORITHM: ("mma", "fma")},
-    layout_hints={
-        "C_store": STORES,
-        "thread_tile": None,
-        "queries": QUERIES,
-        "fragments": FRAGMENTS,
-        "unseen": UNSEEN,
-        "heads": HEADS,
-        "split_k": None,
-    },
-    bind=("batch", "m.o", "n.o", "k.o", *WARPS),
-)
 _COARSENESS = {"fp16": 1, "bf16": 2}
 """What is rounded to the one may have been rounded to a lesser one before."""
 _STEP = 16
 """Terms of one step of a tensor core."""
-
-
-class StreamTile(msgspec.Struct, frozen=True):
-    """The tiles of both products: `scores`, BM × BK, over the whole depth; `sums`, BM × BN over the BK terms of a
-    stage, one for each product, or one for what is summed along rows where there is none. On tensor cores, `held`: the
-    fragments of the queries stay in registers; `ahead`: those of keys and values are loaded a step before their use.
-    `bound`: the last terms that rows see, where places alone decide it; `stops`: a tile ends with that of its rows."""
-
-    scores: ContractionTile
-    sums: tuple[ContractionTile, ...]
-    held: bool = False
-    ahead: bool = False
-    bound: LastSeen | None = None
-    stops: bool = False
-
-    @property
-    def lead(self) -> ContractionTile:
-        return self.sums[0]
-
-    @property
-    def tensor_cores(self) -> bool:
-        return self.scores.tensor_cores
-
-    @property
-    def threads(self) -> int:
-        return self.scores.threads
-
-    @property
-    def terms(self) -> int:
-        """Of a stage."""
-        return self.scores.bn
-
-    @property
-    def split(self) -> int:
-        """Blocks that share the terms of a tile's rows."""
-        return self.lead.split
-
-    @property
-    def across(self) -> int:
-        """Lanes that share a row."""
-        return 4 if self.tensor_cores else self.scores.lanes[1]
 
 
 def stream_products(view: StreamView) -> tuple[Contraction, ...]:
@@ -154,11 +73,10 @@ def made_stream_tile(
     thread_m: int | None = None,
     held: bool = False,
     ahead: bool = False,
-    bound: LastSeen | None = None,
     stops: bool = False,
 ) -> StreamTile:
     """The tiles of these sizes, operands and results moved as widely as they allow; `thread_m` are the rows of a thread
-    on CUDA cores; `bound`: of the view, which may not hold for tiles of as many rows."""
+    on CUDA cores."""
     bm, bn, bk = tile
     across = 4 if thread_m is None else WARP * thread_m // warp_m
     unit = _STEP if thread_m is None else 16 // DTYPES[view.kind].bytes
@@ -170,8 +88,7 @@ def made_stream_tile(
     sums = tuple(_sums(view, (bm, bn, bk), warp_m, stages, own))
     weights = _weights(view.lead)
     alone = ContractionTile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
-    known = bound if bound is not None and bound.holds_for(view, bm) else None
-    return StreamTile(scores, sums or (alone,), held, ahead, known, stops and known is not None)
+    return StreamTile(scores, sums or (alone,), held, ahead, stops)
 
 
 def shared_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: int) -> StreamTile:
@@ -221,64 +138,53 @@ def _along_terms(staged: Staging) -> Staging:
     """The way of an operand that lies along its terms, if need be element by element."""
     if staged.along_k:
         return staged
-    return msgspec.structs.replace(staged, along_k=True, width=1, read=None, digits=1, axes=1)
+    return msgspec.structs.replace(staged, along_k=True, width=1, copied=False, digits=1, axes=1)
 
 
 def _weights(view: Contraction) -> Staging:
     """What stands for the left side of a product: it comes from the scores' registers."""
-    return Staging(0, view.rows, view.accumulator, along_k=True, width=1, read=None)
+    return Staging(0, view.accumulator, along_k=True, width=1, copied=False)
 
 
-# --- what a plan says -----------------------------------------------------------------------------
+# --- whether a plan fits --------------------------------------------------------------------------
 
 
-def stream_tile(view: StreamView, plan: Plan) -> StreamTile:
-    """The tiles of a plan, every field of it checked against the streams.
-
-    Raises:
-        EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it contradicts
-            the region; UnsupportedOp where the template has no such choice; UnknownTarget for another machine's plan;
-            ResourceExceeded for more threads than a block has.
-    """
-    if plan.arch not in LIMITS:
-        fail(Kind.UNKNOWN_TARGET, STAGE, f"a plan for {plan.arch} on a GPU", hint=", ".join(LIMITS))
-    check_open_fields(plan, CHOICES, STAGE, (*BLOCK_AXES, *WARPS.values()))
-    if len(plan.tile) != 3 or min(plan.tile) < 1:
-        _malformed(view, f"tile {plan.tile} is not [BM, BN, BK]")
-    if plan.ordered:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are not taken in index order", at=view.region.name)
-    matrix = plan.algo_choice.get(ALGORITHM) == "mma"
-    if matrix and not streams_on_tensor_cores(view):
+def check_gpu_stream(view: StreamView, plan: GpuStreamPlan) -> None:
+    """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
+    contradicts the region; UnknownTarget for another machine's plan; ResourceExceeded for more threads than a block
+    has."""
+    check_gpu(plan.arch, STAGE)
+    tile = plan.tile
+    lead, stages, split = tile.lead, tile.scores.stages, tile.split
+    if min(lead.bm, lead.bn, tile.terms, tile.scores.warp_m, *(tile.scores.thread or ())) < 1:
+        _malformed(view, f"{tile} has a tile without elements")
+    if tile.tensor_cores and not streams_on_tensor_cores(view):
         _malformed(view, "tensor cores multiply halves, and sum in fp32")
-    warp_m, columns = rows_by_columns(plan.warp_tile, "warp_tile", STAGE, view.region.name)
-    own = str(plan.layout_hints.get("thread_tile", ""))
-    thread_m = None if matrix else rows_by_columns(own, "thread_tile", STAGE, view.region.name)[0]
-    _check_shape(view, plan, warp_m, thread_m)
-    held, ahead = plan.layout_hints.get("queries") == "registers", plan.layout_hints.get("fragments") == "ahead"
-    stops, split = "unseen" in plan.layout_hints, int(plan.layout_hints.get("split_k", 1))
-    tile = made_stream_tile(
-        view,
-        plan.tile,
-        warp_m,
-        plan.stages,
-        thread_m=thread_m,
-        held=held,
-        ahead=ahead,
-        bound=last_seen(view),
-        stops=stops,
-    )
-    tile = shared_stream_tile(view, tile, split, plan.stages)
-    if split < 1 or not parts_hold(view.lead, tile.lead):
-        _malformed(view, f"{split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
-    if plan.stages < 1 or (plan.stages == 1 and stream_turns(view, tile)[1] > 1):
-        _malformed(view, f"{plan.stages} stages do not hold one that is used and one that is filled")
-    if stops and not tile.stops:
+    _check_shape(view, tile)
+    if split < 1 or not parts_hold(view.lead, lead):
+        _malformed(view, f"{split} blocks cannot share {turns_of(view.lead, lead)} turns")
+    if stages < 1 or (stages == 1 and stream_turns(view, tile)[1] > 1):
+        _malformed(view, f"{stages} stages do not hold one that is used and one that is filled")
+    if tile.stops and bound_of(view, lead.bm) is None:
         _malformed(view, "the rows of a tile may see all terms")
-    if columns != tile.lead.bn:
-        _misaligned(view, f"a warp has whole rows of {tile.lead.bn} columns, not {columns}")
-    _check_fixed(view, tile, plan)
-    check_tails(stream_steps(view, tile), plan.predicate_tail, STAGE, view.region.name)
-    return tile
+    made = made_stream_tile(
+        view,
+        (lead.bm, lead.bn, tile.terms),
+        tile.scores.warp_m,
+        stages,
+        thread_m=tile.scores.thread and tile.scores.thread[0],
+        held=tile.held,
+        ahead=tile.ahead,
+        stops=tile.stops,
+    )
+    made = shared_stream_tile(view, made, split, stages)
+    if tile != made:
+        _misaligned(view, f"the tiles of these sizes are {made}, not {tile}")
+    if plan.epilogue != stream_epilogue(view):
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
+    if (plan.together, plan.scored, plan.values) != (view.together, scored_of(view), values_of(view)):
+        _malformed(view, f"{plan.scored} and {plan.values} are not the tensors of the streams")
+    check_tails(stream_steps(view, tile), plan.tails, STAGE, view.region.name)
 
 
 def stream_steps(view: StreamView, tile: StreamTile) -> tuple[Steps, ...]:
@@ -302,23 +208,28 @@ def score_tails(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     )
 
 
-def stream_caches(view: StreamView, tile: StreamTile) -> tuple[Cached, ...]:
-    """Queries on chip for the whole of a block, keys and values filled anew for each stage."""
-    found = []
-    if view.scores is not None:
-        side = view.scores.vector
-        queries, keys = (view.scores.operand(each).value for each in (1 - side, side))
-        found = [Cached(queries, "smem", "m.o"), Cached(keys, "smem", "k.o", pingpong=tile.scores.stages > 1)]
-    return (*found, *(Cached(each.operand(1).value, "smem", "k.o", tile.lead.stages > 1) for each in view.products))
+def scored_of(view: StreamView) -> tuple[str, str] | None:
+    """The tensors of queries and keys, where scores are products of these."""
+    if view.scores is None:
+        return None
+    side = view.scores.vector
+    return view.scores.operand(1 - side).value, view.scores.operand(side).value
 
 
-def stream_stores(tile: StreamTile) -> Vectorize:
-    """The columns that are stored at once."""
-    return Vectorize("n.i.i", tile.lead.store_width)
+def values_of(view: StreamView) -> tuple[str, ...]:
+    """The tensors of values, of each product."""
+    return tuple(each.operand(1).value for each in view.products)
 
 
-def _check_shape(view: StreamView, plan: Plan, warp_m: int, thread_m: int | None) -> None:
-    bm, bn, bk = plan.tile
+def bound_of(view: StreamView, bm: int) -> LastSeen | None:
+    """The last terms that rows of tiles of `bm` rows see, where places alone decide it."""
+    found = last_seen(view)
+    return found if found is not None and found.holds_for(view, bm) else None
+
+
+def _check_shape(view: StreamView, tile: StreamTile) -> None:
+    bm, bn, bk, warp_m = tile.lead.bm, tile.lead.bn, tile.terms, tile.scores.warp_m
+    thread_m = tile.scores.thread and tile.scores.thread[0]
     if bm % warp_m:
         _misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
     if WARP * (bm // warp_m) > MAX_THREADS:
@@ -332,24 +243,6 @@ def _check_shape(view: StreamView, plan: Plan, warp_m: int, thread_m: int | None
         _misaligned(view, f"threads of {thread_m} rows are not {WARP} in a warp of {warp_m} rows")
     if math.gcd(bk, bk // (WARP // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
         _misaligned(view, f"a stage of {bk} terms is no whole number of vectors")
-
-
-def _check_fixed(view: StreamView, tile: StreamTile, plan: Plan) -> None:
-    """What the template does in one way only."""
-    if plan.epilogue != stream_epilogue(view):
-        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
-    if plan.vectorize != stream_stores(tile):
-        _misaligned(view, f"results leave by {tile.lead.store_width} columns at once, not as {plan.vectorize}")
-    axes = {piece: (WARPS[piece],) if piece in WARPS else BLOCK_AXES for piece in plan.bind}
-    astray = [f"{piece}: {place}" for piece, place in plan.bind.items() if place not in axes[piece]]
-    for field, given, does in (
-        ("cache", plan.cache, stream_caches(view, tile)),
-        ("local_edges", plan.local_edges, ()),
-        ("C_store", plan.layout_hints.get("C_store"), tile.lead.store),
-        ("bind", astray, []),
-    ):
-        if given != does:
-            fail(Kind.UNSUPPORTED_OP, STAGE, f"this template does not know {field} {given}", at=view.region.name)
 
 
 def _malformed(view: StreamView, message: str) -> NoReturn:

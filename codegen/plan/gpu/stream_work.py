@@ -10,16 +10,17 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from codegen.plan.gpu.contraction_tile import ContractionTile, pieces_of, tiles_of
+from codegen.plan.gpu.contraction_tile import pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
-from codegen.plan.gpu.operand_read import Staging
+from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import StreamTile, stream_products, stream_turns
+from codegen.plan.gpu.stream_tile import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.gpu_occupancy import blocks_per_unit
+from ir.gpu_plan import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
 from ir.region import behind
 from ir.region_work import region_bytes
@@ -91,7 +92,7 @@ def _staged(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, S
 
 
 def _pieces(tile: ContractionTile, staged: Staging) -> float:
-    return (_COMPUTED if staged.read is None else _PIECE) * pieces_of(tile, staged)
+    return (_COMPUTED if not staged.copied else _PIECE) * pieces_of(tile, staged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +142,15 @@ class GpuStreamWork:
         """Those of a block that have a row."""
         return -(-min(tile.lead.bm, self.view.m) // tile.scores.warp_m)
 
+    @cached_property
+    def _bound(self) -> LastSeen | None:
+        """What bounds the terms that rows see."""
+        return last_seen(self.view)
+
     def _turns(self, tile: StreamTile) -> float:
         """Stages of a block: on average, of those that share terms at most."""
-        if tile.split == 1 and tile.bound is not None and tile.stops:
-            return tile.bound.mean_turns(self.view, tile.lead.bm, tile.terms)
+        if tile.split == 1 and tile.stops and self._bound is not None:
+            return self._bound.mean_turns(self.view, tile.lead.bm, tile.terms)
         return float(stream_turns(self.view, tile)[1])
 
     def _flops(self, tile: StreamTile) -> float:
@@ -161,7 +167,7 @@ class GpuStreamWork:
         filling = sum(
             each.extent(staged) * each.bk * _ELEMENT / _ISSUE
             for each, staged in _staged(self.view, tile)
-            if staged.read is None
+            if not staged.copied
         )
         warps = resident * self.busy_warps(tile)
         alone = max(1.0, _SCHEDULERS / warps)

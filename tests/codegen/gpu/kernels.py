@@ -10,7 +10,8 @@ from codegen.backends.gpu import GpuBackend
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.gpu import GpuKernel
-from ir.plan import TF32, Plan
+from ir.plan import Plan, rounds_to_tf32
+from ir.plan_to_schedule import plan_to_schedule
 from ir.region import Region
 from ir.rule import Exactness
 from ir.tiny_tf32 import to_tf32
@@ -39,7 +40,7 @@ class Small:
     def inputs(self) -> dict[str, Array]:
         """Random ones, which rounding to tf32 does not change where the kernel rounds."""
         found = values_of(self.region)
-        return {name: to_tf32(each) for name, each in found.items()} if _rounds(self.plan) else found
+        return {name: to_tf32(each) for name, each in found.items()} if rounds_to_tf32(self.plan) else found
 
 
 REGIONS: Mapping[str, Region] = {
@@ -85,7 +86,7 @@ def small_kernels() -> tuple[Small, ...]:
         kinds: dict[str, Plan] = {}
         asked = "tf32" in name
         for plan, _ in backend.candidates(region, core, A100, Exactness.ROUNDING, tf32=asked):
-            if _rounds(plan) == asked:
+            if rounds_to_tf32(plan) == asked:
                 kinds.setdefault(kind_of(plan), plan)
         if any(kind.startswith("rows") for kind in kinds):  # beside which points go over a row for each of its elements
             kinds.pop("points", None)
@@ -95,13 +96,10 @@ def small_kernels() -> tuple[Small, ...]:
     return tuple(found)
 
 
-def _rounds(plan: Plan) -> bool:
-    return TF32 in plan.algo_choice.values()
-
-
 def kind_of(plan: Plan) -> str:
     """Which template, and how it is bent: "matmul mma split", "rows near reg"."""
-    words = [value for name, value in plan.algo_choice.items() if name != "loops"]
-    kinds = [name for name in plan.algo_choice if name not in ("nest", "loops", "team", "keep")]
-    ring = ["ring"] if plan.stages > 1 else []
-    return " ".join([*kinds, *words, *ring, *(["split"] if int(plan.layout_hints.get("split_k", 1)) > 1 else [])])
+    schedule = plan_to_schedule(plan)
+    words = [value for name, value in schedule.algo_choice.items() if name != "loops"]
+    kinds = [name for name in schedule.algo_choice if name not in ("nest", "loops", "team", "keep")]
+    ring = ["ring"] if schedule.stages > 1 else []
+    return " ".join([*kinds, *words, *ring, *(["split"] if int(schedule.layout_hints.get("split_k", 1)) > 1 else [])])

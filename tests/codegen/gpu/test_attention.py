@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, build
 from codegen.plan.gpu.stream_mask import last_seen
-from codegen.plan.gpu.stream_tile import stream_tile
+from codegen.plan.gpu.stream_tile import check_gpu_stream, made_stream_tile
 from codegen.plan.stream_view import stream_view
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -26,6 +27,7 @@ from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.played import Array
 from tests.support.gpu_edit import without
@@ -164,7 +166,7 @@ def test_unseen_terms_are_skipped() -> None:
     cases = []
     for one, _ in BOUNDED:
         plans = [plan for plan, _ in plans_of(one, exactness=Exactness.RANGE)]
-        assert all(plan.layout_hints["unseen"] == "skipped" for plan in plans if plan.tile[0] <= 32)
+        assert all(plan.tile.stops for plan in plans if plan.tile.lead.bm <= 32)
         cases += [(one, plan) for plan in plans[::4]]
     emulated = Emulated(cases)
     for i in range(len(cases)):
@@ -186,10 +188,8 @@ def test_hidden_values_reach_the_result_unless_inputs_are_finite() -> None:
 
 def test_turns_are_those_of_the_last_row() -> None:
     one = attention(1, 64, 64, 16, 16, causal=True, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one, exactness=Exactness.RANGE) if plan.tile == (16, 16, 16))
-    all_terms = msgspec.structs.replace(
-        plan, layout_hints={key: value for key, value in plan.layout_hints.items() if key != "unseen"}
-    )
+    plan = next(plan for plan, _ in plans_of(one, exactness=Exactness.RANGE) if sizes(plan) == (16, 16, 16))
+    all_terms = with_fields(plan, **{"tile.stops": False})
     emulated = Emulated([(one, plan), (one, all_terms)])
     each = 2 * 2  # mma of a turn
     assert emulated.assert_plays(0).counters.mma == (1 + 2 + 3 + 4) * each
@@ -208,7 +208,7 @@ def test_other_masks_bound_nothing() -> None:
         view = stream_view(one, region_facts(one).checked)
         assert view is not None
         assert last_seen(view) is None
-        assert all("unseen" not in plan.layout_hints for plan, _ in plans_of(one, exactness=Exactness.RANGE))
+        assert all(not plan.tile.stops for plan, _ in plans_of(one, exactness=Exactness.RANGE))
 
 
 # --- what moves how -------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_other_masks_bound_nothing() -> None:
 @pytest.mark.parametrize("depth", [64, 128])
 def test_no_bank_conflicts(depth: int) -> None:
     one = attention(1, 16, 64, depth, depth, dtype="bf16")
-    cases = [(one, plan) for plan, _ in plans_of(one) if plan.tile[0] <= 32 and plan.tile[2] >= 32]
+    cases = [(one, plan) for plan, _ in plans_of(one) if plan.tile.lead.bm <= 32 and plan.tile.terms >= 32]
     emulated = Emulated(cases)
     for i, (_, plan) in enumerate(cases):
         counters = emulated.run(i, values_of(one))[0].counters
@@ -236,12 +236,12 @@ def test_scores_and_weights_stay_in_registers() -> None:
 
 
 def test_weights_are_rounded_where_the_results_are() -> None:
-    def algorithm(dtype: str, acc: str = "fp32", **others: object) -> set[str]:
+    def on_tensor_cores(dtype: str, acc: str = "fp32", **others: object) -> set[bool]:
         one = attention(1, 40, 40, 16, 16, dtype=dtype, acc=acc, **others)  # type: ignore[arg-type]
-        return {plan.algo_choice["attention"] for plan, _ in plans_of(one)}
+        return {plan.tile.tensor_cores for plan, _ in plans_of(one)}
 
-    assert algorithm("bf16") == algorithm("fp16", "fp16") == {"mma"}
-    assert algorithm("fp32") == algorithm("fp64", "fp64") == {"fma"}
+    assert on_tensor_cores("bf16") == on_tensor_cores("fp16", "fp16") == {True}
+    assert on_tensor_cores("fp32") == on_tensor_cores("fp64", "fp64") == {False}
     one = attention(1, 40, 40, 16, 16, dtype="bf16")
     unrounded = msgspec.structs.replace(
         one,
@@ -249,7 +249,7 @@ def test_weights_are_rounded_where_the_results_are() -> None:
         body=one.body[:-1],
         yields=(msgspec.structs.replace(one.yields[0], value="O0"),),
     )
-    assert {plan.algo_choice["attention"] for plan, _ in plans_of(unrounded)} == {"fma"}
+    assert {plan.tile.tensor_cores for plan, _ in plans_of(unrounded)} == {False}
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -264,8 +264,8 @@ def test_plans_and_tiles_say_the_same(target: Target) -> None:
         plans = plans_of(one, target)
         assert plans
         for plan, work in plans:
-            tile = stream_tile(view, plan)
-            assert (tile.scores.stages, tile.threads) == (plan.stages, work.block_threads)
+            check_gpu_stream(view, plan)
+            assert plan.tile.threads == work.block_threads
             assert 0 < work.efficiency <= 1
             assert 0 < work.occupancy <= 1
         kernel = lowered(one, plans[0][0])
@@ -288,32 +288,34 @@ def test_notes_say_what_gave_way() -> None:
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        ({"tile": (24, 16, 32)}, Kind.ALIGNMENT_MISMATCH),
-        ({"tile": (32, 16, 24)}, Kind.ALIGNMENT_MISMATCH),
-        ({"tile": (32, 16)}, Kind.MALFORMED_GRAPH),
-        ({"warp_tile": "8x16"}, Kind.ALIGNMENT_MISMATCH),
-        ({"warp_tile": "16x32"}, Kind.ALIGNMENT_MISMATCH),
-        ({"warp_tile": "wide"}, Kind.MALFORMED_GRAPH),
+        ({"sizes": (24, 16, 32)}, Kind.ALIGNMENT_MISMATCH),
+        ({"sizes": (32, 16, 24)}, Kind.ALIGNMENT_MISMATCH),
+        ({"sizes": (0, 16, 32)}, Kind.MALFORMED_GRAPH),
+        ({"warp_m": 8}, Kind.ALIGNMENT_MISMATCH),
+        ({"stages": 1, "sizes": (32, 16, 16)}, Kind.MALFORMED_GRAPH),
+        ({"stops": True}, Kind.MALFORMED_GRAPH),
+        ({"tile.scores.bk": 32}, Kind.ALIGNMENT_MISMATCH),
         ({"arch": "avx2"}, Kind.UNKNOWN_TARGET),
-        ({"stages": 1, "tile": (32, 16, 16)}, Kind.MALFORMED_GRAPH),
-        ({"algo_choice": {"attention": "online"}}, Kind.UNSUPPORTED_OP),
-        ({"bind": {"m.o": "thread"}}, Kind.UNSUPPORTED_OP),
-        ({"bind": {"m.i.o": "block.x"}}, Kind.UNSUPPORTED_OP),
-        ({"cache": ()}, Kind.UNSUPPORTED_OP),
-        ({"vectorize": None}, Kind.ALIGNMENT_MISMATCH),
+        ({"values": ("K",)}, Kind.MALFORMED_GRAPH),
+        ({"scored": None}, Kind.MALFORMED_GRAPH),
         ({"epilogue": ("relu",)}, Kind.MALFORMED_GRAPH),
-        ({"predicate_tail": ()}, Kind.ALIGNMENT_MISMATCH),
-        ({"layout_hints": {"queries": "nowhere"}}, Kind.UNSUPPORTED_OP),
-        ({"layout_hints": {"unseen": "skipped"}}, Kind.MALFORMED_GRAPH),
-        ({"ordered": True}, Kind.UNSUPPORTED_OP),
+        ({"tails": ()}, Kind.ALIGNMENT_MISMATCH),
     ],
     ids=str,
 )
-def test_plans_that_do_not_fit_are_refused(change: dict[str, object], kind: Kind) -> None:
+def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -> None:
+    change = dict(change)
     one = attention(1, 37, 70, 16, 16, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if plan.tile == (32, 16, 32))
+    plan = next(plan for plan, _ in plans_of(one) if sizes(plan) == (32, 16, 32))
+    view = stream_view(one, region_facts(one).checked)
+    assert view is not None
+    scores = plan.tile.scores
+    how = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}
+    how |= {name: change.pop(name) for name in how if name in change}
+    made = (how["sizes"], how["warp_m"], how["stages"])
+    tile = made_stream_tile(view, *made, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
     with pytest.raises(EqsatError) as raised:
-        lowered(one, msgspec.structs.replace(plan, **change))
+        lowered(one, with_fields(plan, **{"tile": tile, **change}))
     assert raised.value.diagnostics[0].kind is kind
 
 
@@ -331,7 +333,7 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, object], kind: Kind
 )
 def test_no_synchronisation_is_spare(one: Region) -> None:
     """Without any one of them the kernel is refused, or the emulator finds what it was for."""
-    plans = [plan for plan, _ in plans_of(one) if plan.stages > 1]
+    plans = [plan for plan, _ in plans_of(one) if plan.tile.scores.stages > 1]
     for plan in (plans[0], plans[-1]):
         _assert_all_needed(one, lowered(one, plan))
 
@@ -378,7 +380,7 @@ def test_no_candidate_spills() -> None:
     cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
     text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))
     spilling = {each.name for each in build(text, "sm_80").kernels if each.spills}
-    assert not {(name, plan.tile) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
+    assert not {(name, sizes(plan)) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
 
 
 @needs_nvrtc
@@ -386,7 +388,7 @@ def test_instructions_of_a_turn() -> None:
     """A turn of 64 rows by 64 terms at depth 64, warps of 16 rows: 4 steps of 8 mma for the scores and as many for the
     sums, each with 4 ldmatrix; the queries' 4 before it; 4 copies of 16 bytes a thread for keys and for values."""
     one = attention(32, 1024, 1024, 64, 64, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if (plan.tile, plan.warp_tile) == ((64, 64, 64), "16x64"))
+    plan = next(plan for plan, _ in plans_of(one) if (sizes(plan), plan.tile.scores.warp_m) == ((64, 64, 64), 16))
     counts = ptx_counts(assemble(cuda_text(lowered(one, plan)), "sm_80").ptx)
     assert (counts["mma"], counts["ldmatrix"]) == (2 * 4 * 8, 2 * 4 * 4 + 4)
     assert (counts["cp_async_16"], counts["local"]) == (4 + 2 * 2 * 4, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.plan.contraction_view import contraction_of
-from codegen.plan.gpu.contraction_tile import tile_of
+from codegen.plan.gpu.contraction_tile import check_gpu_contraction
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
@@ -20,9 +20,10 @@ from ir.dtype import DTYPES
 from ir.gpu_limits import LIMITS
 from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
 from ir.gpu_verify import verify
-from ir.plan import LocalEdge, Plan
+from ir.plan import Plan
 from ir.region import Definition, Number, Op, Region, Yield
 from ir.rule import Exactness
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of, values_of
 from tests.support import regions
 from tests.support.gpu_edit import without
@@ -222,7 +223,7 @@ def test_results_leave_as_wide_as_they_lie() -> None:
 
 def test_counts_of_what_the_kernel_stands_on() -> None:
     one = matmul((), 64, 64, 64, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if plan.tile == (32, 32, 64))
+    plan = next(plan for plan, _ in plans_of(one) if sizes(plan) == (32, 32, 64))
     emulated = Emulated([(one, plan)])
     counters = emulated.assert_plays(0).counters
     assert counters.mma == 4 * (64 // 16) * (32 // 16) * (32 // 8)
@@ -250,9 +251,7 @@ def test_no_bank_conflicts(dtype: str) -> None:
 def test_swizzles_can_be_left_out() -> None:
     one = matmul((), 64, 64, 64, dtype="bf16")
     plan = plans_of(one)[0][0]
-    plain = msgspec.structs.replace(
-        plan, layout_hints={**plan.layout_hints, "lhs_swizzle": False, "rhs_swizzle": False}
-    )
+    plain = with_fields(plan, swizzled=(False, False))
     assert Emulated([(one, plain)]).assert_plays(0).counters.matrix_bank_conflicts > 0
 
 
@@ -261,7 +260,7 @@ def test_swizzles_can_be_left_out() -> None:
 
 def test_tensor_cores_are_for_halves_in_any_order() -> None:
     def algorithm(one: Region, exactness: Exactness = Exactness.ROUNDING) -> set[str]:
-        return {plan.algo_choice["matmul"] for plan, _ in plans_of(one, exactness=exactness)}
+        return {plan.tile.algorithm for plan, _ in plans_of(one, exactness=exactness)}
 
     assert algorithm(matmul((), 40, 40, 40, dtype="bf16")) == algorithm(widened(40, 40, 40)) == {"mma"}
     assert algorithm(matmul((), 40, 40, 40)) == algorithm(matmul((), 40, 40, 40, dtype="i8")) == {"fma"}
@@ -289,7 +288,7 @@ def test_plans_are_of_their_machine() -> None:
         plans = plans_of(one, target)
         assert 10 <= len(plans) <= 20
         assert all(plan.arch == target.arch and plan.notes == notes for plan, _ in plans)
-        assert {plan.stages for plan, _ in plans} >= {3, 4}
+        assert {plan.tile.stages for plan, _ in plans} >= {3, 4}
         plan, work = plans[0]
         kernel = lowered(one, plan)
         assert (kernel.shared_bytes, kernel.threads) == (work.scratch, work.block_threads)
@@ -316,31 +315,27 @@ def test_many_products_and_rows_find_a_place_in_the_grid() -> None:
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        ({"tile": (96, 100, 32)}, Kind.ALIGNMENT_MISMATCH),
-        ({"tile": (64, 64, 24)}, Kind.ALIGNMENT_MISMATCH),
-        ({"tile": (64, 64)}, Kind.MALFORMED_GRAPH),
-        ({"warp_tile": "16x8"}, Kind.ALIGNMENT_MISMATCH),
-        ({"warp_tile": "wide"}, Kind.MALFORMED_GRAPH),
+        ({"tile.bm": 96, "tile.bn": 100}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.bk": 24}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.bm": 0}, Kind.MALFORMED_GRAPH),
+        ({"tile.warp_n": 8}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.warp_m": 0}, Kind.MALFORMED_GRAPH),
         ({"arch": "avx2"}, Kind.UNKNOWN_TARGET),
-        ({"stages": 1}, Kind.MALFORMED_GRAPH),
-        ({"algo_choice": {"matmul": "outer"}}, Kind.UNSUPPORTED_OP),
-        ({"algo_choice": {"conv": "mma"}}, Kind.MALFORMED_GRAPH),
-        ({"bind": {"m.o": "thread"}}, Kind.UNSUPPORTED_OP),
-        ({"bind": {"m.o": "warp.y"}}, Kind.UNSUPPORTED_OP),
-        ({"bind": {"n.i.o": "block.x"}}, Kind.UNSUPPORTED_OP),
-        ({"cache": ()}, Kind.UNSUPPORTED_OP),
-        ({"local_edges": (LocalEdge("A", "C"),)}, Kind.UNSUPPORTED_OP),
-        ({"vectorize": None}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.stages": 1}, Kind.MALFORMED_GRAPH),
+        ({"pattern": "conv"}, Kind.MALFORMED_GRAPH),
+        ({"operands": ("A", "C")}, Kind.MALFORMED_GRAPH),
+        ({"result": "A"}, Kind.MALFORMED_GRAPH),
+        ({"tile.rhs.width": 1}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.store_width": 1}, Kind.ALIGNMENT_MISMATCH),
         ({"epilogue": ("relu",)}, Kind.MALFORMED_GRAPH),
-        ({"predicate_tail": ()}, Kind.ALIGNMENT_MISMATCH),
-        ({"layout_hints": {"C_store": "tma"}}, Kind.UNSUPPORTED_OP),
-        ({"layout_hints": {"raster": 101}}, Kind.ALIGNMENT_MISMATCH),
+        ({"tails": ()}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.raster": 101}, Kind.ALIGNMENT_MISMATCH),
     ],
     ids=str,
 )
 def test_plans_that_do_not_fit_are_refused(change: dict[str, object], kind: Kind) -> None:
     one = matmul((), 100, 100, 100, dtype="bf16")
-    plan = msgspec.structs.replace(plans_of(one)[0][0], **change)
+    plan = with_fields(plans_of(one)[0][0], **change)
     with pytest.raises(EqsatError) as raised:
         lowered(one, plan)
     assert raised.value.diagnostics[0].kind is kind
@@ -349,7 +344,7 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, object], kind: Kind
 def test_an_axis_without_a_tail_has_no_predicate() -> None:
     one = matmul((), 128, 128, 128, dtype="bf16")
     plan = plans_of(one)[0][0]
-    assert plan.predicate_tail == ()
+    assert plan.tails == ()
     conditions = [each.where for each in walk(lowered(one, plan).body) if isinstance(each, CpAsync | StGlobalVec)]
     assert conditions
     assert not any(conditions)
@@ -360,8 +355,8 @@ def _assert_tiles(ones: Sequence[Region]) -> None:
         view = contraction_of(one, region_facts(one).checked)
         assert view is not None
         for plan, work in plans_of(one):
-            tile = tile_of(view, plan)
-            assert (tile.stages, tile.threads) == (plan.stages, work.block_threads)
+            check_gpu_contraction(view, plan)
+            assert plan.tile.threads == work.block_threads
             assert 0 < work.efficiency <= 1
             assert 0 < work.occupancy <= 1
 

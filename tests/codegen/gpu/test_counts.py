@@ -19,8 +19,8 @@ from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.gpu import GpuKernel
+from ir.gpu_plan import TF32
 from ir.kernel_resources import KernelResources
-from ir.plan import TF32
 from ir.region import Region
 from ir.rule import Exactness
 from tests.codegen.gpu.kernels import kind_of, small_kernels

@@ -13,6 +13,8 @@ from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import MOST, gpu_nest_candidates
+from codegen.plan.gpu.nest_choices import points_of, tiles_of
+from codegen.plan.region_loops import RegionLoops
 from codegen.simt import Order, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -20,10 +22,13 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.targets import A100, GPUS
 from ir.diagnostics import EqsatError, Kind
+from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
 from ir.gpu_nodes import Barrier, LdGlobalVec, StGlobalVec, walk
-from ir.plan import Plan, Vectorize
+from ir.plan import Plan
+from ir.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
 from ir.region import Definition, Op, Region, Yield
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import launched
 from tests.codegen.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
 from tests.codegen.played import numbered, random_inputs
@@ -153,7 +158,7 @@ def test_every_region_has_few_candidates_of_its_kinds() -> None:
     def kinds(region: Region) -> set[str]:
         found = gpu_nest_candidates(region, region_facts(region).core, A100)
         assert 1 <= len(found) <= MOST
-        return {plan.algo_choice["nest"] for plan, _ in found}
+        return {nest_of(plan) for plan, _ in found}
 
     assert kinds(r.pointwise((64, 1000))) == {"points"}
     assert kinds(softmax(64, 1000)) >= {"rows"}
@@ -172,23 +177,27 @@ def test_prices_prefer_what_reads_in_order(target: object) -> None:
         return found
 
     chosen = best(softmax(8192, 4096, "fp16"))
-    assert chosen.plan.algo_choice == {"nest": "rows", "team": "near", "keep": "reg"}
-    assert chosen.plan.vectorize == Vectorize("e", 8)
-    assert best(permuted((4096, 4096), (1, 0))).plan.algo_choice["nest"] == "tile"
-    assert best(r.column_reduce(65536, 1024)).plan.algo_choice["team"] == "far"
+    rows = chosen.plan.rows
+    assert (rows.near, rows.keep, rows.width) == (True, "reg", 8)
+    assert isinstance(best(permuted((4096, 4096), (1, 0))).plan, GpuTilesPlan)
+    assert not best(r.column_reduce(65536, 1024)).plan.rows.near
     wide = best(r.pointwise((4096, 4096))).plan
-    assert wide.algo_choice["nest"] == "points"
-    assert wide.vectorize is not None
-    assert wide.vectorize.width == 4
+    assert isinstance(wide, GpuPointsPlan)
+    assert wide.points.width == 4
 
 
 # --- what the kernels are made of ---
 
 
+def nest_of(plan: Plan) -> str:
+    """ "points", "rows" or "tile"."""
+    return plan_to_schedule(plan).algo_choice["nest"]
+
+
 def best_case(region: Region, nest: str, **choice: str) -> GpuCase:
     """The best candidate of a kind."""
     for case in gpu_cases([region]):
-        if case.plan.algo_choice.items() >= {"nest": nest, **choice}.items():
+        if plan_to_schedule(case.plan).algo_choice.items() >= {"nest": nest, **choice}.items():
             return case
     raise AssertionError(f"{region.name} has no plan {nest} {choice}")
 
@@ -263,7 +272,7 @@ def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int
     case = next(
         each
         for each in gpu_cases([region])
-        if each.plan.algo_choice["nest"] == nest and (nest == "rows" or each.plan.tile[1] == 1)
+        if nest_of(each.plan) == nest and (nest == "rows" or sizes(each.plan)[1] == 1)
     )
     made = nvrtc.assemble(cuda_text(case.kernel), "sm_80")
     assert ptx_counts(made.ptx)["st_global_16"] == wide_stores
@@ -271,12 +280,12 @@ def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int
 
 
 def test_long_rows_are_loaded_once_into_shared_memory() -> None:
-    tried = [each for each in gpu_cases(LONG) if each.plan.algo_choice.get("keep") == "smem"]
+    tried = [each for each in gpu_cases(LONG) if isinstance(each.plan, GpuRowsPlan) and each.plan.rows.in_shared]
     kernels = compiled(tried)
     assert len(tried) >= len(LONG)
     for number, case in enumerate(tried):
         report = check(kernels, case, random_inputs(case.region, number, nan=number % 2 == 1))
-        assert report.counters.shared_bank_conflicts == 0 or case.plan.vectorize is None
+        assert report.counters.shared_bank_conflicts == 0 or case.plan.vectors is None
         loads = [each for each in walk(case.kernel.body) if isinstance(each, LdGlobalVec) and each.buffer == "X"]
         assert len(loads) <= 2
 
@@ -316,37 +325,52 @@ def test_sums_in_index_order_are_one_threads() -> None:
     for case in tried:
         inputs = {name: np.round(array * 64) / 64 for name, array in random_inputs(case.region).items()}
         check(kernels, case, inputs)
-        if case.plan.algo_choice["nest"] == "rows":
-            assert case.plan.tile[1] == 1
-
-
-def changed(plan: Plan, **fields: object) -> Plan:
-    return msgspec.structs.replace(plan, **fields)
+        if isinstance(case.plan, GpuRowsPlan):
+            assert case.plan.rows.team == 1
 
 
 @pytest.mark.parametrize(
     ("region", "fields", "kind"),
     [
         (r.pointwise((4, 33)), {"arch": "avx2"}, Kind.UNKNOWN_TARGET),
-        (r.pointwise((4, 33)), {"stages": 2}, Kind.UNSUPPORTED_OP),
-        (r.pointwise((4, 33)), {"tile": (48, 1)}, Kind.MALFORMED_GRAPH),
-        (r.pointwise((4, 33)), {"tile": (2048, 1)}, Kind.MALFORMED_GRAPH),
-        (r.pointwise((4, 33)), {"predicate_tail": ()}, Kind.ALIGNMENT_MISMATCH),
-        (r.pointwise((4, 33)), {"algo_choice": {"nest": "points", "loops": "i0"}}, Kind.MALFORMED_GRAPH),
-        (r.pointwise((4, 33)), {"algo_choice": {"nest": "cubes"}}, Kind.UNSUPPORTED_OP),
-        (r.pointwise((4, 33)), {"vectorize": Vectorize("i7", 4)}, Kind.ALIGNMENT_MISMATCH),
-        (r.cumsum(4, 33), {"algo_choice": {"nest": "points", "loops": "i0 i1"}, "tile": (32, 1)}, Kind.UNSUPPORTED_OP),
-        (r.cumsum(4, 33), {"vectorize": Vectorize("e", 3)}, Kind.UNSUPPORTED_OP),
-        (softmax(4, 33), {"tile": (3, 24)}, Kind.MALFORMED_GRAPH),
-        (softmax(4, 33), {"algo_choice": {"nest": "tile", "loops": "i0 i1"}}, Kind.UNSUPPORTED_OP),
+        (r.pointwise((4, 33)), {"points.threads": 48}, Kind.MALFORMED_GRAPH),
+        (r.pointwise((4, 33)), {"points.threads": 2048}, Kind.MALFORMED_GRAPH),
+        (r.pointwise((4, 33)), {"points.turns": 0}, Kind.MALFORMED_GRAPH),
+        (r.pointwise((4, 33)), {"points.axes": ((0,),), "points.extents": (4,)}, Kind.MALFORMED_GRAPH),
+        (r.pointwise((4, 33)), {"points.extents": (4 * 32,)}, Kind.MALFORMED_GRAPH),
+        (
+            r.pointwise((4, 33)),
+            {"points.axes": ((0,), (1,)), "points.extents": (4, 33), "points.width": 4},
+            Kind.ALIGNMENT_MISMATCH,
+        ),
+        (r.cumsum(4, 33), {"rows.width": 3}, Kind.UNSUPPORTED_OP),
+        (r.cumsum(4, 33), {"rows.length": 34}, Kind.MALFORMED_GRAPH),
+        (softmax(4, 33), {"rows.height": 3, "rows.team": 24}, Kind.MALFORMED_GRAPH),
+        (permuted((40, 50), (1, 0)), {"tiles.across": 33}, Kind.MALFORMED_GRAPH),
     ],
 )
 def test_a_plan_that_contradicts_its_region_is_refused(region: Region, fields: dict[str, object], kind: Kind) -> None:
     core = region_facts(region).core
-    plan, _ = gpu_nest_candidates(region, core, A100)[0]
+    named = {name.partition(".")[0] for name in fields}
+    plans = (plan for plan, _ in gpu_nest_candidates(region, core, A100))
+    plan = next(plan for plan in plans if named <= set(plan.__struct_fields__))
     with pytest.raises(EqsatError) as caught:
-        lower_gpu_nest(region, core, changed(plan, **fields))
+        lower_gpu_nest(region, core, with_fields(plan, **fields))
     assert caught.value.diagnostics[0].kind is kind
+
+
+@pytest.mark.parametrize("kind", ["points", "tiles"])
+def test_points_and_tiles_carry_no_scan(kind: str) -> None:
+    region = r.cumsum(4, 33)
+    core = region_facts(region).core
+    loops = RegionLoops(region, core)
+    plan = {
+        "points": GpuPointsPlan(arch="sm80", points=points_of(loops, [(0,), (1,)], (32, 1), 1)),
+        "tiles": GpuTilesPlan(arch="sm80", tiles=tiles_of(loops, [(0,), (1,)], (32, 32))),
+    }[kind]
+    with pytest.raises(EqsatError) as caught:
+        lower_gpu_nest(region, core, plan)
+    assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
 
 
 def test_a_reshape_that_no_stride_describes() -> None:

@@ -12,7 +12,7 @@ from codegen.where.region_facts import region_facts
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
 from ir.axis_map import axis_map
-from ir.plan import Plan
+from ir.gpu_plan import GpuStreamPlan
 from ir.region import Operand, Region
 from ir.rule import Exactness
 from ir.target import Target
@@ -49,8 +49,8 @@ REGIONS = [
 ]
 
 
-def together(one: Region, exactness: Exactness = Exactness.ROUNDING) -> list[Plan]:
-    return [plan for plan, _ in plans_of(one, exactness=exactness) if "heads" in plan.layout_hints]
+def together(one: Region, exactness: Exactness = Exactness.ROUNDING) -> list[GpuStreamPlan]:
+    return [plan for plan, _ in plans_of(one, exactness=exactness) if plan.together]
 
 
 def view_of(one: Region, *, heads: bool) -> StreamView:
@@ -80,8 +80,8 @@ def test_terms_that_no_row_sees_are_skipped() -> None:
     """Of one query, or of as many as a tile has rows: all heads of a tile end alike."""
     cases = [(one, plan) for one in REGIONS[:1] for plan in together(one, Exactness.RANGE)[:1]]
     causal = attention(4, 32, 64, 16, 16, group=2, causal=True, dtype="bf16")
-    plan = next(each for each in together(causal, Exactness.RANGE) if "unseen" in each.layout_hints)
-    assert 32 % plan.tile[0] == 0
+    plan = next(each for each in together(causal, Exactness.RANGE) if each.tile.stops)
+    assert 32 % plan.tile.lead.bm == 0
     emulated = Emulated([*cases, (causal, plan)])
     for number in range(len(emulated.kernels)):
         emulated.assert_plays(number)
@@ -108,8 +108,8 @@ def test_decode_reads_keys_once(target: Target) -> None:
     one = attention(32, 1, 8192, 128, 128, group=4, dtype="bf16")
     found = plans_of(one, target)
     plan, work = found[0]
-    assert plan.layout_hints["heads"] == "together"
-    others = [made for each, made in found if "heads" not in each.layout_hints]
+    assert plan.together
+    others = [made for each, made in found if not each.together]
     assert all(made.flops > 2 * work.flops for made in others)
     assert lowered(one, plan).grid[1] == 8
 

@@ -15,12 +15,14 @@ from codegen.text.gpu_to_cuda import cuda_text
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
 from ir.gpu_meeting import meetings
+from ir.gpu_nest_plan import GpuRowsPlan
 from ir.gpu_nodes import Fence
 from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.region import Op, Operand, Region, Yield
 from ir.region_playback import play_region
 from ir.rule import Exactness
+from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.support.gpu_edit import without
 from tests.support.gpu_workspace import workspace_of
@@ -60,7 +62,7 @@ REGIONS = [
 
 
 def split_of(plan: Plan) -> int:
-    return int(plan.layout_hints.get("split_k", 1))
+    return plan.rows.split if isinstance(plan, GpuRowsPlan) else 1
 
 
 def split_plans(one: Region) -> list[Plan]:
@@ -73,9 +75,9 @@ def test_parts_relative_to_their_own_maxima_are_playback() -> None:
         plans = split_plans(one)
         assert plans, one
         cases += [(one, plans[i]) for i in sorted({0, len(plans) - 1})]
-        cases.append((one, msgspec.structs.replace(plans[0], algo_choice={**plans[0].algo_choice, "keep": "none"})))
-    assert {plan.algo_choice["team"] for _, plan in cases} == {"near", "far"}
-    assert {plan.algo_choice["keep"] for _, plan in cases} == {"reg", "none"}
+        cases.append((one, with_fields(plans[0], **{"rows.keep": "none"})))
+    assert {plan.rows.near for _, plan in cases} == {True, False}
+    assert {plan.rows.keep for _, plan in cases} == {"reg", "none"}
     emulated = Emulated(cases)
     for number in range(len(cases)):
         emulated.assert_plays(number, tuple(Order) if number % 3 == 0 else (Order.RANDOM,))

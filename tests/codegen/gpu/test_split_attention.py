@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.nvrtc import build
-from codegen.plan.gpu.stream_tile import stream_tile, stream_turns
-from codegen.plan.stream_view import stream_view
+from codegen.plan.gpu.stream_tile import shared_stream_tile, stream_turns
+from codegen.plan.stream_view import StreamView, stream_view
 from codegen.simt import FindingKind, Order, Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
@@ -20,12 +20,13 @@ from ir.diagnostics import EqsatError
 from ir.gpu import COUNTER, GpuKernel
 from ir.gpu_meeting import meetings
 from ir.gpu_nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
+from ir.gpu_plan import GpuStreamPlan
 from ir.gpu_verify import verify
-from ir.plan import Plan, Vectorize
 from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.gpu.test_attention import odd_rows, shifted
 from tests.support.gpu_edit import without
@@ -49,30 +50,30 @@ REGIONS = [
 """Terms that no tile divides, one row, grouped queries, masks, columns of several blocks, no product, no scores."""
 
 
-def split_of(plan: Plan) -> int:
-    return int(plan.layout_hints.get("split_k", 1))
+def split_of(plan: GpuStreamPlan) -> int:
+    return plan.tile.split
 
 
-def split_plans(one: Region, most: int = 99) -> list[Plan]:
+def split_plans(one: Region, most: int = 99) -> list[GpuStreamPlan]:
     """Plans of several numbers of parts, the first of each."""
     plans = [plan for plan, _ in plans_of(one)]
     return list({split_of(plan): plan for plan in reversed(plans) if split_of(plan) > 1}.values())[:most]
 
 
-def parted(plan: Plan, split: int, stages: int | None = None) -> Plan:
+def parted(one: Region, plan: GpuStreamPlan, split: int, stages: int | None = None) -> GpuStreamPlan:
     """The plan with so many parts, whose results are not staged."""
-    hints, vectorize = {**plan.layout_hints, "split_k": split}, plan.vectorize
-    if hints["C_store"] == "staged":
-        hints["C_store"], vectorize = "vectors", Vectorize("n.i.i", 4)
-    bind = {**plan.bind, "k.o": "block.z"}
-    fields = {"layout_hints": hints, "bind": bind, "vectorize": vectorize, "stages": stages or plan.stages}
-    return msgspec.structs.replace(plan, **fields)
+    tile = shared_stream_tile(_view(one), plan.tile, split, stages or plan.tile.scores.stages)
+    return with_fields(plan, **{"tile": tile, "places.parts": "z"})
 
 
-def turns_of(one: Region, plan: Plan) -> tuple[int, int]:
+def turns_of(one: Region, plan: GpuStreamPlan) -> tuple[int, int]:
+    return stream_turns(_view(one), plan.tile)
+
+
+def _view(one: Region) -> StreamView:
     view = stream_view(one, region_facts(one).checked)
     assert view is not None
-    return stream_turns(view, stream_tile(view, plan))
+    return view
 
 
 def test_parts_play_the_region_in_every_order() -> None:
@@ -89,8 +90,8 @@ def test_parts_of_parts() -> None:
     """Many parts are joined in two steps, the last group of which is smaller."""
     cases = []
     for one in (attention(1, 16, 1500, 64, 64, dtype="bf16"), attention(2, 5, 1501, 16, 80, mask=True, dtype="bf16")):
-        plan = next(plan for plan in split_plans(one) if plan.tile[:1] + plan.tile[2:] == (16, 16))
-        cases += [(one, parted(plan, split)) for split in (94, 47)]
+        plan = next(plan for plan in split_plans(one) if (plan.tile.lead.bm, plan.tile.terms) == (16, 16))
+        cases += [(one, parted(one, plan, split)) for split in (94, 47)]
     for one, plan in cases:
         tickets = [each for each in lowered(one, plan).workspace if each.dtype == COUNTER]
         assert len(tickets) == 2, "of the groups, and of what they come to"
@@ -104,8 +105,8 @@ def test_parts_of_parts() -> None:
 def test_parts_shorter_than_the_ring(stages: int) -> None:
     """17 turns of 16 terms, for blocks of 1 to 9 turns each."""
     one = attention(1, 5, 261, 16, 16, mask=True, dtype="bf16")
-    plan = next(plan for plan in split_plans(one) if plan.tile == (16, 16, 16))
-    found = [parted(plan, split, stages) for split in (2, 4, 9, 17)]
+    plan = next(plan for plan in split_plans(one) if sizes(plan) == (16, 16, 16))
+    found = [parted(one, plan, split, stages) for split in (2, 4, 9, 17)]
     emulated = Emulated([(one, each) for each in found])
     assert [turns_of(one, each) for each in found] == [(17, 9), (17, 5), (17, 2), (17, 1)]
     for number in range(len(found)):
@@ -137,9 +138,9 @@ def test_parts_beyond_what_rows_see() -> None:
     """Where hidden terms are left out each block makes one turn at least, and rows that see nothing are 0 / 0."""
     cases = []
     for one in (shifted(40, 300, -33), shifted(9, 300, 120), shifted(3, 300, 297, dtype="fp32")):
-        plans = [plan for plan, _ in plans_of(one, exactness=Exactness.RANGE) if plan.tile[0] <= 32]
-        assert all(plan.layout_hints["unseen"] == "skipped" for plan in plans)
-        cases += [(one, parted(plan, 3)) for plan in plans[:: len(plans) // 2]]
+        plans = [plan for plan, _ in plans_of(one, exactness=Exactness.RANGE) if plan.tile.lead.bm <= 32]
+        assert all(plan.tile.stops for plan in plans)
+        cases += [(one, parted(one, plan, 3)) for plan in plans[:: len(plans) // 2]]
     emulated = Emulated(cases)
     for number in range(len(cases)):
         emulated.assert_plays(number, (Order.RANDOM, Order.REVERSE))
@@ -182,8 +183,8 @@ def test_grids_that_are_large_enough_are_not_split() -> None:
 
 
 def test_longer_rings_are_candidates() -> None:
-    assert {plan.stages for plan, _ in plans_of(attention(8, 16, 4096, 64, 64, dtype="bf16"))} >= {2, 3}
-    assert {plan.stages for plan, _ in plans_of(attention(8, 16, 16, 64, 64, dtype="bf16"))} == {1}
+    assert {plan.tile.scores.stages for plan, _ in plans_of(attention(8, 16, 4096, 64, 64, dtype="bf16"))} >= {2, 3}
+    assert {plan.tile.scores.stages for plan, _ in plans_of(attention(8, 16, 16, 64, 64, dtype="bf16"))} == {1}
     for target in (A100, H100):
         for _, work in plans_of(attention(8, 16, 4096, 256, 256, dtype="bf16"), target):
             assert work.scratch <= 163 * 1024
@@ -193,9 +194,9 @@ def test_longer_rings_are_candidates() -> None:
 def test_parts_without_terms_are_refused(split: int) -> None:
     """19 turns: 12 parts of 2 turns each would leave some none."""
     one = attention(1, 5, 300, 16, 16, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if plan.tile == (16, 16, 16))
+    plan = next(plan for plan, _ in plans_of(one) if sizes(plan) == (16, 16, 16))
     with pytest.raises(EqsatError, match="cannot share"):
-        lowered(one, parted(plan, split))
+        lowered(one, parted(one, plan, split))
 
 
 # --- synchronisation ------------------------------------------------------------------------------
@@ -213,8 +214,8 @@ def test_parts_without_terms_are_refused(split: int) -> None:
 )
 def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
     """Without any one of them the kernel is refused, or the emulator finds what it was for."""
-    plans = [plan for plan in split_plans(one) if not split or plan.tile[2] == 16]
-    kernel = lowered(one, parted(plans[0], split) if split else plans[0])
+    plans = [plan for plan in split_plans(one) if not split or plan.tile.terms == 16]
+    kernel = lowered(one, parted(one, plans[0], split) if split else plans[0])
     broken: list[GpuKernel] = []
     for kind in (Barrier, SyncWarp, WaitGroup, CommitGroup, Fence):
         for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):

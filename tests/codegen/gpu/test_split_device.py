@@ -10,6 +10,7 @@ import pytest
 from bench.device.launch import Device, launch
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.gpu import GpuKernel
+from ir.plan_to_schedule import plan_to_schedule
 from ir.region import Region
 from ir.region_playback import play_region
 from tests.codegen.gpu.emulated import lowered, plans_of, values_of
@@ -23,11 +24,11 @@ RUNS = 20
 
 
 def shared_product(one: Region) -> GpuKernel:
-    return lowered(one, next(plan for plan, _ in plans_of(one) if plan.layout_hints.get("split_k")))
+    return lowered(one, next(plan for plan, _ in plans_of(one) if plan_to_schedule(plan).layout_hints.get("split_k")))
 
 
 def shared_rows(one: Region) -> GpuKernel:
-    return next(each.kernel for each in gpu_cases([one]) if each.plan.layout_hints.get("split_k"))
+    return next(each.kernel for each in gpu_cases([one]) if plan_to_schedule(each.plan).layout_hints.get("split_k"))
 
 
 CASES = [

@@ -8,7 +8,7 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import ContractionTile, tile_of, turns_of
+from codegen.plan.gpu.contraction_tile import turns_of
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
@@ -19,11 +19,13 @@ from ir.gpu import COUNTER, GpuKernel
 from ir.gpu_dump import kernel_dump
 from ir.gpu_meeting import meetings
 from ir.gpu_nodes import AnyThread, Barrier, Fence, TakeTicket, walk
+from ir.gpu_plan import ContractionTile, GpuContractionPlan
 from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.region import Region
 from ir.rule import Exactness
 from ir.serde import from_json, to_json
+from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
 from tests.support import regions
@@ -48,7 +50,8 @@ REGIONS = [
 
 
 def split_of(plan: Plan) -> int:
-    return int(plan.layout_hints.get("split_k", 1))
+    assert isinstance(plan, GpuContractionPlan)
+    return plan.tile.split
 
 
 def split_plans(one: Region, most: int = 99) -> list[Plan]:
@@ -68,16 +71,15 @@ def test_parts_play_the_region_in_every_order() -> None:
 def _tiled(one: Region, plan: Plan) -> tuple[Contraction, ContractionTile]:
     view = contraction_of(one, region_facts(one).checked)
     assert view is not None
-    return view, tile_of(view, plan)
+    assert isinstance(plan, GpuContractionPlan)
+    return view, plan.tile
 
 
 def test_parts_shorter_than_the_ring() -> None:
     """16 turns of 64 for blocks of 1 to 6 turns each, with a ring of 4 stages."""
     one = matmul((), 20, 24, 1001, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if plan.tile[2] == 64 and plan.stages == 4)
-    bind = {**plan.bind, "k.o": "block.z"}
-    hints = [{**plan.layout_hints, "split_k": parts} for parts in (3, 4, 6, 8, 16)]
-    cases = [(one, msgspec.structs.replace(plan, layout_hints=each, bind=bind)) for each in hints]
+    plan = next(plan for plan, _ in plans_of(one) if plan.tile.bk == 64 and plan.tile.stages == 4)
+    cases = [(one, with_fields(plan, **{"tile.split": parts, "places.parts": "z"})) for parts in (3, 4, 6, 8, 16)]
     emulated = Emulated(cases)
     for number in range(len(cases)):
         emulated.assert_plays(number)
@@ -112,13 +114,13 @@ def test_only_small_grids_of_sums_in_any_order_are_split() -> None:
     assert A100.units == 108
 
 
-@pytest.mark.parametrize("hints", [{"split_k": 0}, {"split_k": 9}, {"split_k": 100}])
-def test_parts_without_terms_are_refused(hints: dict[str, int]) -> None:
+@pytest.mark.parametrize("split", [0, 9, 100])
+def test_parts_without_terms_are_refused(split: int) -> None:
     """16 turns of 64: 9 parts of 2 turns leave the last one none."""
     one = matmul((), 64, 64, 1024, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if plan.tile[2] == 64)
+    plan = next(plan for plan, _ in plans_of(one) if plan.tile.bk == 64)
     with pytest.raises(EqsatError, match="cannot share"):
-        lowered(one, msgspec.structs.replace(plan, layout_hints={**plan.layout_hints, **hints}))
+        lowered(one, with_fields(plan, **{"tile.split": split}))
 
 
 def test_nothing_of_the_meeting_is_spare() -> None:

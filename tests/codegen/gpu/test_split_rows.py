@@ -15,11 +15,13 @@ from codegen.text.gpu_to_cuda import cuda_text
 from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.gpu_meeting import meetings
+from ir.gpu_nest_plan import GpuRowsPlan
 from ir.gpu_nodes import Barrier, Fence, TakeTicket, walk
 from ir.gpu_verify import verify
 from ir.plan import Plan
 from ir.region import Number, Region
 from ir.region_playback import play_region
+from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import values_of
 from tests.codegen.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
 from tests.support import regions
@@ -75,7 +77,7 @@ REGIONS = [
 
 
 def split_of(plan: Plan) -> int:
-    return int(plan.layout_hints.get("split_k", 1))
+    return plan.rows.split if isinstance(plan, GpuRowsPlan) else 1
 
 
 def split_cases(every: int) -> list[GpuCase]:
@@ -92,7 +94,7 @@ def check_all(cases: list[GpuCase]) -> None:
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
     assert {each.region.name for each in cases} == {each.name for each in REGIONS}
-    assert {each.plan.algo_choice["team"] for each in cases} == {"near", "far"}
+    assert {each.plan.rows.near for each in cases} == {True, False}
     check_all(cases)
 
 
@@ -105,14 +107,14 @@ def test_teams_and_parts_of_every_size() -> None:
     """Rows of a few turns, so that the last part is one of them, or less."""
     cases = []
     for one in (moments(3, 700), regions.total((1999,)), columns(333, 40)):
-        core, plans = region_facts(one).core, {each.plan.tile: each.plan for each in gpu_cases([one])}
-        for tile, plan in plans.items():
-            hints, choice = {"split_k": 2 + tile[0] % 3}, {**plan.algo_choice, "keep": "none"}
-            shared = msgspec.structs.replace(plan, layout_hints=hints, algo_choice=choice)
-            with contextlib.suppress(EqsatError):  # points, and rows of fewer turns than that
+        core = region_facts(one).core
+        rows = [each.plan for each in gpu_cases([one]) if isinstance(each.plan, GpuRowsPlan)]
+        for tile, plan in {sizes(each): each for each in rows}.items():
+            shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none"})
+            with contextlib.suppress(EqsatError):  # rows of fewer turns than that
                 cases.append(GpuCase(one, shared, lower_gpu_nest(one, core, shared, f"eq_k{len(cases)}")))
     assert len(cases) > 12
-    assert min(each.plan.tile[1] for each in cases) <= 32
+    assert min(each.plan.rows.team for each in cases) <= 32
     kernels = compiled(cases)
     for case in cases:
         verify(case.kernel)
@@ -132,16 +134,16 @@ def test_what_may_not_be_split() -> None:
     assert all(split_of(each.plan) == 1 for each in gpu_cases([regions.row_reduce(4096, 4096)]))
     one = regions.row_reduce(2, 1 << 16)
     plan = next(each.plan for each in gpu_cases([one]) if split_of(each.plan) > 1)
-    for fields in ({"layout_hints": {"split_k": 1000}}, {"algo_choice": {**plan.algo_choice, "keep": "smem"}}):
+    for fields in ({"rows.split": 1000}, {"rows.keep": "smem"}):
         with pytest.raises(EqsatError):
-            lower_gpu_nest(one, region_facts(one).core, msgspec.structs.replace(plan, **fields))
+            lower_gpu_nest(one, region_facts(one).core, with_fields(plan, **fields))
 
 
 @pytest.mark.parametrize("team", ["near", "far"])
 def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""
     found = [each for each in gpu_cases([moments(2, 4000)]) if split_of(each.plan) > 1]
-    case = next(each for each in found if each.plan.algo_choice["team"] == team)
+    case = next(each for each in found if each.plan.rows.near == (team == "near"))
     kinds = [type(each) for each in walk(case.kernel.body)]
     broken = [without(case.kernel, Fence, 0), without(case.kernel, Fence, 1)]
     if team == "far":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -17,13 +16,16 @@ from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.gpu_nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync, walk
+from ir.gpu_plan import TF32, GpuContractionPlan
 from ir.gpu_verify import verify
-from ir.plan import TF32, Plan
+from ir.plan import rounds_to_tf32
+from ir.plan_to_schedule import plan_to_schedule
 from ir.region import Region
 from ir.region_playback import play_region
 from ir.rule import Exactness
 from ir.target import Target
 from ir.tiny_tf32 import to_tf32
+from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual, widened
 from tests.codegen.played import Array
@@ -85,7 +87,7 @@ FUSED = [
 """Each with its tolerance beside playback on rounded inputs."""
 
 
-def tf32_plans(one: Region, target: Target = A100) -> list[Plan]:
+def tf32_plans(one: Region, target: Target = A100) -> list[GpuContractionPlan]:
     """Those that round, whether or not that gains time."""
     view = contraction_of(one, region_facts(one).checked)
     assert view is not None
@@ -93,11 +95,11 @@ def tf32_plans(one: Region, target: Target = A100) -> list[Plan]:
     return [contraction_plan(view, tile, notes, target) for tile, notes, _ in found if tile.tf32][:16]
 
 
-def various(one: Region) -> list[Plan]:
+def various(one: Region) -> list[GpuContractionPlan]:
     """The best plan, one far from it, and one by which blocks share tiles, where there is one."""
     plans = tf32_plans(one)
     assert plans, f"no plan for {one}"
-    shared = [plan for plan in plans[1:-1] if int(plan.layout_hints.get("split_k", 1)) > 1]
+    shared = [plan for plan in plans[1:-1] if plan.tile.split > 1]
     return [plans[0], *plans[1:][-1:], *shared[:1]]
 
 
@@ -175,12 +177,12 @@ def test_counts_and_no_bank_conflicts(flags: tuple[bool, bool]) -> None:
         report, _ = emulated.run(i, values_of(one))
         count = report.counters
         assert count.copy_bank_conflicts == count.matrix_bank_conflicts == count.shared_bank_conflicts == 0, plan
-        (bm, bn, _), (wm, wn) = plan.tile, map(int, plan.warp_tile.split("x"))
+        bm, bn, wm, wn = plan.tile.bm, plan.tile.bn, plan.tile.warp_m, plan.tile.warp_n
         m, n = -(-64 // bm) * bm, -(-96 // bn) * bn
         rows, columns = (m // 16) * (n // wn) * (64 // 8), (n // 16) * (m // wm) * (64 // 8)
         assert count.mma == (m // 16) * (n // 8) * (64 // 8)
         assert count.ldmatrix == rows * along[0] + columns * along[1]
-        if int(plan.layout_hints.get("split_k", 1)) == 1:
+        if plan.tile.split == 1:
             assert count.shared_loads == 4 * (rows * (not along[0]) + columns * (not along[1]))
 
 
@@ -217,7 +219,7 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
     found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for name, kernel, (plan, work) in zip(MODELS, kernels, best, strict=True):
         made = found[kernel.name]
-        assert TF32 in plan.algo_choice.values(), name
+        assert rounds_to_tf32(plan), name
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
         assert abs(work.thread_registers - made.registers) <= 40, (name, work.thread_registers, made.registers)
 
@@ -226,7 +228,11 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
 
 
 def _algorithms(one: Region, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = True) -> set[str]:
-    return {each for plan, _ in plans_of(one, exactness=exactness, tf32=tf32) for each in plan.algo_choice.values()}
+    return {
+        each
+        for plan, _ in plans_of(one, exactness=exactness, tf32=tf32)
+        for each in plan_to_schedule(plan).algo_choice.values()
+    }
 
 
 def test_only_floats_are_rounded_and_only_where_asked() -> None:
@@ -245,11 +251,11 @@ def test_tensor_cores_are_taken_where_they_gain(target: Target) -> None:
     """A large product is priced by their peak; one that waits for memory is not rounded for nothing."""
     large, long = matmul((), 4096, 4096, 4096), matmul((), 1, 4096, 4096, rhs_t=True)
     (best, work), (plain, _) = (plans_of(large, target, tf32=asked)[0] for asked in (True, False))
-    assert best.algo_choice == {"matmul": TF32}
-    assert plain.algo_choice == {"matmul": "fma"}
+    assert best.tile.algorithm == TF32
+    assert plain.tile.algorithm == "fma"
     assert work.compute_dtype == "tf32"
     assert 0.5 < work.efficiency <= 1
-    assert plans_of(long, target, tf32=True)[0][0].algo_choice == {"matmul": "fma"}
+    assert plans_of(long, target, tf32=True)[0][0].tile.algorithm == "fma"
 
 
 @pytest.mark.parametrize("one", [matmul((2,), 3, 0, 3), matmul((0,), 3, 4, 3)], ids=str)
@@ -279,15 +285,15 @@ def test_only_halves_are_transposed_on_the_way() -> None:
 @pytest.mark.parametrize(
     ("one", "change", "kind"),
     [
-        (matmul((), 64, 64, 64, dtype="bf16"), {"algo_choice": {"matmul": TF32}}, Kind.MALFORMED_GRAPH),
-        (matmul((), 64, 64, 64), {"algo_choice": {"matmul": "mma"}}, Kind.MALFORMED_GRAPH),
-        (matmul((), 64, 64, 64), {"tile": (64, 64, 64)}, Kind.ALIGNMENT_MISMATCH),
-        (matmul((), 64, 64, 64), {"tile": (64, 64, 12)}, Kind.ALIGNMENT_MISMATCH),
+        (matmul((), 64, 64, 64, dtype="bf16"), {"tile.rhs.dtype": "fp32"}, Kind.MALFORMED_GRAPH),
+        (matmul((), 64, 64, 64), {"tile.rhs.dtype": "bf16"}, Kind.MALFORMED_GRAPH),
+        (matmul((), 64, 64, 64), {"tile.bk": 64}, Kind.ALIGNMENT_MISMATCH),
+        (matmul((), 64, 64, 64), {"tile.bk": 12}, Kind.ALIGNMENT_MISMATCH),
         (matmul((), 64, 64, 64), {"ordered": True}, Kind.MALFORMED_GRAPH),
     ],
 )
 def test_plans_that_do_not_fit_are_refused(one: Region, change: dict[str, object], kind: Kind) -> None:
     plan = (tf32_plans(one) or [plan for plan, _ in plans_of(one)])[0]
     with pytest.raises(EqsatError) as raised:
-        lowered(one, msgspec.structs.replace(plan, **change))
+        lowered(one, with_fields(plan, **change))
     assert raised.value.diagnostics[0].kind is kind

@@ -1,29 +1,32 @@
-"""The points, rows and tiles that a GPU's blocks and threads have of a nest's outputs."""
+"""Plans for GPUs of regions without a contraction: how threads share the points, rows or tiles of the outputs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
 
 from ir.dtype import DTYPES
 from ir.gpu import WARP_LANES
 
-DEAR_FLOPS = 8
-"""Additions per element above which a row's threads keep a value instead of computing it again."""
 AT_A_TIME = 4
 """Turns of a pass over a row whose loads are under way together."""
 
 
+Keep = Literal["reg", "smem", "none"]
+
+
 def loop_name(axes: Sequence[int]) -> str:
-    """What a plan calls the loop over these axes."""
+    """The name of the loop over these axes of the outputs."""
     return "".join(f"i{axis}" for axis in axes)
 
 
-@dataclass(frozen=True)
-class Points:
-    """The loops over the outputs (`axes` of each, outermost first) as one number of `whole` vectors of `width`, and
-    after them `rest` points where there is one loop."""
+class Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The loops over the outputs (`axes` of each, outermost first, lanes along the last) as one number of `whole`
+    vectors of `width`, and after them `rest` points where there is one loop. A block has `threads`, each of them
+    `turns` vectors."""
 
     axes: tuple[tuple[int, ...], ...]
     extents: tuple[int, ...]
@@ -54,14 +57,16 @@ class Points:
 
     @property
     def tails(self) -> tuple[str, ...]:
+        """ "p" where the last block is not full of points."""
         return ("p",) if self.rest or self.blocks * self.threads * self.turns != self.count else ()
 
 
-@dataclass(frozen=True)
-class Rows:
-    """`axes` number the rows, of which a block has `height`, each with a team of `team` threads. A row has `length`
-    elements (the longest of its reductions, or of the outputs' other axes `inner`), of which `split` blocks have a part
-    each."""
+class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`axes` number the rows, of which a block has `height`, each with a team of `team` threads: neighbours if `near`,
+    else neighbours have neighbouring rows. A row has `length` elements (the longest of its reductions, or of the
+    outputs' other axes `inner`), of which `split` blocks have a part each, and a thread loads `width` at once. From one
+    reduction to the next what a thread has of its row stays in registers ("reg"), or what it loads of it in shared
+    memory ("smem"), or nothing does."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -70,7 +75,7 @@ class Rows:
     height: int
     team: int
     near: bool
-    keep: str
+    keep: Keep
     width: int
     split: int = 1
 
@@ -113,19 +118,23 @@ class Rows:
 
     @property
     def tails(self) -> tuple[str, ...]:
+        """ "p" where the last block is not full of rows, "e" where the last turn of a row is not full."""
         rows = ("p",) if self.count % self.height else ()
         return (*rows, "e") if not self.fills(self.length) else rows
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Loops over the outputs (`axes` of each), of which the last two are cut into tiles of `across` × `along`."""
+class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Loops over the outputs (`axes` of each), of which the last two are cut into tiles of `across` × `along`: lanes
+    run along the last, and read along the one before it, through shared memory."""
 
     axes: tuple[tuple[int, ...], ...]
     extents: tuple[int, ...]
     across: int
     along: int
-    threads: int = 8 * WARP_LANES
+
+    @property
+    def threads(self) -> int:
+        return 8 * WARP_LANES
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -139,6 +148,7 @@ class Tiles:
 
     @property
     def tails(self) -> tuple[str, ...]:
+        """The loops that tiles do not divide."""
         cut = zip(self.axes[-2:], self.extents[-2:], (self.across, self.along), strict=True)
         return tuple(loop_name(axes) for axes, extent, size in cut if extent % size)
 
@@ -146,3 +156,46 @@ class Tiles:
     def padding(dtype: str) -> int:
         """Elements between the rows of a tile in shared memory, which keep columns in banks of their own."""
         return max(1, 4 // DTYPES[dtype].bytes)
+
+
+class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu points"):
+    """Each thread has a few points of the outputs: pointwise, copies, short reductions. `ordered`: the terms of
+    floating-point sums and products are taken one by one in index order."""
+
+    arch: str
+    points: Points
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int | None:
+        """Neighbours that a thread has at once; None for one by one."""
+        return self.points.width if self.points.width > 1 else None
+
+
+class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu rows"):
+    """A team of threads has a row: what reductions and scans need is made together. `ordered`: as of points."""
+
+    arch: str
+    rows: Rows
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int | None:
+        """Neighbours that a thread has at once; None for one by one."""
+        return self.rows.width if self.rows.width > 1 else None
+
+
+class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu tiles"):
+    """A block has a tile of the outputs; what crosses them goes through shared memory. `ordered`: as of points."""
+
+    arch: str
+    tiles: Tiles
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> None:
+        """Threads take their elements one by one."""
+        return None

@@ -1,0 +1,182 @@
+"""Plans for CPUs: how one region runs by the templates of contractions, of streams in tiles, and of nests."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the template cuts a contraction. mr × nr: register tile. bm, bn: rows and columns of a task, multiples
+    of the register tile. bk: terms per block of k, whole steps of one reduced digit with all digits inside it. dot:
+    lanes lie along k, else along the columns. Sizes in elements."""
+
+    mr: int
+    nr: int
+    bm: int
+    bn: int
+    bk: int
+    lanes: int
+    dot: bool = False
+
+    @property
+    def algorithm(self) -> str:
+        return "dot" if self.dot else "outer"
+
+
+class KeptOperand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operand, and where the kernel reads it: where it lies in memory, from panels that the kernel packs, or from
+    panels that were packed when the program was built."""
+
+    tensor: str
+    place: Literal["memory", "packed", "const_pool"] = "memory"
+
+
+class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu contraction"):
+    """How a contraction runs on a CPU.
+
+    vector    which operand (0 or 1) has the columns, along which lanes lie unless products are dot products
+    operands  the first and the second
+    threads   the pieces whose blocks are tasks; the others are loops in a task
+    tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
+    epilogue  the functions applied to the sums, in order
+    ordered   whether the terms of floating-point sums are taken one by one in index order
+    """
+
+    arch: str
+    pattern: Literal["matmul", "conv"]
+    vector: Literal[0, 1]
+    blocks: Blocks
+    operands: tuple[KeptOperand, KeptOperand]
+    threads: tuple[Literal["batch", "m.o", "n.o"], ...] = ()
+    tails: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int:
+        """Neighbours that share a register."""
+        return self.blocks.lanes
+
+
+class StreamBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the template cuts streams whose scores are tiles. mr × nr: register tile of scores; mr × nv: of products,
+    registers along the terms where there is no product. bm: rows of a task; br × bc: rows and terms of a tile of
+    scores. dot: scores are dot products of queries and keys as they lie, lanes along the depth. Sizes in elements."""
+
+    mr: int
+    nr: int
+    nv: int
+    bm: int
+    br: int
+    bc: int
+    lanes: int
+    dot: bool = False
+
+    @property
+    def width(self) -> int:
+        """Terms of a tile of scores, in whole register tiles."""
+        return -(-self.bc // self.nr) * self.nr
+
+    @property
+    def score_stride(self) -> int:
+        """Elements between rows of a tile of scores: not a power of two, so that rows share no cache set."""
+        return -(-self.width // self.lanes) * self.lanes + self.lanes
+
+    def sum_stride(self, columns: int) -> int:
+        """Elements between rows of a product's sums, of so many columns."""
+        return -(-columns // self.nv) * self.nv
+
+
+class PackedTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tensor that the kernel packs: queries once per block of rows ("m.o"), keys and values once per block of terms
+    ("k.o")."""
+
+    tensor: str
+    at: Literal["m.o", "k.o"]
+
+
+class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu stream"):
+    """How streams whose scores are tiles run on a CPU.
+
+    products  whether a stream has columns, along which lanes then lie; else they lie along the terms
+    packed    the tensors that are read from panels; all others are read as they lie
+    threads   the pieces whose blocks are tasks; the others are loops in a task
+    tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
+    epilogue  the functions applied to the sums, in order
+    """
+
+    arch: str
+    blocks: StreamBlocks
+    products: bool
+    packed: tuple[PackedTensor, ...] = ()
+    threads: tuple[Literal["batch", "m.o"], ...] = ()
+    tails: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int:
+        """Neighbours that share registers."""
+        return self.blocks.nv if self.products else self.blocks.lanes
+
+
+class PlannedLoop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A loop over neighbouring axes of the outputs, in blocks of `tile` points."""
+
+    axes: tuple[int, ...]
+    tile: int
+
+    @property
+    def name(self) -> str:
+        return "".join([f"i{axis}" for axis in self.axes])
+
+
+class KeptValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value of which a thread keeps a row, from the reduction that computes it to the last scope that reads it."""
+
+    value: str
+    until: str
+
+
+class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu nest"):
+    """How a region without a contraction runs on a CPU: as loops over its outputs.
+
+    loops     outermost first
+    lanes     the position of the loop that lanes run along; None where they run along the terms of reductions, and
+              outputs are written one by one
+    width     elements of a step of that loop: whole registers, or fewer lanes than one has
+    rescaled  terms, or registers of terms, of a stream between two rescalings of its sums
+    rows      points of the innermost loop besides that of the lanes that run together, so that one goes on while the
+              lanes of another are summed
+    threads   the positions of the loops whose blocks are tasks
+    part      terms of a part, where reductions are cut into parts that are tasks
+    kept      the values of which rows are kept
+    tails     the loops whose last step is cut; steps divide the others
+    ordered   whether the terms of floating-point sums and products are taken one by one in index order
+    """
+
+    arch: str
+    loops: tuple[PlannedLoop, ...]
+    lanes: int | None
+    width: int
+    rescaled: int
+    rows: int = 1
+    threads: tuple[int, ...] = ()
+    part: int | None = None
+    kept: tuple[KeptValue, ...] = ()
+    tails: tuple[str, ...] = ()
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int:
+        """Neighbours that share registers."""
+        return self.width
+
+    @property
+    def row_loop(self) -> int | None:
+        """The position of the loop whose points are rows: the innermost besides that of the lanes."""
+        return next((each for each in reversed(range(len(self.loops))) if each != self.lanes), None)

@@ -1,0 +1,31 @@
+"""Plans that fit no region, for what looks at nothing but plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir.cpu_plan import CpuNestPlan, PlannedLoop
+from ir.gpu_plan import BlockPlaces, ContractionTile, GpuContractionPlan, Staging
+
+
+def gpu_plan(
+    sizes: tuple[int, int, int], warp: tuple[int, int] = (64, 64), stages: int = 4, width: int = 8
+) -> GpuContractionPlan:
+    """A matrix product of halves on tensor cores."""
+    rows, columns = (Staging(side, "bf16", along_k=not side, width=8, copied=True) for side in (0, 1))
+    return GpuContractionPlan(
+        arch="sm80",
+        pattern="matmul",
+        tile=ContractionTile(*sizes, *warp, stages, rows, columns, "staged", width),
+        places=BlockPlaces("z", "y", "x"),
+        operands=("A", "B"),
+        swizzled=(True, True),
+        sums="C",
+        result="C",
+    )
+
+
+def nest_plan(*tiles: int, lanes: int | None, width: int, arch: str = "avx512", **fields: Any) -> CpuNestPlan:
+    """A nest of one loop for each axis, in blocks of so many points."""
+    loops = tuple(PlannedLoop((axis,), tile) for axis, tile in enumerate(tiles))
+    return CpuNestPlan(**{"arch": arch, "loops": loops, "lanes": lanes, "width": width, "rescaled": 8, **fields})
