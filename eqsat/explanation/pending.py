@@ -17,7 +17,7 @@ class Below(NamedTuple):
     place: int
 
 
-class _Node(NamedTuple):
+class _PatternNode(NamedTuple):
     """A constructor in a pattern: over variables, texts and nodes that stand before it."""
 
     ctor: str
@@ -58,9 +58,9 @@ class Pending:
 
 
 @cache
-def _flat(pattern: App) -> tuple[_Node, ...]:
+def _flat(pattern: App) -> tuple[_PatternNode, ...]:
     """The nodes of a pattern, operands first."""
-    nodes: list[_Node] = []
+    nodes: list[_PatternNode] = []
     for arg in pattern.args:
         if isinstance(arg, App):
             below = _flat(arg)
@@ -75,18 +75,18 @@ def _flat(pattern: App) -> tuple[_Node, ...]:
         else:
             assert isinstance(arg, Var | str | int)
             args.append(arg)
-    return (*nodes, _Node(pattern.ctor.name, tuple(args)))
+    return (*nodes, _PatternNode(pattern.ctor.name, tuple(args)))
 
 
-def _shifted(node: _Node, offset: int) -> _Node:
+def _shifted(node: _PatternNode, offset: int) -> _PatternNode:
     args = tuple([Below(arg.place + offset) if isinstance(arg, Below) else arg for arg in node.args])
     return node._replace(args=args)
 
 
 @cache
-def _joined(patterns: Sequence[App]) -> tuple[tuple[_Node, ...], tuple[int, ...]]:
+def _joined(patterns: Sequence[App]) -> tuple[tuple[_PatternNode, ...], tuple[int, ...]]:
     """The nodes of several patterns, and where their roots are."""
-    nodes: list[_Node] = []
+    nodes: list[_PatternNode] = []
     roots = []
     for pattern in patterns:
         offset = len(nodes)
