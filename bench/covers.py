@@ -17,9 +17,9 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
 from codegen.plan.cpu.candidates import candidates
+from codegen.poly.region_facts import region_facts
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
-from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
@@ -35,9 +35,9 @@ from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
-from ir.cache_folder import writable_cache
 from ir.diagnostics import Kind, fail
-from ir.module import KernelCall
+from ir.host.cache_folder import writable_cache
+from ir.module.module import KernelCall
 from ir.pricer import Price
 from ir.target import Target
 from rules import select

@@ -75,8 +75,8 @@ def digest(task: Task) -> Digest:
     from eqsat.options import Options
     from eqsat.pipeline import lower_module
     from eqsat.planning.target_pricer import pricer_for
-    from ir.module_dump import dump_module
-    from ir.plan_to_schedule import plan_to_schedule
+    from ir.module.dump import dump_module
+    from ir.plan.plan_to_schedule import plan_to_schedule
     from ir.serde import to_builtins
     from rules import select
 

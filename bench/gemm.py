@@ -23,9 +23,9 @@ from bench.facts import commit, load, warn_of_load
 from codegen.compile.machine import machine
 from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import find_compiler
-from ir.cpu_plan import CpuContractionPlan
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
+from ir.plan.cpu import CpuContractionPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.region import Region
 from tests.codegen.contraction_runs import Array, Built, plans_of
 from tests.support import regions
 

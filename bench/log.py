@@ -11,7 +11,7 @@ import msgspec
 
 from bench.covers import Launch
 from bench.facts import commit
-from ir.plan_to_schedule import plan_to_schedule
+from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.target import Target
 
 NAME = "measurements.csv"

@@ -16,7 +16,7 @@ from typing import Any
 from bench.arguments import containing, count
 from bench.facts import facts, warn_of_load, write
 from eqsat.options import Options
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 
 Sample = dict[str, Any]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat import pipeline
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from ir.plan_to_schedule import plan_to_schedule
+from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.serde import to_builtins
 
 PAGE = Path(__file__).parent / "walkthrough.md"

@@ -31,8 +31,8 @@ from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Exactness
 from ir.target import Target
+from ir.term.rule import Exactness
 
 
 @reported(of_making)
@@ -60,7 +60,7 @@ def optimize_and_compile(
     """Find a better program of fewer and faster kernels, write those kernels, and compile them.
 
     Args:
-        source: Tiny IR (dict, JSON text, a file, `ir.tiny.Graph`), lazy tensors, Frontend IR, or an ONNX model.
+        source: Tiny IR (dict, JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors, Frontend IR, or an ONNX model.
         target: "auto" (the GPU, or the CPU where there is none), "cpu" (nominal figures: the same program on every
             run), "calibrated" (the CPU as `eqsat doctor` measured it), "sm_80", "sm_90" (text and machine code are made
             on any machine; calls need the GPU, or `emulate`), a GPU that `eqsat.cost.targets.GPUS` names, or a Target.

@@ -382,7 +382,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    from ir.atomic_file import write_atomically
+    from ir.host.atomic_file import write_atomically
 
     try:
         write_atomically(path, data)

@@ -18,7 +18,7 @@ from eqsat.api import optimize_and_compile
 from eqsat.clock import Progress
 from eqsat.runtime.verify import TOLERANCE, relative_error
 from eqsat.zoo import light_model
-from ir.tiny_playback import playback
+from ir.tiny.playback import playback
 
 if TYPE_CHECKING:
     from eqsat.runtime.program import Program
@@ -137,7 +137,7 @@ def _show(status: Any, name: str, stage: str) -> None:
 
 
 def _playback(model: str, dims: Mapping[str, int]) -> Callable[[Arrays], tuple[np.ndarray, ...]]:
-    from ir.tiny_bind import load
+    from ir.tiny.bind import load
 
     graph, _ = load(model, dims)
     return lambda inputs: playback(graph, inputs, wide=True)

@@ -20,11 +20,11 @@ from eqsat.runtime import store
 from eqsat.runtime.artifact import Artifact, Recipe, sealed
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
-from ir.cache_folder import writable_cache
 from ir.diagnostics import Kind, fail
-from ir.plan import Plan
+from ir.host.cache_folder import writable_cache
+from ir.plan.plan import Plan
 from ir.pricer import Price
-from ir.region import Region
+from ir.region.region import Region
 
 
 def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False, recompile: bool = False) -> Program:

@@ -18,11 +18,11 @@ from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
 from ir.dtype import TensorType, dtype
 from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_frontend
 from ir.grammar import with_article
-from ir.host_memory import memory_for
-from ir.tiny import Graph
-from ir.tiny_bind import bind, load
-from ir.tiny_dims import match_shapes
-from ir.tiny_parse import Source, checked_dims, parse, read_document
+from ir.host.memory import memory_for
+from ir.tiny.bind import bind, load
+from ir.tiny.dims import match_shapes
+from ir.tiny.graph import Graph
+from ir.tiny.parse import Source, checked_dims, parse, read_document
 
 STAGE = "load"
 

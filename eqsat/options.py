@@ -12,9 +12,9 @@ import numpy as np
 
 from eqsat.cost.roofline import ALL_TERMS, Terms
 from ir.diagnostics import Diagnostic, Kind, fail, note
-from ir.rule import Exactness, Rule
 from ir.target import Target
-from ir.uop_args import is_text
+from ir.term.rule import Exactness, Rule
+from ir.uop.args import is_text
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import msgspec
 from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.backends.timing import times_of
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.clock import Clock, Progress
@@ -38,16 +38,16 @@ from eqsat.runtime.compiled import Compiled, report_of
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.verify import random_inputs
-from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
-from ir.executable import Code
-from ir.kernel_resources import KernelResources
-from ir.launch import UNBOUND, LaunchTable
-from ir.module import Module
-from ir.plan import Plan
+from ir.host.cache_folder import writable_cache
+from ir.kernel.resources import KernelResources
+from ir.module.executable import Code
+from ir.module.launch import UNBOUND, LaunchTable
+from ir.module.module import Module
+from ir.plan.plan import Plan
 from ir.pricer import Price
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 from rules import select
 

@@ -27,9 +27,9 @@ from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, fp32, i32, i64
 from ir.dtype import dtype as as_dtype
-from ir.host_memory import memory_for
-from ir.tiny import check_arg, exact_immediate
-from ir.uop import UOPS
+from ir.host.memory import memory_for
+from ir.tiny.graph import check_arg, exact_immediate
+from ir.uop.table import UOPS
 
 
 class Tensor(Operators, Movements):

@@ -12,8 +12,8 @@ import msgspec
 
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
-from ir.tiny_parse import document_of
-from ir.uop_args import is_symbol
+from ir.tiny.parse import document_of
+from ir.uop.args import is_symbol
 
 STAGE = "frontend"
 

@@ -7,8 +7,8 @@ from typing import Protocol
 import msgspec
 
 from ir.diagnostics import Kind
-from ir.plan import Plan
-from ir.region import Region
+from ir.plan.plan import Plan
+from ir.region.region import Region
 
 
 class Work(msgspec.Struct, frozen=True):

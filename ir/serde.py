@@ -4,9 +4,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ir.axis_guard import Bound, parse_bound
-from ir.axis_map import AxisMap, parse_map
 from ir.diagnostics import jsonable
+from ir.index.guard import Bound, parse_bound
+from ir.index.map import AxisMap, parse_map
 
 T = TypeVar("T")
 

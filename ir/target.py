@@ -27,7 +27,7 @@ class Target(msgspec.Struct, frozen=True):
     unit_bandwidth   bytes per second that one unit alone draws from memory; 0: its share
     call_ns          what a kernel that one thread runs costs before it does anything, where that is less than
                      `launch_ns`
-    weights          "exp fp64" → additions-worth of one point of an op, where it is not the table's of `ir.uop`
+    weights          "exp fp64" → additions-worth of one point of an op, where it is not the table's of `ir.uop.table`
     vector_cycles, lane_cycles, far_cycles
                      to move a vector register, one lane of it, and one that lies in a cache line of its own; a cycle
                      is the time in which a unit starts two vector multiply-adds

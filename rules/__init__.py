@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from ir.diagnostics import Kind, fail
-from ir.rule import Exactness, Rule
+from ir.term.rule import Exactness, Rule
 from rules import (
     algebra,
     broadcast,

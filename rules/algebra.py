@@ -6,8 +6,8 @@ associativity or distributivity but that of constants. Adding +0 changes −0 al
 
 from __future__ import annotations
 
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import App, Imm, Load, PBin, PUn, Term
+from ir.term.language import App, Imm, Load, PBin, PUn, Term
+from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype
 from rules.constants import (
     all_ones,

@@ -7,8 +7,7 @@ moved result unless somebody needs it in memory as it stands.
 
 from __future__ import annotations
 
-from ir.rule import Clause, Condition, pattern_variables
-from ir.term import (
+from ir.term.language import (
     Analysis,
     App,
     At,
@@ -35,6 +34,7 @@ from ir.term import (
     Store,
     Stream,
 )
+from ir.term.rule import Clause, Condition, pattern_variables
 from rules.concatenation import is_whole, placed_together
 from rules.primitives import element_of, is_outer, non_expanding
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from ir import axis_map
-from ir.axis_map import identity, parse_map
-from ir.axis_moves import pad
 from ir.dtype import TensorType
-from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
+from ir.index import map as axis_map
+from ir.index.map import identity, parse_map
+from ir.index.moves import pad
+from ir.term.language import Primitive
+from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 
 _CACHE = 1 << 14
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import EBin, Fin, Imm, Load, PUn, Pure, Reduce
+from ir.term.language import EBin, Fin, Imm, Load, PUn, Pure, Reduce
+from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.primitives import (
     accumulates_exactly,
     idempotent,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ir.rule import Equal, Rule, pattern_variables
-from ir.term import EUn, PUn
+from ir.term.language import EUn, PUn
+from ir.term.rule import Equal, Rule, pattern_variables
 from rules.analyses import EpiDtype, ProDtype
 from rules.primitives import widening_cast
 

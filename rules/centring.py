@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import App, Contract, EBin, Fin, Load, PBin, Pure, Reduce, Store, Term
+from ir.term.language import App, Contract, EBin, Fin, Load, PBin, Pure, Reduce, Store, Term
+from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import Computed, Constant
 from rules.primitives import accumulates_exactly, invariant, one_of, typed
 from rules.totals import total

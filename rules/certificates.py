@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ir.rule import Certificate, Rule
-from ir.term import App, Prim, Term, subterms
+from ir.term.language import App, Prim, Term, subterms
+from ir.term.rule import Certificate, Rule
 from rules.proof import proved
 from rules.rational import RATIONAL
 

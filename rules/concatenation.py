@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from ir import axis_map
-from ir.axis_expr import interval
-from ir.axis_map import AxisMap, parse_map
-from ir.axis_moves import pad, shrink
-from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text
+from ir.index import map as axis_map
+from ir.index.expr import interval
+from ir.index.map import AxisMap, parse_map
+from ir.index.moves import pad, shrink
+from ir.term.language import Primitive
+from ir.term.text import parse_sizes, parse_type, sizes_text
 from rules.primitives import YES, part_of
 
 _CACHE = 1 << 14

@@ -1,6 +1,6 @@
 """What rules may ask about constants while they match: folding, identities, exact reciprocals; "" means: not here.
 
-Numbers are texts as `ir.term_text.number_text` writes them. What an op makes of constants is found by executing the
+Numbers are texts as `ir.term.text.number_text` writes them. What an op makes of constants is found by executing the
 op's meaning in the uop table.
 """
 
@@ -14,9 +14,9 @@ from functools import lru_cache
 import ml_dtypes
 
 from ir.dtype import DType, TensorType, dtype
-from ir.term import Primitive
-from ir.term_text import number_text, parse_number, parse_sizes, scalar
-from ir.uop import UOPS
+from ir.term.language import Primitive
+from ir.term.text import number_text, parse_number, parse_sizes, scalar
+from ir.uop.table import UOPS
 from rules.primitives import YES
 
 _CACHE = 1 << 14

@@ -8,8 +8,8 @@ would be read through that for ever.
 
 from __future__ import annotations
 
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import Contract, PBin, PUn, Reduce
+from ir.term.language import Contract, PBin, PUn, Reduce
+from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import ProDtype
 from rules.primitives import accumulates, accumulates_exactly, one_of, reduces, widening_cast
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
-from ir.rule import Rule
-from ir.term import Term, subterms
+from ir.term.language import Term, subterms
+from ir.term.rule import Rule
 from rules.instances import Instance
 
 Array = NDArray[Any]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Condition, Equal, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, Fin, Load, PBin, PUn, Pure, Store, Term
+from ir.term.language import App, Contract, Fin, Load, PBin, PUn, Pure, Store, Term
+from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, LowRank, ProDtype, Reduced
 from rules.blocks import in_place
 from rules.primitives import accumulates_exactly, one_of, typed, unguarded

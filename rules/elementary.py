@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import App, Imm, PBin, Prim, PUn, Term
+from ir.term.language import App, Imm, PBin, Prim, PUn, Term
+from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.constants import is_number
 from rules.primitives import accumulates_exactly, one_of
 

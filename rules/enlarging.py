@@ -9,8 +9,8 @@ The level is `range`: 0·x is NaN where x is infinite or NaN, and the window rea
 
 from __future__ import annotations
 
-from ir.rule import Exactness, Exists, Rule, pattern_variables
-from ir.term import App, Contract, Load, Term
+from ir.term.language import App, Contract, Load, Term
+from ir.term.rule import Exactness, Exists, Rule, pattern_variables
 from rules.analyses import Computed, Finite, Place
 from rules.concatenation import in_one_group
 from rules.windows import enlarged

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ir.rule import Condition, Equal, Exists, Rule
-from ir.term import App, EBin, ETern, EUn, Fact, Imm, PBin, Prim, PTern, PUn, Pure, Sort, Term, Var
+from ir.term.language import App, EBin, ETern, EUn, Fact, Imm, PBin, Prim, PTern, PUn, Pure, Sort, Term, Var
+from ir.term.rule import Condition, Equal, Exists, Rule
 from rules import algebra
 from rules.analyses import EpiDtype, ProDtype
 

@@ -6,8 +6,7 @@ An op joins an epilogue when an operand can give an accumulator (CanFin); the ot
 
 from __future__ import annotations
 
-from ir.rule import Rule, pattern_variables
-from ir.term import (
+from ir.term.language import (
     Contract,
     EBin,
     ETern,
@@ -23,6 +22,7 @@ from ir.term import (
     Reduce,
     Store,
 )
+from ir.term.rule import Rule, pattern_variables
 from rules.analyses import CanFin, HasFin, OwnEpi, ProDtype, Wanted
 from rules.primitives import fill_of_contraction, fill_of_reduction, moves, non_expanding, reads_all
 

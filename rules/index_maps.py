@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from ir.axis_expr import AxisExpr, Box, constant, floordiv, interval, mod
-from ir.axis_map import AxisMap, axis_map, parse_map
 from ir.dtype import DType, dtype
-from ir.term import Primitive
-from ir.term_text import parse_number, parse_type
+from ir.index.expr import AxisExpr, Box, constant, floordiv, interval, mod
+from ir.index.map import AxisMap, axis_map, parse_map
+from ir.term.language import Primitive
+from ir.term.text import parse_number, parse_type
 
 
 @Primitive

@@ -6,8 +6,8 @@ an index expression becomes a strided read.
 
 from __future__ import annotations
 
-from ir.rule import Rule, pattern_variables
-from ir.term import Gather, Imm, Index, Input, Load, PBin, PUn, Store
+from ir.term.language import Gather, Imm, Index, Input, Load, PBin, PUn, Store
+from ir.term.rule import Rule, pattern_variables
 from rules.index_maps import (
     compared_with_index,
     compared_with_number,

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from ir.axis_expr import interval
-from ir.axis_map import AxisMap, axis_map, identity, parse_map
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, TensorType
-from ir.term import (
+from ir.index.expr import interval
+from ir.index.map import AxisMap, axis_map, identity, parse_map
+from ir.term.language import (
     App,
     At,
     Contract,
@@ -37,8 +37,8 @@ from ir.term import (
     Term,
     Var,
 )
-from ir.term_text import number_text, parse_number, parse_sizes, sizes_text, type_text
-from ir.uop import UOPS
+from ir.term.text import number_text, parse_number, parse_sizes, sizes_text, type_text
+from ir.uop.table import UOPS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
 from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, part, pick, random_map, unchanged, widened
 from rules.styles import LARGE, Array, Style

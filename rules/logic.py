@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ir.rule import Equal, Rule, pattern_variables
-from ir.term import App, Imm, Load, PBin, PTern, PUn, Term
+from ir.term.language import App, Imm, Load, PBin, PTern, PUn, Term
+from ir.term.rule import Equal, Rule, pattern_variables
 from rules.analyses import BufDtype, ProDtype
 from rules.constants import decided, fold_binary, fold_unary, opposite
 from rules.primitives import domain, one_of

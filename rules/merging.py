@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Condition, Equal, Exactness, Exists, Rule, pattern_variables
-from ir.term import App, Contract, Fin, Load, PBin, Pure, Store, Term
+from ir.term.language import App, Contract, Fin, Load, PBin, Pure, Store, Term
+from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Merged, Parted, Place
 from rules.concatenation import adjacent, are_partial, are_whole, is_partial, is_whole, merged, placed_together
 from rules.primitives import typed

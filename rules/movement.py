@@ -10,8 +10,7 @@ takes to that constant.
 
 from __future__ import annotations
 
-from ir.rule import Rule, pattern_variables
-from ir.term import (
+from ir.term.language import (
     At,
     EBin,
     ETern,
@@ -29,6 +28,7 @@ from ir.term import (
     PView,
     Store,
 )
+from ir.term.rule import Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, EpiDtype, Held, Inlined, Own, OwnEpi, ProDtype, Varies
 from rules.primitives import (
     compose,

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
-from ir.term_text import scalar
-from ir.uop import UOPS
+from ir.term.text import scalar
+from ir.uop.table import UOPS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"

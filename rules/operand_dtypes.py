@@ -7,8 +7,8 @@ from itertools import product
 
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
-from ir.term import App
-from ir.uop import UOPS, UOpKind
+from ir.term.language import App
+from ir.uop.table import UOPS, UOpKind
 
 
 @cache

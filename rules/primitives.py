@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ir import axis_map
-from ir.axis_facts import is_injective, picked_axes
-from ir.axis_guard import Guard, canonical_fill
-from ir.axis_map import parse_map
 from ir.dtype import dtype, promote
-from ir.region_work import footprint
-from ir.term import Primitive
-from ir.term_text import number_text, parse_number, parse_sizes, parse_type, sizes_text
+from ir.index import map as axis_map
+from ir.index.facts import is_injective, picked_axes
+from ir.index.guard import Guard, canonical_fill
+from ir.index.map import parse_map
+from ir.region.work import footprint
+from ir.term.language import Primitive
+from ir.term.text import number_text, parse_number, parse_sizes, parse_type, sizes_text
 from rules.op_fills import Number, Operand, held, preimage, same_in
 
 YES = "yes"

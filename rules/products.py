@@ -13,8 +13,8 @@ often than before, and overflows no earlier.
 
 from __future__ import annotations
 
-from ir.rule import Condition, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, Fin, Load, Store, Term
+from ir.term.language import App, Contract, Fin, Load, Store, Term
+from ir.term.rule import Condition, Exactness, Rule, pattern_variables
 from rules.analyses import Computed, Constant, Runs, Weight
 from rules.primitives import accumulates_exactly, one_of, typed
 from rules.regrouping import computes_less, regrouped

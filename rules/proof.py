@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from ir.rule import Equal, Rule
-from ir.term import App, Fact, Prim, Primitive, Term, Var, subterms
+from ir.term.language import App, Fact, Prim, Primitive, Term, Var, subterms
+from ir.term.rule import Equal, Rule
 from rules.primitives import (
     compose,
     fill_beside,

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ir import axis_moves as moves
-from ir.axis_expr import AxisExpr, axis, box_of, interval, substitute
-from ir.axis_guard import Bound, Guard
-from ir.axis_map import AxisMap, axis_map, compose, identity, insert_axes
+from ir.index import moves
+from ir.index.expr import AxisExpr, axis, box_of, interval, substitute
+from ir.index.guard import Bound, Guard
+from ir.index.map import AxisMap, axis_map, compose, identity, insert_axes
 
 T = TypeVar("T")
 Shape = tuple[int, ...]

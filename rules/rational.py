@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ir.axis_map import apply, parse_map
 from ir.dtype import DType, TensorType, dtype
-from ir.term import App, Term
-from ir.term_playback import node_value
-from ir.term_text import parse_number, parse_sizes, sizes_text
-from ir.term_types import term_type
-from ir.uop import UOPS
+from ir.index.map import apply, parse_map
+from ir.term.language import App, Term
+from ir.term.playback import node_value
+from ir.term.text import parse_number, parse_sizes, sizes_text
+from ir.term.types import term_type
+from ir.uop.table import UOPS
 
 Array = NDArray[Any]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ir.rule import Equal, Rule
-from ir.term import CTORS, App, Fact, Prim, Term, subterms
+from ir.term.language import CTORS, App, Fact, Prim, Term, subterms
+from ir.term.rule import Equal, Rule
 from rules.constants import mirrored, opposite
 from rules.primitives import element_of, one_of
 

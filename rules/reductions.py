@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ir.rule import Condition, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Store, Term
+from ir.term.language import App, Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Store, Term
+from ir.term.rule import Condition, Exactness, Rule, pattern_variables
 from rules.analyses import Inlined, ProDtype
 from rules.constants import below_zero, finite, is_float, positive, times
 from rules.primitives import (

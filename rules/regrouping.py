@@ -12,13 +12,13 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from ir import axis_map
-from ir.axis_expr import ZERO, axis, box_of
-from ir.axis_facts import picked_axes
-from ir.axis_map import AxisMap, parse_map
-from ir.region_work import footprint
-from ir.term import Primitive
-from ir.term_text import parse_sizes, parse_type, sizes_text
+from ir.index import map as axis_map
+from ir.index.expr import ZERO, axis, box_of
+from ir.index.facts import picked_axes
+from ir.index.map import AxisMap, parse_map
+from ir.region.work import footprint
+from ir.term.language import Primitive
+from ir.term.text import parse_sizes, parse_type, sizes_text
 from rules.primitives import YES, part_of
 
 _CACHE = 1 << 14

@@ -7,8 +7,8 @@ norms become one kernel each, since every step of theirs reads the statistics be
 
 from __future__ import annotations
 
-from ir.rule import Rule, pattern_variables
-from ir.term import At, Load, Store
+from ir.term.language import At, Load, Store
+from ir.term.rule import Rule, pattern_variables
 from rules.analyses import Held, Statistic
 from rules.primitives import broadcasts
 

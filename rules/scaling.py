@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.rule import Equal, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, EBin, Fin, Imm, Load, PBin, Pure, Store, Term
+from ir.term.language import App, Contract, EBin, Fin, Imm, Load, PBin, Pure, Store, Term
+from ir.term.rule import Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Runs
 from rules.constants import finite, is_float
 from rules.primitives import accumulates_exactly, invariant, typed, unguarded

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ir.axis_map import parse_map
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType, dtype
-from ir.rule import Condition, Equal, Exactness, Exists, Rule, steers
-from ir.term import App, Fact, Imm, Input, Prim, Term, Var, substitute, subterms
-from ir.term_playback import evaluate
-from ir.term_text import parse_number
-from ir.term_types import IllTyped, term_type
-from ir.uop import ELEMENTARY
+from ir.index.map import parse_map
+from ir.term.language import App, Fact, Imm, Input, Prim, Term, Var, substitute, subterms
+from ir.term.playback import evaluate
+from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
+from ir.term.text import parse_number
+from ir.term.types import IllTyped, term_type
+from ir.uop.table import ELEMENTARY
 from rules.analyses import Finite
 from rules.counterexample import Difference, refuse, smallest
 from rules.instances import ELEMENTS, Instance

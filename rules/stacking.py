@@ -11,8 +11,8 @@ accumulator, whose products are no longer rounded before they are added.
 
 from __future__ import annotations
 
-from ir.rule import Condition, Equal, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, Fin, Load, PBin, Pure, Store, Term
+from ir.term.language import App, Contract, Fin, Load, PBin, Pure, Store, Term
+from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Merged
 from rules.blocks import first_block, in_place, second_block, stacked_sizes, type_over
 from rules.primitives import (

@@ -19,8 +19,8 @@ A row whose greatest score is infinite or NaN is NaN both ways.
 
 from __future__ import annotations
 
-from ir.rule import Equal, Exactness, Rule, pattern_variables
-from ir.term import At, Contract, Fin, Imm, Load, PBin, PMax, PUn, PView, Reduce, Store, Stream
+from ir.term.language import At, Contract, Fin, Imm, Load, PBin, PMax, PUn, PView, Reduce, Store, Stream
+from ir.term.rule import Equal, Exactness, Rule, pattern_variables
 from rules.analyses import HasFin, Held, ProDtype
 from rules.primitives import (
     accumulates,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType
-from ir.rule import Exactness
+from ir.term.rule import Exactness
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.rule import Condition, Equal, Exists, Rule
-from ir.term import App, Fact, Prim, Primitive, Term, Var
+from ir.term.language import App, Fact, Prim, Primitive, Term, Var
+from ir.term.rule import Condition, Equal, Exists, Rule
 from rules.soundness import check
 from rules.words import check_words
 

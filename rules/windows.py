@@ -12,11 +12,11 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from ir import axis_map
-from ir.axis_map import AxisMap, parse_map
-from ir.axis_moves import pad, shrink
-from ir.term import Primitive
-from ir.term_text import parse_sizes
+from ir.index import map as axis_map
+from ir.index.map import AxisMap, parse_map
+from ir.index.moves import pad, shrink
+from ir.term.language import Primitive
+from ir.term.text import parse_sizes
 from rules.primitives import part_of
 
 _CACHE = 1 << 14

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
-from ir.rule import Rule
-from ir.term import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
-from ir.term_text import parse_number
-from ir.term_types import SCANS
-from ir.uop import UOPS
+from ir.term.language import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
+from ir.term.rule import Rule
+from ir.term.text import parse_number
+from ir.term.types import SCANS
+from ir.uop.table import UOPS
 
 
 def _elementwise(arity: int) -> frozenset[str]:

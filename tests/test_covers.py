@@ -15,8 +15,8 @@ from eqsat import nn
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, iota
 from eqsat.tensor import input as input_
-from ir.tiny import Graph
-from ir.tiny_bind import load
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
 from tests.support.approximate import ApproximatePricer
 from tests.support.batch import merged, merged_inputs, parted
 from tests.support.module_playback import play_module

@@ -15,7 +15,7 @@ from eqsat.find_target import find_target
 from eqsat.tensor import Tensor, extremum_position, iota, where
 from eqsat.tensor import input as input_
 from ir.diagnostics import EqsatError, Kind
-from ir.uop_numpy import Array
+from ir.uop.playback import Array
 
 KERNELS = dict.fromkeys(PROGRAMS, 1) | {
     "self-attention layer (QKV merged)": 3,

@@ -15,8 +15,8 @@ import pytest
 from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.tensor import Tensor
-from ir.tiny import Graph
-from ir.tiny_playback import playback
+from ir.tiny.graph import Graph
+from ir.tiny.playback import playback
 from tests.support import plain_numpy
 from tests.support.agree import disagreement
 from tests.support.case import Case, case_of, difference

@@ -13,13 +13,13 @@ import numpy as np
 from bench.device.probes import Recorded
 from bench.facts import ROOT
 from bench.gpu.results import slug
-from ir.atomic_file import write_atomically
+from ir.host.atomic_file import write_atomically
 
 FOLDER = ROOT / "tests" / "fixtures" / "device_functions"
 _ABOUT = "about"
 _GIVEN = ".given"
 APPROXIMATE_ULPS = 4
-"""Both sides are within 2 ulp of the function, sigmoid within 4 of it (`ir/device_functions.py`)."""
+"""Both sides are within 2 ulp of the function, sigmoid within 4 of it (`ir/kernel/gpu/device_functions.py`)."""
 _APPROXIMATE = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "pow"}
 _PRODUCT_TOLERANCE = 2.0**-18
 """Of the largest element: tensor cores add groups of products with other intermediates than fp32 in order."""

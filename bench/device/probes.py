@@ -14,8 +14,8 @@ from bench.device.launch import Device, launch
 from bench.device.probes_memory import memory_probes
 from bench.device.probes_warp import warp_probes
 from bench.device.samples import Probe, cell_of, numpy_of, samples
-from ir.device_functions import DEVICE_FUNCTIONS, DeviceFunction, Effect, parameters
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, DeviceFunction, Effect, parameters
 
 PAIRS = 512
 """Arguments that each elementwise function is tried on, a multiple of 32."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from bench.device.samples import Probe, cell_of, drawn, numpy_of
-from ir.device_functions import CELLS, DEVICE_FUNCTIONS, parameters
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, parameters
 
 THREADS = 64
 _CELLS = {cell: dtype for dtype, cell in CELLS.items()}

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from bench.device.samples import Probe
-from ir.device_functions import VECTOR_BYTES
+from ir.kernel.gpu.device_functions import VECTOR_BYTES
 
 BLOCKS = 5
 PROBLEMS = 8

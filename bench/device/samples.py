@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir.device_functions import CELLS, REGISTER_C
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import CELLS, REGISTER_C
 
 _DTYPES = {c: name for name, c in REGISTER_C.items() if name != "word"}
 _EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3e-39, 1e-45, 1e30, -1e30, 3.4e38, 65519, 65520, 6e-8, 3e-8, 2e-14]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.facts import RESULTS
-from ir.atomic_file import write_atomically
+from ir.host.atomic_file import write_atomically
 
 Row = dict[str, Any]
 SAME = ("device", "driver", "versions", "source")

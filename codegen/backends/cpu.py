@@ -14,14 +14,14 @@ from codegen.compile.library import Library
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import find_compiler
 from codegen.run.executable import CpuExecutable
-from ir.launch import LaunchTable
-from ir.module import Module
-from ir.plan import Plan
-from ir.poly_core import PolyCore
+from ir.module.launch import LaunchTable
+from ir.module.module import Module
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 
 
 class CpuBackend:

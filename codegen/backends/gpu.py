@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from codegen.backends.backend import Lowered, Texts
-from ir.executable import Code, Executable
-from ir.launch import LaunchTable
-from ir.module import Module
-from ir.plan import Plan
-from ir.poly_core import PolyCore
+from ir.module.executable import Code, Executable
+from ir.module.launch import LaunchTable
+from ir.module.module import Module
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 
 
 class GpuBackend:

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 
 from codegen.backends.backend import Backend
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
-from ir.executable import Code
-from ir.launch import LaunchTable
-from ir.module import KernelCall, Module, Role, Slot
-from ir.plan import Plan
-from ir.region import Region
+from ir.module.executable import Code
+from ir.module.launch import LaunchTable
+from ir.module.module import KernelCall, Module, Role, Slot
+from ir.plan.plan import Plan
+from ir.region.region import Region
 from ir.target import Target
 
 BUDGET_NS = 3e8

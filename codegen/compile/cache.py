@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ir.atomic_file import read_regular, write_atomically
-from ir.cache_folder import HINT, STAGE, Notes, not_kept, writable_cache
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
-from ir.process_folder import process_folder
+from ir.host.atomic_file import read_regular, write_atomically
+from ir.host.cache_folder import HINT, STAGE, Notes, not_kept, writable_cache
+from ir.host.process_folder import process_folder
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

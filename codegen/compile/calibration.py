@@ -13,8 +13,8 @@ from codegen.compile.memory_speeds import MemorySpeeds, best_of, measure_memory
 from codegen.compile.op_speeds import measure_weights
 from codegen.compile.peaks import Peaks, measure_peaks
 from codegen.compile.toolchain import find_compiler
-from ir.cache_folder import writable_cache
-from ir.checked_file import read_checked, write_checked
+from ir.host.cache_folder import writable_cache
+from ir.host.checked_file import read_checked, write_checked
 
 
 class Calibration(msgspec.Struct, frozen=True):

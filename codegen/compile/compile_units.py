@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from codegen.compile.toolchain import Compiler, link_flags, link_libraries, plain_environment
 from ir.diagnostics import Kind, fail
-from ir.process_folder import process_folder
+from ir.host.process_folder import process_folder
 
 _STAGE = "compile"
 _CRASH = "internal compiler error"

@@ -11,9 +11,9 @@ import msgspec
 from codegen.compile import nvrtc
 from codegen.compile.cache import store_loaded
 from codegen.compile.machine import machine
-from ir.cache_folder import Notes
 from ir.diagnostics import Diagnostic, Kind, fail
-from ir.kernel_resources import KernelResources
+from ir.host.cache_folder import Notes
+from ir.kernel.resources import KernelResources
 
 _STAGE = "cubins"
 

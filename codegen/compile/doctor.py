@@ -7,9 +7,9 @@ from codegen.compile.machine import machine
 from codegen.compile.nvrtc import nvrtc_version
 from codegen.compile.toolchain import find_compiler
 from codegen.run.device import find_device
-from ir.cache_folder import writable_cache
 from ir.diagnostics import EqsatError
 from ir.grammar import with_count
+from ir.host.cache_folder import writable_cache
 
 _SHOWN = ("fdiv", "sqrt", "exp", "log", "tanh", "erf", "sin", "pow")
 

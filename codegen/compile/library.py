@@ -17,10 +17,10 @@ from codegen.compile.cache import damaged, locked, recalled, store, store_apart,
 from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
-from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
-from ir.kernel_resources import KernelResources
-from ir.launch import UNBOUND
+from ir.host.cache_folder import writable_cache
+from ir.kernel.resources import KernelResources
+from ir.module.launch import UNBOUND
 
 _STAGE = "library"
 
@@ -73,7 +73,7 @@ class Library:
 
     @property
     def contract(self) -> str:
-        """What the library says that it was written for, `ir.launch.UNBOUND`; "" where it says nothing."""
+        """What the library says that it was written for, `ir.module.launch.UNBOUND`; "" where it says nothing."""
         try:
             found = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
         except ValueError:

@@ -17,9 +17,9 @@ import msgspec
 
 from codegen.compile.cache import damaged, locked, recalled, store
 from codegen.compile.nvrtc_log import errors, resources
-from ir.cache_folder import writable_cache
 from ir.diagnostics import Diagnostic, Kind, fail
-from ir.kernel_resources import KernelResources
+from ir.host.cache_folder import writable_cache
+from ir.kernel.resources import KernelResources
 from ir.serde import from_json, to_json
 
 _STAGE = "nvrtc"

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from codegen.lower.conversions import constant
 from ir.dtype import DTYPES, dtype, promote
-from ir.kernel_nodes import Const
-from ir.region import Op
+from ir.kernel.nodes import Const
+from ir.region.region import Op
 
 _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from ir.dtype import DTYPES
-from ir.kernel_nodes import Const, register_type
+from ir.kernel.nodes import Const, register_type
 
 
 class Typed(Protocol):

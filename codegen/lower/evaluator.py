@@ -16,11 +16,11 @@ from codegen.lower.conversions import Conversions, Typed, constant
 from codegen.lower.evaluation import Evaluation, evaluated
 from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
-from ir.axis_expr import AxisExpr, interval
-from ir.axis_map import AxisMap
 from ir.diagnostics import Kind, fail
-from ir.kernel_nodes import Const, register_type
-from ir.region import Buffer, Number, Op, Operand, Region
+from ir.index.expr import AxisExpr, interval
+from ir.index.map import AxisMap
+from ir.kernel.nodes import Const, register_type
+from ir.region.region import Buffer, Number, Op, Operand, Region
 
 V = TypeVar("V", bound=Typed)
 B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]

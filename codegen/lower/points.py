@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir.axis_expr import AxisExpr
-from ir.kernel_nodes import Within
+from ir.index.expr import AxisExpr
+from ir.kernel.nodes import Within
 
 Point = tuple[AxisExpr, ...]
 Where = tuple[Within, ...]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Generic, Self, TypeVar
 
-from ir.axis_expr import AxisExpr, Box, axis, interval, substitute
-from ir.axis_map import Guard
-from ir.kernel_nodes import Variable, Within
+from ir.index.expr import AxisExpr, Box, axis, interval, substitute
+from ir.index.map import Guard
+from ir.kernel.nodes import Variable, Within
 
 V = TypeVar("V")
 
@@ -38,7 +38,7 @@ class Names:
 
     @property
     def box(self) -> Box:
-        """The range of every variable, for `ir.axis_expr`."""
+        """The range of every variable, for `ir.index.expr`."""
         return self._box
 
     def fresh(self, name: str) -> str:

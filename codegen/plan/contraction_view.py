@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from codegen.where.sites import ACCUMULATORS
-from ir.axis_expr import AxisExpr
-from ir.axis_facts import offset
-from ir.axis_map import compose, support
+from codegen.poly.value_sites import ACCUMULATORS
 from ir.diagnostics import Kind, fail
-from ir.poly_core import OperandRead, PolyCore, Roles
-from ir.region import Buffer, Op, Operand, Region, is_order_bound
+from ir.index.expr import AxisExpr
+from ir.index.facts import offset
+from ir.index.map import compose, support
+from ir.poly.core import OperandRead, PolyCore, Roles
+from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
 STAGE = "plan"
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32"}

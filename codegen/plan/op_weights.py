@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ir.dtype import DTYPES
-from ir.region import Op
-from ir.region_work import flops_per_point
+from ir.region.region import Op
+from ir.region.work import flops_per_point
 from ir.target import Target
-from ir.uop import UOPS
+from ir.uop.table import UOPS
 
 ADDITIONS_PER_CYCLE = 2
 """Of one unit's vector registers, where a cycle starts two multiply-adds."""

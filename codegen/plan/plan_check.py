@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ir.diagnostics import Kind, fail
-from ir.gpu_limits import LIMITS
+from ir.kernel.gpu.limits import LIMITS
 from ir.target import LANES
 
 

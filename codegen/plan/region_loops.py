@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from codegen.where.memory_access import strides_of
-from ir.axis_expr import AxisExpr
-from ir.axis_facts import offset
-from ir.axis_map import AxisMap, compose, fusable, lift, support
-from ir.poly_core import PolyCore, Stride
-from ir.region import Op, Region, behind, is_order_bound
-from ir.region_work import region_bytes
+from codegen.poly.memory_access import strides_of
+from ir.index.expr import AxisExpr
+from ir.index.facts import offset
+from ir.index.map import AxisMap, compose, fusable, lift, support
+from ir.poly.core import PolyCore, Stride
+from ir.region.region import Op, Region, behind, is_order_bound
+from ir.region.work import region_bytes
 
 Shape = tuple[int, ...]
 Axes = list[int]

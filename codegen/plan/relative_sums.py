@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ir.axis_map import AxisMap, compose, identity, lift, project
 from ir.dtype import dtype, promote
-from ir.region import Op, Operand, Region, behind
+from ir.index.map import AxisMap, compose, identity, lift, project
+from ir.region.region import Op, Operand, Region, behind
 
 _EXPONENTIALS = ("exp", "exp2")
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from codegen.where.roles import buffer_reads, cut_of, groups_of, in_digits, names_of
-from ir.axis_map import AxisMap, axis_map, compose, lift, support
-from ir.poly_core import Site, StreamRoles
-from ir.region import Op, Operand, Region
+from codegen.poly.contraction_roles import buffer_reads, cut_of, groups_of, in_digits, names_of
+from ir.index.map import AxisMap, axis_map, compose, lift, support
+from ir.poly.core import Site, StreamRoles
+from ir.region.region import Op, Operand, Region
 
 
 class StreamDigits(msgspec.Struct, frozen=True):

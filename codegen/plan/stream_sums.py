@@ -15,8 +15,8 @@ from collections.abc import Hashable
 import msgspec
 
 from codegen.plan.stream_view import summed_in
-from ir.axis_map import AxisMap, axis_map, identity, project, support
-from ir.region import Definition, Number, Op, Operand, Region
+from ir.index.map import AxisMap, axis_map, identity, project, support
+from ir.region.region import Definition, Number, Op, Operand, Region
 
 
 def without_streams(region: Region) -> Region:

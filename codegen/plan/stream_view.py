@@ -4,7 +4,7 @@
     weights  P = fn(S - running maximum)                       in the tile
     values   A[batch, rows, columns] += P·V[batch, terms, columns]   lanes along the columns, once per such stream
 
-Both products number the loops alike (`ir.poly_core.StreamRoles`), so that a place in one is a place in the other.
+Both products number the loops alike (`ir.poly.core.StreamRoles`), so that a place in one is a place in the other.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.stream_digits import StreamDigits, stream_digits
-from codegen.where.roles import buffer_reads
-from codegen.where.sites import ACCUMULATORS
-from ir.axis_map import compose, identity, lift, support
+from codegen.poly.contraction_roles import buffer_reads
+from codegen.poly.value_sites import ACCUMULATORS
 from ir.dtype import dtype, promote
-from ir.poly_core import PolyCore, Roles, Site, StreamRoles
-from ir.region import Number, Op, Operand, Region, behind
+from ir.index.map import compose, identity, lift, support
+from ir.poly.core import PolyCore, Roles, Site, StreamRoles
+from ir.region.region import Number, Op, Operand, Region, behind
 
 STAGE = "plan"
 

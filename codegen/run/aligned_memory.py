@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir.host_memory import memory_for
+from ir.host.memory import memory_for
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""

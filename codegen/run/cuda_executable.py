@@ -14,8 +14,8 @@ from codegen.compile.cubins import Cubins
 from codegen.run.device import device_for
 from codegen.run.slot_memory import Bytes, SlotMemory, Space, flat_bytes
 from ir.diagnostics import Kind, fail
-from ir.launch import Launch, LaunchTable
-from ir.module import Module
+from ir.module.launch import Launch, LaunchTable
+from ir.module.module import Module
 
 _STAGE = "launch"
 _WHOLE = "the program"

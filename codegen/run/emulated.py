@@ -10,11 +10,11 @@ import numpy as np
 from codegen.run.slot_memory import SlotMemory, Space, flat_bytes
 from codegen.simt import EmulatedKernel, compile_kernels
 from ir.diagnostics import Diagnostic, Kind, fail
-from ir.gpu_limits import LIMITS
-from ir.host_memory import memory_for
-from ir.kernel_resources import KernelResources
-from ir.launch import Geometry, Launch, LaunchTable
-from ir.module import Module
+from ir.host.memory import memory_for
+from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.resources import KernelResources
+from ir.module.launch import Geometry, Launch, LaunchTable
+from ir.module.module import Module
 
 _STAGE = "emulator"
 _POISON = 0xFF

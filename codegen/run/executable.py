@@ -14,8 +14,8 @@ from codegen.compile.library import POOL_THREADS, Library
 from codegen.run.aligned_memory import address, aligned
 from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
-from ir.launch import LaunchTable, Workspace
-from ir.module import Module
+from ir.module.launch import LaunchTable, Workspace
+from ir.module.module import Module
 
 PAGE = 4096
 """Bytes: threads' workspaces share no page."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ir.launch import Launch, LaunchTable
-from ir.module import Module
+from ir.module.launch import Launch, LaunchTable
+from ir.module.module import Module
 
 Bytes = Any
 """A one-dimensional uint8 array of NumPy or CuPy."""

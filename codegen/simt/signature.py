@@ -9,9 +9,9 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from ir.device_functions import CELLS
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import CELLS
 
 _STAGE = "simt"
 _KERNEL = re.compile(r'extern\s+"C"\s+EQ_KERNEL\(\s*(\d+)\s*,\s*\d+\s*\)\s*void\s+(\w+)\s*\(([^)]*)\)\s*\{')

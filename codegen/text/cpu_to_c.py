@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ir.axis_expr import AxisExpr, FloorDiv
-from ir.axis_term import sum_text
-from ir.cpu import CpuKernel, Phase, Scratch
-from ir.cpu_nodes import (
+from ir.index.expr import AxisExpr, FloorDiv
+from ir.index.linear import sum_text
+from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
+from ir.kernel.cpu.nodes import (
     CpuAssign,
     CpuCall,
     CpuFence,
@@ -32,7 +32,7 @@ from ir.cpu_nodes import (
     values_of,
     walk,
 )
-from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
+from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
 
 ENTRY = "void {name}(void *const *buf, int32_t threads)"
 

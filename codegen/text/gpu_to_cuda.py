@@ -1,4 +1,4 @@
-"""GPU dialect → the text of a kernel: C++ that calls device functions (`ir.device_functions`) and nothing else.
+"""GPU dialect → the text of a kernel: C++ that calls nothing but device functions (`ir.kernel.gpu.device_functions`).
 
     extern "C" EQ_KERNEL(128, 2) void eq_k3(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C)
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ir.axis_expr import ZERO, AxisExpr, FloorDiv, Term, interval
-from ir.device_functions import CELLS, REGISTER_C, called, register_suffix
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, IDS, WORD, GpuKernel, GpuParam
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
+from ir.index.strides import flat
+from ir.index.text import Writing, bounds, multiples
+from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called, register_suffix
+from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam
+from ir.kernel.gpu.nodes import (
     AnyThread,
     Assign,
     At,
@@ -50,10 +52,8 @@ from ir.gpu_nodes import (
     WaitGroup,
     used_variables,
 )
-from ir.gpu_places import narrowed
-from ir.index_text import Writing, bounds, multiples
-from ir.kernel_nodes import Bind, Comment, Const, Reg, Within
-from ir.strides import flat
+from ir.kernel.gpu.places import narrowed
+from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
 
 _KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue

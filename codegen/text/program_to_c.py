@@ -18,9 +18,9 @@ from operator import or_
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
-from ir.cpu import CpuKernel
-from ir.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
-from ir.module import KernelCall, Module
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
+from ir.module.module import KernelCall, Module
 
 UNITS = 2
 """Translation units that the kernels are spread over: they are compiled side by side."""

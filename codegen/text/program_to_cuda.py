@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import or_
 
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.gpu import COUNTER, GpuKernel
-from ir.launch import Geometry, Launch, LaunchTable, Workspace, WorkspacePiece
-from ir.module import Module
+from ir.kernel.gpu.kernel import COUNTER, GpuKernel
+from ir.module.launch import Geometry, Launch, LaunchTable, Workspace, WorkspacePiece
+from ir.module.module import Module
 
 _ALIGNMENT = 256
 """Of what a launch takes of the workspace, in bytes: that of an allocation."""

@@ -14,10 +14,10 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.choices import input_classes
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.kernel_tree import rules_of, subtrees
-from ir.module import KernelCall, Module, Role, Slot
+from ir.module.module import KernelCall, Module, Role, Slot
 from ir.pricer import Price
-from ir.region import MemRef, Region
-from ir.tiny import Graph
+from ir.region.region import MemRef, Region
+from ir.tiny.graph import Graph
 
 
 class AssembledModule(NamedTuple):

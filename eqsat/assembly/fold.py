@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ir.dtype import TensorType
-from ir.host_memory import memory_for
-from ir.module import Module
-from ir.region_playback import play_region
+from ir.host.memory import memory_for
+from ir.module.module import Module
+from ir.region.playback import play_region
 
 
 def folded(module: Module, constants: Mapping[str, np.ndarray], *, ordered: bool = False) -> dict[str, np.ndarray]:

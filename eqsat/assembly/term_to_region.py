@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from eqsat.extraction.kernel_tree import Tree, used_axes
-from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map, compose, project, support
 from ir.dtype import dtype as dtype_of
+from ir.index.expr import axis, box_of
+from ir.index.map import AxisMap, axis_map, compose, project, support
 from ir.post_order import post_order
-from ir.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
-from ir.term_text import parse_number
+from ir.region.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
+from ir.term.text import parse_number
 
 Sizes = tuple[int, ...]
 _Place = tuple[Tree, Sizes]
@@ -27,7 +27,7 @@ class _Value(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a region computes: a Store tree, into a buffer; `at` as `ir.region.Yield` has it."""
+    """What a region computes: a Store tree, into a buffer; `at` as `ir.region.region.Yield` has it."""
 
     tree: Tree
     output: Buffer

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ir.gpu_limits import HIDING_THREADS
-from ir.gpu_occupancy import blocks_per_unit
-from ir.plan import Plan
+from ir.kernel.gpu.limits import HIDING_THREADS
+from ir.kernel.gpu.occupancy import blocks_per_unit
+from ir.plan.plan import Plan
 from ir.pricer import Work
 from ir.target import Target
 

@@ -9,12 +9,12 @@ import msgspec
 from eqsat.cost.occupancy import stops, widest_of
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
-from ir.kernel_resources import KernelResources
-from ir.plan import Plan
-from ir.poly_core import PolyCore
+from ir.kernel.resources import KernelResources
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
 from ir.pricer import Price, Rejected, Work
-from ir.region import Region
-from ir.region_facts import Facts
+from ir.region.facts import Facts
+from ir.region.region import Region
 from ir.target import Target
 
 SPILLS = "registers are spilled"

@@ -12,8 +12,8 @@ import msgspec
 from eqsat.cost.occupancy import resident_share
 from ir.pricer import Parts, Work
 from ir.target import Target
-from ir.tiny import Graph
-from ir.uop import total_flops
+from ir.tiny.graph import Graph
+from ir.uop.table import total_flops
 
 NS = 1e9
 FULL = 0.5

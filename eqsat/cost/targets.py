@@ -31,7 +31,7 @@ _ROOTS = {"fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0}}
 
 
 def nominal_weights(lanes: int) -> dict[str, float]:
-    """Additions-worth by "exp fp64", where a dtype's code is of another kind than that which `ir.uop` weighs."""
+    """Additions-worth by "exp fp64", where a dtype's code is of another kind than that which `ir.uop.table` weighs."""
     called = {f"{fn} {dtype}": float(each * lanes) for dtype, row in _CALLED.items() for fn, each in row.items()}
     roots = {f"{fn} {dtype}": each for dtype, row in _ROOTS.items() for fn, each in row.items()}
     return {**called, **roots, "cast fp16": 1.0, "cast bf16": 2.0}

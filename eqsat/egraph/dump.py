@@ -10,7 +10,7 @@ from typing import Any
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from ir.diagnostics import Kind, fail
-from ir.term import CTORS, Sort
+from ir.term.language import CTORS, Sort
 
 DOT_NODES = 2_000
 """E-nodes that a drawing may have; beyond, nobody could read it."""

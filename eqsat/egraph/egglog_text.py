@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.query_text import Body, Table, quoted, tables
-from ir.rule import Clause, Exists, Rule
-from ir.term import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
+from ir.term.language import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
+from ir.term.rule import Clause, Exists, Rule
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from eqsat.egraph.query_text import SEPARATOR
 from eqsat.failure.internal_error import is_panic
 from ir.diagnostics import Kind, fail
-from ir.term import Primitive
+from ir.term.language import Primitive
 
 if TYPE_CHECKING:
     from egglog import bindings

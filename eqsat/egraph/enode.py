@@ -1,4 +1,4 @@
-"""A node of an e-graph: a constructor over classes, whose arguments have the names that `ir.term` gives them.
+"""A node of an e-graph: a constructor over classes, whose arguments have the names that `ir.term.language` gives them.
 
     node.buffer    the class of the buffer that a Load reads
     node.map       where the Load reads, as an AxisMap
@@ -13,9 +13,9 @@ from itertools import count
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ir.axis_map import parse_map
-from ir.term import CTORS, GIVEN, FieldName, Sort
-from ir.term_text import parse_sizes, parse_type
+from ir.index.map import parse_map
+from ir.term.language import CTORS, GIVEN, FieldName, Sort
+from ir.term.text import parse_sizes, parse_type
 
 _T = TypeVar("_T")
 
@@ -93,7 +93,7 @@ def _child(name: FieldName) -> _Field[int]:
 
 class ENode(_BareNode):
     """A constructor over classes (int), texts (str) and integers, which are attributes by the names of its fields in
-    `ir.term`. To ask for a field that the constructor lacks is an AttributeError.
+    `ir.term.language`. To ask for a field that the constructor lacks is an AttributeError.
 
     number: the `value` of an Imm, which is a text and no class.
     """

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ir.tiny import Graph, Imm, Node, Ref
-from ir.uop import UOpKind
+from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.uop.table import UOpKind
 
 
 def finite(graph: Graph) -> tuple[Ref, ...]:

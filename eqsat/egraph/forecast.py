@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.egglog_text import joined_tables
 from eqsat.egraph.engine import Row
-from ir.rule import Rule
-from ir.term import CTORS, App, Term, Var, sort_of, substitute, subterms
+from ir.term.language import CTORS, App, Term, Var, sort_of, substitute, subterms
+from ir.term.rule import Rule
 
 Counts = NDArray[np.float64]
 """A number for every class; floats, since they may pass any integer."""

@@ -16,8 +16,8 @@ from eqsat.egraph.egglog_text import ANALYSES, clause_text, filling, joined_tabl
 from eqsat.egraph.engine import EGraph
 from eqsat.egraph.program import PhaseRules, combined, ruleset_of, told, told_in
 from eqsat.egraph.query_text import Table
-from ir.rule import Clause, Rule, condition_terms
-from ir.term import App, Fact, Prim, Term, subterms
+from ir.term.language import App, Fact, Prim, Term, subterms
+from ir.term.rule import Clause, Rule, condition_terms
 from rules import analyses as known
 
 LONG = 3

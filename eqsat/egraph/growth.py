@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.egraph.engine import Row
 from eqsat.egraph.forecast import Forecast
-from ir.rule import Rule
+from ir.term.rule import Rule
 
 STEEP = 8
 """Programs end at some five e-nodes for each that they were loaded with; more than this is a reason to look."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from eqsat.egraph.tiny_to_term import movement_map, reduced_map
-from ir.axis_facts import is_injective
-from ir.axis_map import AxisMap, compose, floors, identity, lift
-from ir.tiny import Graph, Ref
-from ir.uop import UOpKind
+from ir.index.facts import is_injective
+from ir.index.map import AxisMap, compose, floors, identity, lift
+from ir.tiny.graph import Graph, Ref
+from ir.uop.table import UOpKind
 from rules.primitives import PIECEWISE
 
 Sources = Mapping[Ref, tuple[Ref, AxisMap]]

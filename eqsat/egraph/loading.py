@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.egraph.egglog_text import LOADED, held_value
 from eqsat.egraph.query_text import quoted
-from ir.term import Analysis, App, Sort, Term, Var, is_op, subterms
+from ir.term.language import Analysis, App, Sort, Term, Var, is_op, subterms
 
 Marked = Mapping[Analysis, Sequence[str] | Mapping[str, str]]
 """For an analysis that is given, the names of the terms for which it holds; its texts by name, if it has any."""

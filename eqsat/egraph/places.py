@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from eqsat.egraph.inlining import Sources
 from eqsat.egraph.tiny_to_term import reduced_map
-from ir.axis_map import AxisMap, compose
-from ir.tiny import Graph, Node, Ref
-from ir.uop import UOpKind
+from ir.index.map import AxisMap, compose
+from ir.tiny.graph import Graph, Node, Ref
+from ir.uop.table import UOpKind
 from rules.concatenation import InputPlace, can_merge
 from rules.windows import enlarge
 

@@ -16,8 +16,8 @@ from eqsat.egraph.egglog_text import (
     trace_text,
 )
 from eqsat.egraph.engine import CALL
-from ir.rule import Clause, Rule
-from ir.term import CTORS, App, EView, PView, subterms
+from ir.term.language import CTORS, App, EView, PView, subterms
+from ir.term.rule import Clause, Rule
 from rules import PASSING, PHASES
 from rules import analyses as known
 

@@ -17,8 +17,8 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ir.rule import Condition, Equal, Exists, condition_terms
-from ir.term import App, Fact, Prim, Sort, Term, Var, sort_of, substitute, subterms
+from ir.term.language import App, Fact, Prim, Sort, Term, Var, sort_of, substitute, subterms
+from ir.term.rule import Condition, Equal, Exists, condition_terms
 
 SEPARATOR = "\x1f"
 """Stands between the steps of a call and its arguments, which cross to Python as one text: each text is pickled."""

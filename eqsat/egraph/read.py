@@ -13,7 +13,7 @@ from eqsat.egraph.egglog_text import LOADED, witness
 from eqsat.egraph.engine import Row
 from eqsat.egraph.enode import ENode, renumbered
 from eqsat.egraph.view import EGraphView
-from ir.term import CTORS, App, Term, Var
+from ir.term.language import CTORS, App, Term, Var
 
 VIEWED = frozenset({LOADED, *CTORS, *map(witness, CTORS)})
 """The tables that a view is read from."""

@@ -25,9 +25,9 @@ from eqsat.egraph.trace import Trace, read_trace, traced_tables
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
-from ir.rule import Exactness, Rule
-from ir.term import CTORS, App
-from ir.tiny import Graph, Ref
+from ir.term.language import CTORS, App
+from ir.term.rule import Exactness, Rule
+from ir.tiny.graph import Graph, Ref
 from rules import PHASES
 from rules import analyses as known
 from rules.primitives import PIECEWISE

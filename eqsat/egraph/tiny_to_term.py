@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ir import axis_moves as moves
-from ir.axis_expr import ZERO, axis, box_of, parse_expr
-from ir.axis_map import AxisMap, axis_map, identity
 from ir.dtype import DType, TensorType, promote
-from ir.term import (
+from ir.index import moves
+from ir.index.expr import ZERO, axis, box_of, parse_expr
+from ir.index.map import AxisMap, axis_map, identity
+from ir.term.language import (
     App,
     EBin,
     EUn,
@@ -33,10 +33,10 @@ from ir.term import (
     Term,
     Var,
 )
-from ir.term_text import number_text, parse_number, sizes_text, type_text
-from ir.tiny import Graph, Node, Ref
-from ir.tiny import Imm as Immediate
-from ir.uop import UOpKind
+from ir.term.text import number_text, parse_number, sizes_text, type_text
+from ir.tiny.graph import Graph, Node, Ref
+from ir.tiny.graph import Imm as Immediate
+from ir.uop.table import UOpKind
 
 Types = Sequence[TensorType]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from eqsat.egraph.egglog_text import match_table, recorded
 from eqsat.egraph.engine import Row
-from ir.rule import Rule
-from ir.term import Analysis, Term, Var, sort_of
+from ir.term.language import Analysis, Term, Var, sort_of
+from ir.term.rule import Rule
 
 
 class Match(NamedTuple):

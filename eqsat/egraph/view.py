@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.egraph.enode import ENode
 from ir.dtype import TensorType
-from ir.term import Sort
+from ir.term.language import Sort
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.explanation.history import History
-from ir.rule import Condition, Equal, Exists, Rule, steers
-from ir.term import App, Fact, FieldName, Load, Prim, Pure, Store, Term, Var
+from ir.term.language import App, Fact, FieldName, Load, Prim, Pure, Store, Term, Var
+from ir.term.rule import Condition, Equal, Exists, Rule, steers
 
 Binding = Mapping[str, int | str]
 

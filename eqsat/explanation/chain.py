@@ -10,8 +10,8 @@ from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.notation import Notation
 from eqsat.explanation.proof import Rewrite
 from eqsat.extraction.kernel_term import KernelTerm
-from ir.module import KernelCall
-from ir.term import GIVEN
+from ir.module.module import KernelCall
+from ir.term.language import GIVEN
 from rules.certificates import certificate
 
 if TYPE_CHECKING:

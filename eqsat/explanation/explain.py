@@ -15,12 +15,12 @@ from eqsat.extraction.selection import JointPart, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable
 from ir.grammar import with_count
-from ir.kernel_resources import KernelResources
-from ir.launch import Geometry
-from ir.plan import Plan
-from ir.plan_to_schedule import plan_to_schedule
+from ir.kernel.resources import KernelResources
+from ir.module.launch import Geometry
+from ir.plan.plan import Plan
+from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
-from ir.region_order import Order, order_text
+from ir.region.order import Order, order_text
 from ir.serde import to_builtins
 
 if TYPE_CHECKING:

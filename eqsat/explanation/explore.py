@@ -29,9 +29,9 @@ from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
-from ir.rule import Exactness
 from ir.target import Target
-from ir.term import CTORS
+from ir.term.language import CTORS
+from ir.term.rule import Exactness
 from rules import select
 
 if TYPE_CHECKING:

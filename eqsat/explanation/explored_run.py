@@ -16,11 +16,11 @@ from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from ir.diagnostics import jsonable
-from ir.module import KernelCall
+from ir.module.module import KernelCall
 from ir.pricer import Price
-from ir.region_order import Order
-from ir.rule import Rule
+from ir.region.order import Order
 from ir.serde import to_builtins
+from ir.term.rule import Rule
 
 
 class IterationReport(msgspec.Struct, frozen=True):

@@ -24,9 +24,9 @@ from eqsat.extraction.choices import buffer_names, input_classes
 from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.options import Options
 from ir.diagnostics import Kind, fail
-from ir.module import KernelCall
-from ir.term import CTORS, App, Sort
-from ir.tiny import Graph
+from ir.module.module import KernelCall
+from ir.term.language import CTORS, App, Sort
+from ir.tiny.graph import Graph
 from rules import select
 
 LONGEST = 400

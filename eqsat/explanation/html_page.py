@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.page_data import page_data
-from ir.atomic_file import write_atomically
 from ir.diagnostics import Kind, fail
+from ir.host.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from eqsat.explanation.explored_run import ExploredRun

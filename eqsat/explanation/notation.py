@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eqsat.egraph.enode import ENode
-from ir.axis_map import AxisMap, identity
-from ir.term import App, Term
+from ir.index.map import AxisMap, identity
+from ir.term.language import App, Term
 
 INFIX = {
     "add": " + ",

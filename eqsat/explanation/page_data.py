@@ -13,10 +13,10 @@ from eqsat.explanation.price_text import price_text
 from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
-from ir.module import KernelCall
-from ir.region_order import order_text
-from ir.rule import Rule
-from ir.tiny import Node
+from ir.module.module import KernelCall
+from ir.region.order import order_text
+from ir.term.rule import Rule
+from ir.tiny.graph import Node
 from rules.certificates import certificate
 
 LETTER, LINE = 6.6, 15.0

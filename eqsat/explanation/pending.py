@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.trace import Match
-from ir.term import App, Var
+from ir.term.language import App, Var
 
 
 class Below(NamedTuple):

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.trace import Match
 from eqsat.explanation.pending import Below, Pending
-from ir.rule import Rule
-from ir.term import GIVEN, App, Fact, Prim, Term, Var
+from ir.term.language import GIVEN, App, Fact, Prim, Term, Var
+from ir.term.rule import Rule
 
 Path = tuple[int, ...]
 """Places among the children of nodes, from the root of a term down."""

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ir.axis_map import identity, parse_map
 from ir.dtype import DTYPES
-from ir.rule import Rule
-from ir.term import App, Term, subterms
+from ir.index.map import identity, parse_map
+from ir.term.language import App, Term, subterms
+from ir.term.rule import Rule
 from rules.soundness import Draw, drawn, rewritten
 from rules.styles import PLAIN, Style
 

@@ -8,8 +8,8 @@ from textwrap import wrap
 
 from eqsat.explanation.notation import written
 from eqsat.explanation.rule_example import example
-from ir.rule import Certificate, Exactness, Rule, condition_terms
-from ir.term import App, Ctor, Fact, Prim, Sort, Term, Var, subterms
+from ir.term.language import App, Ctor, Fact, Prim, Sort, Term, Var, subterms
+from ir.term.rule import Certificate, Exactness, Rule, condition_terms
 
 WIDTH = 110
 """Terms longer than a line are laid out over several."""

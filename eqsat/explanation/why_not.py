@@ -24,7 +24,7 @@ from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import KernelReport
 from ir.pricer import Price, Pricer, Rejected
-from ir.term_text import sizes_text
+from ir.term.text import sizes_text
 from rules import select
 
 Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "same"]

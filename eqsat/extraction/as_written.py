@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eqsat.egraph.enode import ENode
 from eqsat.extraction.kernel_tree import STEPS, Forest, Tree
-from ir.axis_map import identity
+from ir.index.map import identity
 
 
 def as_written(forest: Forest, buffer: int) -> Tree | None:

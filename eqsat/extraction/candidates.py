@@ -23,7 +23,7 @@ from eqsat.extraction.ranking import LowerBound, Ranking
 from eqsat.extraction.read_facts import ReadFacts
 from eqsat.extraction.shapes import leaf
 from eqsat.extraction.sum_facts import SumFacts
-from ir.term import Sort
+from ir.term.language import Sort
 from rules import FAMILIES, ORDINARY
 
 _Node = tuple[ENode, tuple[int, ...]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eqsat.extraction.kernel_tree import Tree
 from ir.pricer import Price, Rejected
-from ir.region import Region
+from ir.region.region import Region
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.pricer import Pricer, Rejected
-from ir.region import Buffer, MemRef, Region
+from ir.region.region import Buffer, MemRef, Region
 
 
 class Choices:

@@ -9,8 +9,8 @@ from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic
 from ir.pricer import Price
-from ir.region import Region
-from ir.region_order import Order
+from ir.region.order import Order
+from ir.region.region import Region
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
 from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.placing import Placing, shape_of
 from eqsat.extraction.selection import Apart, JointPart, Selection
-from ir.axis_map import AxisMap
+from ir.index.map import AxisMap
 from ir.pricer import Price, Pricer
-from ir.region import Buffer
+from ir.region.region import Buffer
 
 VARIANTS = 2
 """Candidates that are tried in place of one that reads what is to become a by-product."""

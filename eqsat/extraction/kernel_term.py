@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from eqsat.extraction.kernel_tree import Tree, subtrees
-from ir.term import CTORS, Sort
+from ir.term.language import CTORS, Sort
 
 
 class KernelTerm(msgspec.Struct, frozen=True):

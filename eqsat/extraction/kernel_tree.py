@@ -13,10 +13,10 @@ from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.shapes import Shape, Shapes, leaf
 from eqsat.extraction.work import ValueWork, union
-from ir.axis_map import AxisMap, support
 from ir.dtype import TensorType
+from ir.index.map import AxisMap, support
 from ir.post_order import post_order
-from ir.region_work import flops_per_point, footprint
+from ir.region.work import flops_per_point, footprint
 
 STEPS = ("PView", "EView", "PMax")
 """Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""

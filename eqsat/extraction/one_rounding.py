@@ -26,8 +26,8 @@ from eqsat.extraction.points_apart import are_apart
 from eqsat.extraction.value_forms import ValueForms
 from ir.dtype import DTYPES
 from ir.pricer import Rejected
-from ir.region import Region, is_order_bound
-from ir.uop import ELEMENTARY
+from ir.region.region import Region, is_order_bound
+from ir.uop.table import ELEMENTARY
 
 _EVALUATED = frozenset({"add", "sub", "mul", "fdiv", "recip", "sqrt", "rsqrt", *(name.lower() for name in ELEMENTARY)})
 """Functions of floats that evaluators approximate, or whose denormal results they may flush."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from eqsat.extraction.kernel_tree import Tree
-from ir.axis_expr import axis, box_of
-from ir.axis_map import AxisMap, axis_map
+from ir.index.expr import axis, box_of
+from ir.index.map import AxisMap, axis_map
 
 Shape = tuple[int, ...]
 _Moved = tuple[int, int]

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import combinations
 
 from eqsat.extraction.kernel_tree import Tree, subtrees
-from ir.axis_expr import interval
-from ir.axis_map import AxisMap
+from ir.index.expr import interval
+from ir.index.map import AxisMap
 
 _Box = tuple[tuple[int, int], ...]
 """Per coordinate of a buffer the least and the greatest that is read."""

@@ -9,7 +9,7 @@ from eqsat.extraction.choice import Choice, Priced
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.shapes import Shape
 from ir.pricer import Price, Pricer, Rejected
-from ir.region import Region
+from ir.region.region import Region
 
 TIE_NS_PER_FLOP, TIE_NS_PER_BYTE = 1e-8, 1e-9
 """Far below any time: among covers of one price the one that computes less wins (a roofline hides the smaller side),

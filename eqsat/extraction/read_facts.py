@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.kernel_tree import STEPS
-from ir.axis_facts import is_injective
+from ir.index.facts import is_injective
 from ir.post_order import post_order
 
 EPILOGUES = ("Fin", "EUn", "EBin", "ETern")

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.kernel_tree import used_axes
-from ir.axis_map import AxisMap
 from ir.dtype import dtype
+from ir.index.map import AxisMap
 from ir.post_order import post_order
 
 REUSE = 12

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from eqsat.failure.reproducer import Failure, ScriptCall, carried, write_reproducer
 from ir.diagnostics import Diagnostic, EqsatError, Kind
-from ir.region import Region
+from ir.region.region import Region
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -24,13 +24,13 @@ import msgspec
 import numpy as np
 
 from eqsat.version import __version__
-from ir.atomic_file import write_atomically
-from ir.cache_folder import cache_dir, is_open_to_others
 from ir.diagnostics import EqsatError, jsonable
 from ir.dtype import dtype
 from ir.frontend import FrontendGraph
+from ir.host.atomic_file import write_atomically
+from ir.host.cache_folder import cache_dir, is_open_to_others
 from ir.serde import to_builtins
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 
 FOLDER = "reproducers"
 MOST_BYTES = 1 << 14

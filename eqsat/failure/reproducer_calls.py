@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from eqsat.failure.reproducer import ScriptCall, carried
 from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
-from ir.rule import Rule
 from ir.target import Target
+from ir.term.rule import Rule
 
 if TYPE_CHECKING:
     from eqsat.explanation.setting import Setting

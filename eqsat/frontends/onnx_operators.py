@@ -11,7 +11,7 @@ import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE, FrontendNode
-from ir.host_memory import memory_for
+from ir.host.memory import memory_for
 
 Attributes = Mapping[str, Any]
 

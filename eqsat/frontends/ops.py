@@ -19,7 +19,7 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
 from ir.frontend import STAGE
 from ir.grammar import with_count
-from ir.uop import UOPS
+from ir.uop.table import UOPS
 
 Lowering = Callable[..., Tensor]
 OPS: dict[str, Lowering] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, bf16, bool_, dtype, fp16, fp32, fp64
-from ir.uop import UOPS
+from ir.uop.table import UOPS
 
 Weak = type[int] | type[float]
 """A Python number, which takes the dtype beside it as long as that is of its kind."""

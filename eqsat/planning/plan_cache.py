@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from eqsat.runtime.artifact_cache import source_digest
-from ir.checked_file import read_checked, write_checked
 from ir.diagnostics import EqsatError
-from ir.plan import Plan
-from ir.region import Region
+from ir.host.checked_file import read_checked, write_checked
+from ir.plan.plan import Plan
+from ir.region.region import Region
 from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
 

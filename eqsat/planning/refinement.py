@@ -15,13 +15,13 @@ import msgspec
 from eqsat.cost.occupancy import resident_blocks
 from eqsat.cost.pricing import SPILLS, PlanPricer, rank
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
-from ir.kernel_resources import KernelResources
-from ir.module import Module
-from ir.plan import Plan
-from ir.plan_to_schedule import plan_to_schedule
+from ir.kernel.resources import KernelResources
+from ir.module.module import Module
+from ir.plan.plan import Plan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.plan.schedule import Schedule
 from ir.pricer import Price
-from ir.region import Region
-from ir.schedule import Schedule
+from ir.region.region import Region
 from ir.target import Target
 
 STAGE = "refinement"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from codegen.backends.backend_of import backend_of
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.pricing import PlanPricer
 from eqsat.options import Options
 from ir.target import Target

@@ -9,10 +9,10 @@ from eqsat.cost.pricing import PlanPricer
 from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
 from eqsat.planning.refinement import Replanned, what_changed
 from ir.diagnostics import Diagnostic, EqsatError, Kind, note
-from ir.module import Module
-from ir.plan import Plan
+from ir.module.module import Module
+from ir.plan.plan import Plan
 from ir.pricer import Price
-from ir.region import Region
+from ir.region.region import Region
 
 STAGE = "tuning"
 MOST_PLANS, SLOWEST = 8, 3.0

@@ -17,7 +17,7 @@ import numpy as np
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, DType, bf16, dtype
 from ir.grammar import with_article
-from ir.host_memory import memory_for
+from ir.host.memory import memory_for
 
 STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host

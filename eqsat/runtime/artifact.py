@@ -12,8 +12,8 @@ from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import Selection
 from eqsat.options import Options
 from eqsat.runtime.stats import Stats
-from ir.launch import UNBOUND, LaunchTable
-from ir.module import Module
+from ir.module.launch import UNBOUND, LaunchTable
+from ir.module.module import Module
 from ir.pricer import Price
 from ir.serde import to_builtins
 from ir.target import Target

@@ -1,4 +1,4 @@
-"""Optimized programs on disk, as JSON below a checksum (`ir.checked_file`); whatever does not match is made again."""
+"""Optimized programs on disk, as JSON below a checksum (`ir.host.checked_file`); others are made again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.artifact_verify import verify
-from ir.checked_file import read_checked, write_checked
 from ir.diagnostics import Diagnostic, Kind, Severity, note
+from ir.host.checked_file import read_checked, write_checked
 from ir.serde import from_json, to_json
 from ir.target import Target
 

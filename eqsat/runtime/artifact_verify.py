@@ -11,11 +11,11 @@ import math
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact, Recipe, contract_of
 from ir.diagnostics import Kind, fail
-from ir.launch_verify import verify as verify_table
-from ir.module import Module, Slot
-from ir.module import verify as verify_module
+from ir.module.launch_verify import verify as verify_table
+from ir.module.module import Module, Slot
+from ir.module.module import verify as verify_module
 from ir.target import LANES, Target
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 
 STAGE = "artifact"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from eqsat.model import BoundModel
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.dtype import TensorType
-from ir.host_memory import check_memory, host_bytes, too_large
-from ir.module import Module
+from ir.host.memory import check_memory, host_bytes, too_large
+from ir.module.module import Module
 
 STAGE = "load"
 

@@ -19,11 +19,11 @@ from eqsat.runtime.device_call import OnDevice
 from eqsat.runtime.dump import Stages
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
-from ir.executable import Code, Executable
-from ir.host_memory import memory_for
-from ir.kernel_resources import KernelResources
-from ir.launch import Geometry, Launch
-from ir.module import KernelCall
+from ir.host.memory import memory_for
+from ir.kernel.resources import KernelResources
+from ir.module.executable import Code, Executable
+from ir.module.launch import Geometry, Launch
+from ir.module.module import KernelCall
 from ir.pricer import Price, Work
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from eqsat.egraph.view import EGraphView
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.region_facts import Facts
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.facts import Facts
+from ir.region.region import Region
 from ir.serde import to_builtins
 from ir.target import Target
 
@@ -90,13 +90,13 @@ class Stages:
         return to_json(self.egraph())
 
     def _module(self) -> Any:
-        from ir.module_dump import dump_module
+        from ir.module.dump import dump_module
 
         module = self._artifact.module
         return dump_module(module, {region.name: self._patterns(region) for region in module.regions})
 
     def _region(self) -> Any:
-        from ir.region_dump import dump_region
+        from ir.region.dump import dump_region
 
         return {region.name: {"region": dump_region(region, self._patterns(region))} for region in self._regions}
 
@@ -118,7 +118,7 @@ class Stages:
         return {name: to_builtins(lowered) for name, lowered in self._lower().items()}
 
     def _gpu(self) -> Any:
-        from ir.gpu_dump import kernel_dump
+        from ir.kernel.gpu.dump import kernel_dump
 
         return {name: kernel_dump(kernel) for name, kernel in self._lower().items()}
 

@@ -27,13 +27,13 @@ from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.artifact_verify import verify, verify_recipe
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.variants import Key, key_of
-from ir.atomic_file import write_atomically
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import FrontendGraph, TensorInfo
+from ir.host.atomic_file import write_atomically
 from ir.serde import from_json, to_json
-from ir.tiny_bind import load
-from ir.tiny_dims import match_shapes
+from ir.tiny.bind import load
+from ir.tiny.dims import match_shapes
 
 FORMAT = 5
 SIGNATURE = b"PK\x03\x04"

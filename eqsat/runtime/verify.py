@@ -9,12 +9,12 @@ import numpy as np
 from eqsat.runtime.compiled import Compiled
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType, dtype
-from ir.host_memory import memory_for
-from ir.plan import rounds_to_tf32
-from ir.rule import Exactness
-from ir.tiny_flush import Flush
-from ir.tiny_playback import playback
-from ir.tiny_tf32 import summed_products
+from ir.host.memory import memory_for
+from ir.plan.plan import rounds_to_tf32
+from ir.term.rule import Exactness
+from ir.tiny.flush import Flush
+from ir.tiny.playback import playback
+from ir.tiny.tf32 import summed_products
 
 TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf16": 1e-2}
 """Largest error of a result against `playback(wide=True)`, relative to the norm of the result."""

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from ir.cpu_plan import CpuNestPlan, PlannedLoop
-from ir.plan import Plan
-from ir.plan_to_schedule import plan_to_schedule
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.plan.plan import Plan
+from ir.plan.plan_to_schedule import plan_to_schedule
 
 P = TypeVar("P", bound=msgspec.Struct)
 

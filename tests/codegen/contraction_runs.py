@@ -13,15 +13,15 @@ from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.run.aligned_memory import aligned
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu import CpuKernel
-from ir.cpu_plan import CpuContractionPlan
 from ir.dtype import DTYPES
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.plan.cpu import CpuContractionPlan
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 from tests.codegen.played import Array, unwritten
 

@@ -13,16 +13,16 @@ from codegen.compile.library import Library, build, pool_declarations, pool_sour
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu import CpuKernel
-from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError
-from ir.plan import Plan
-from ir.poly_core import PolyCore
-from ir.region import Region
-from ir.region_playback import play_region
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.cpu.verify import verify
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.region.playback import play_region
+from ir.region.region import Region
 from ir.target import LANES, Target
 from tests.codegen import played
 from tests.codegen.played import Array, Arrays, assert_played, unwritten

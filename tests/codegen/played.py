@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from ir.cpu import CpuKernel
 from ir.dtype import DTYPES
-from ir.gpu import GpuKernel
-from ir.plan import Plan
-from ir.region import Region
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.plan import Plan
+from ir.region.region import Region
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]

@@ -14,10 +14,10 @@ import pytest
 
 from codegen.compile.machine import machine, restricted
 from eqsat import optimize_and_compile, tensor
-from ir.cpu_plan import CpuContractionPlan
 from ir.dtype import dtype
-from ir.region import Region
-from ir.region_playback import play_region
+from ir.plan.cpu import CpuContractionPlan
+from ir.region.playback import play_region
+from ir.region.region import Region
 from tests.codegen.contraction_runs import Built, plans_of, target_of
 from tests.codegen.nest_kernels import available, required
 from tests.codegen.played import random_inputs

@@ -11,11 +11,11 @@ import pytest
 
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
-from ir.plan import Plan
-from ir.region import Region
+from ir.plan.plan import Plan
+from ir.region.region import Region
 from tests.codegen.changed_plan import nest, tiled, with_fields
 from tests.support import regions
 from tests.support.regions import buffer, ewise, read, reduction, region, same

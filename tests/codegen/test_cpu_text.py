@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.axis_expr import AxisExpr
-from ir.cpu import CpuKernel, CpuParam, Phase
-from ir.cpu_nodes import CpuAssign, CpuCall, CpuFor, CpuLet, Load, Stmt, Store
-from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
-from ir.kernel_nodes import Const, Reg, Variable
+from ir.index.expr import AxisExpr
+from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuFor, CpuLet, Load, Stmt, Store
+from ir.kernel.cpu.verify import verify
+from ir.kernel.nodes import Const, Reg, Variable
 from tests.support import regions as r
 from tests.support.made_plans import nest_plan
 

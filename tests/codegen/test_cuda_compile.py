@@ -11,9 +11,9 @@ import pytest
 from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import errors, resources
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu import GpuKernel
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
+from ir.kernel.gpu.kernel import GpuKernel
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
 from tests.support.instruction_counts import disassembler, ptx_counts, sass, sass_counts

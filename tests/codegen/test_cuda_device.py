@@ -15,7 +15,7 @@ from bench.device.launch import Device, EmulatedDevice, launch
 from bench.device.probes import run as run_probes
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.dtype import DTYPES
-from ir.gpu import GpuKernel
+from ir.kernel.gpu.kernel import GpuKernel
 from tests.support.gpu_devices import DEVICES
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel

@@ -12,12 +12,12 @@ import pytest
 
 from codegen.simt import Order, Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.axis_expr import mod
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES
-from ir.gpu import GpuKernel
-from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup, walk
-from ir.gpu_verify import verify
+from ir.index.expr import mod
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup, walk
+from ir.kernel.gpu.verify import verify
 from tests.support.gpu_edit import changed, edited, without
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.device_functions import DEVICE_FUNCTIONS
-from ir.gpu import BLOCK_X, COUNTER, THREAD, GpuKernel, GpuParam, Registers, Shared
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS
+from ir.kernel.gpu.kernel import BLOCK_X, COUNTER, THREAD, GpuKernel, GpuParam, Registers, Shared
+from ir.kernel.gpu.nodes import (
     At,
     Call,
     CpAsync,
@@ -33,7 +33,7 @@ from ir.gpu_nodes import (
     StShared,
     StSharedVec,
 )
-from ir.kernel_nodes import Bind, Const, Reg, Variable, Within
+from ir.kernel.nodes import Bind, Const, Reg, Variable, Within
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
 

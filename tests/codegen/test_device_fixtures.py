@@ -14,7 +14,7 @@ from bench.device.launch import EmulatedDevice
 from bench.device.probes import PAIRS, Recorded, functions_of, probes, run
 from codegen.compile.nvrtc import assemble
 from codegen.compile.nvrtc_log import resources
-from ir.device_functions import DEVICE_FUNCTIONS
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS
 from tests.support.nvrtc import needs_nvrtc
 
 FIXTURES = sorted(FOLDER.glob("*.npz"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codegen.lower.evaluation import Evaluation, evaluated
-from ir.kernel_nodes import Const
+from ir.kernel.nodes import Const
 
 
 def counted(depth: int) -> Evaluation:

@@ -25,8 +25,8 @@ from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.pipeline import lower_module, optimize
-from ir.launch import UNBOUND
-from ir.module import Module
+from ir.module.launch import UNBOUND
+from ir.module.module import Module
 
 RNG = np.random.default_rng(0)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.where.region_to_indexbook import index_book
-from ir import axis_moves as moves
-from ir.axis_expr import parse_expr
-from ir.axis_map import AxisMap, apply, compose
+from codegen.poly.region_to_indexbook import index_book
 from ir.diagnostics import EqsatError, Kind
-from ir.indexbook import IndexBook, IndexInfo, coordinates, pieces
-from ir.indexbook_verify import verify
-from ir.region import Number, Operand, Region
+from ir.index import moves
+from ir.index.expr import parse_expr
+from ir.index.map import AxisMap, apply, compose
+from ir.poly.indexbook import IndexBook, IndexInfo, coordinates, pieces
+from ir.poly.indexbook_verify import verify
+from ir.region.region import Number, Operand, Region
 from ir.serde import from_json, to_json
 from tests.support import regions
 from tests.support.regions import buffer, ewise, region, same

@@ -12,12 +12,12 @@ from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.kept_rows import kept_rows
 from codegen.plan.region_loops import RegionLoops
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.axis_map import identity, parse_map
-from ir.cpu_plan import CpuNestPlan, KeptValue
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
+from ir.index.map import identity, parse_map
+from ir.plan.cpu import CpuNestPlan, KeptValue
+from ir.region.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 from tests.codegen import nest_kernels
 from tests.codegen.played import random_inputs
 from tests.support.regions import softmaxes

@@ -22,10 +22,10 @@ from codegen.compile.compile_units import Units
 from codegen.compile.library import Library, build, load_library, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
-from ir.atomic_file import write_atomically
-from ir.cache_folder import Notes, cache_dir
 from ir.diagnostics import EqsatError, Kind
-from ir.process_folder import process_folder
+from ir.host.atomic_file import write_atomically
+from ir.host.cache_folder import Notes, cache_dir
+from ir.host.process_folder import process_folder
 
 ROOT = Path(__file__).parents[2]
 EXPORT = '__attribute__((visibility("default")))'

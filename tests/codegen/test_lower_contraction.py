@@ -17,14 +17,14 @@ from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.contraction_view import contraction_of
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import SUPPORT, c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu_plan import CpuContractionPlan
-from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.region import Definition, Op, Region
-from ir.region_playback import play_region
+from ir.kernel.cpu.verify import verify
+from ir.plan.cpu import CpuContractionPlan
+from ir.region.playback import play_region
+from ir.region.region import Definition, Op, Region
 from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
 from tests.support import regions
 

@@ -11,12 +11,12 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu import CpuKernel
-from ir.cpu_plan import CpuNestPlan, PlannedLoop
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Definition, Number, Op, Region, Yield
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.region.region import Definition, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
 from tests.codegen.nest_kernels import Case, available, case, cases, check, library, required, run, target
 from tests.codegen.played import numbered, random_inputs

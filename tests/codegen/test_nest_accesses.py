@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.plan.cpu.nest_accesses import NestAccesses
-from codegen.plan.cpu.planned_nest import NestKey, PlannedNest
+from codegen.plan.cpu.nest_access_work import NestAccesses
+from codegen.plan.cpu.nest_trips import NestKey, PlannedNest
 from codegen.plan.region_loops import RegionLoops
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.targets import nominal_cpu
-from ir.region import Region
+from ir.region.region import Region
 from tests.support import regions
 from tests.support.regions import buffer, ewise, read, region, same
 

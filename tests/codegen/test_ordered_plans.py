@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Region
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.region.playback import play_region
+from ir.region.region import Region
+from ir.term.rule import Exactness
 from tests.codegen.contraction_runs import Built, target_of
 from tests.codegen.nest_kernels import Case, available, case, cases, library, run, target
 from tests.codegen.played import random_inputs

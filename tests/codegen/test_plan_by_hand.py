@@ -9,12 +9,12 @@ from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu_plan import Blocks, CpuContractionPlan, CpuNestPlan, KeptOperand, KeptValue, PlannedLoop
-from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Region
+from ir.kernel.cpu.verify import verify
+from ir.plan.cpu import Blocks, CpuContractionPlan, CpuNestPlan, KeptOperand, KeptValue, PlannedLoop
+from ir.region.region import Region
 from tests.codegen import nest_kernels
 from tests.codegen.changed_plan import tiled, with_fields
 from tests.codegen.contraction_runs import Built, target_of

@@ -7,12 +7,12 @@ import pytest
 
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.roofline import Roofline
 from eqsat.cost.targets import nominal_cpu
-from ir.plan import Plan
+from ir.plan.plan import Plan
 from ir.pricer import Work
-from ir.region import Number, Op, Region
+from ir.region.region import Number, Op, Region
 from tests.codegen.changed_plan import along, nest
 from tests.support import regions
 from tests.support.regions import buffer, contraction, ewise, read, reduction, region, same

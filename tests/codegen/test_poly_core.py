@@ -10,17 +10,17 @@ import islpy
 import msgspec
 import pytest
 
-from codegen.where.dependences import dependences
-from codegen.where.halo import halo
-from codegen.where.memory_access import strides_of
-from codegen.where.region_facts import region_facts
-from codegen.where.tails import Steps, check_tails, tail_axes
-from ir.axis_map import parse_map
-from ir.axis_moves import reshape
+from codegen.poly.dependences import dependences
+from codegen.poly.halo import halo
+from codegen.poly.memory_access import strides_of
+from codegen.poly.region_facts import region_facts
+from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import EqsatError, Kind
-from ir.poly_core import PolyCore
-from ir.poly_report import PolyReport
-from ir.region import Definition, Op, Operand, Region, Yield
+from ir.index.map import parse_map
+from ir.index.moves import reshape
+from ir.poly.core import PolyCore
+from ir.poly.report import PolyReport
+from ir.region.region import Definition, Op, Operand, Region, Yield
 from ir.serde import from_json, to_json
 from tests.support import regions
 from tests.support.isl_flow import flow

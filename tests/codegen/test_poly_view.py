@@ -10,16 +10,16 @@ import islpy
 import msgspec
 import pytest
 
-from codegen.where.contraction_check import check_contractions, pattern_holds
-from codegen.where.region_facts import region_facts
-from codegen.where.region_to_indexbook import index_book
-from ir.axis_expr import ZERO
-from ir.axis_map import axis_map
+from codegen.poly.contraction_check import check_contractions, pattern_holds
+from codegen.poly.region_facts import region_facts
+from codegen.poly.region_to_indexbook import index_book
 from ir.diagnostics import EqsatError, Kind
-from ir.poly_block import Pattern, PolyBlock
-from ir.poly_view import PolyView
-from ir.poly_view_isl import access_texts, domain, domain_text, relation
-from ir.region import Region
+from ir.index.expr import ZERO
+from ir.index.map import axis_map
+from ir.poly.block import Pattern, PolyBlock
+from ir.poly.view import PolyView
+from ir.poly.view_isl import access_texts, domain, domain_text, relation
+from ir.region.region import Region
 from ir.serde import from_json, to_json
 from tests.support import regions
 from tests.support.isl_flow import flow, written_once

@@ -7,11 +7,11 @@ import pytest
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu_plan import CpuNestPlan, PlannedLoop
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Region
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.region.region import Region
 from tests.codegen import nest_kernels
 from tests.codegen.changed_plan import along, tiled, with_fields
 from tests.codegen.played import random_inputs

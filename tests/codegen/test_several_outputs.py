@@ -12,10 +12,10 @@ from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from ir.diagnostics import EqsatError
-from ir.region import Buffer, Definition, Region, Yield, canonical, verify
-from ir.region_dump import dump_region, load_region
+from ir.region.dump import dump_region, load_region
+from ir.region.region import Buffer, Definition, Region, Yield, canonical, verify
 from tests.codegen.changed_plan import nest
 from tests.codegen.nest_kernels import Case, available, cases, check, library, required, target
 from tests.codegen.played import random_inputs

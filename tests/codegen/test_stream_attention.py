@@ -13,13 +13,13 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import c_text
-from codegen.where.region_facts import region_facts
-from ir.cpu_plan import CpuStreamPlan, PackedTensor, StreamBlocks
-from ir.cpu_verify import verify
 from ir.diagnostics import EqsatError
-from ir.plan import Plan
-from ir.region import Region, Yield
+from ir.kernel.cpu.verify import verify
+from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
+from ir.plan.plan import Plan
+from ir.region.region import Region, Yield
 from tests.codegen import nest_kernels as kernels
 from tests.codegen.changed_plan import with_fields
 from tests.codegen.played import random_inputs
@@ -290,7 +290,7 @@ def test_a_repeated_contraction_is_refused() -> None:
 
 
 def _memref(shape: tuple[int, ...]) -> Any:
-    from ir.region import MemRef
+    from ir.region.region import MemRef
 
     return MemRef(shape, "fp32")
 

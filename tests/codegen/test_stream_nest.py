@@ -12,10 +12,10 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from ir.diagnostics import EqsatError
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
+from ir.term.rule import Exactness
 from tests.codegen import nest_kernels as kernels
 from tests.codegen.played import random_inputs
 from tests.support import stream_regions as streams

@@ -8,9 +8,9 @@ import pytest
 
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.where.region_facts import region_facts
-from ir.cpu_verify import verify
-from ir.region import verify as verify_region
+from codegen.poly.region_facts import region_facts
+from ir.kernel.cpu.verify import verify
+from ir.region.region import verify as verify_region
 from tests.codegen import nest_kernels as kernels
 from tests.codegen.played import random_inputs
 from tests.support.random_streams import random_streams

@@ -10,16 +10,16 @@ import pytest
 from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.timing import times_of
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import TensorType
-from ir.executable import Code
-from ir.plan import Plan
-from ir.poly_core import PolyCore
-from ir.region import Region
-from ir.rule import Exactness
+from ir.module.executable import Code
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.region.region import Region
+from ir.term.rule import Exactness
 from tests.support import regions
 
 

@@ -16,7 +16,7 @@ from eqsat.cost.roofline import Terms
 from eqsat.find_target import find_target
 from eqsat.options import Budget
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny_bind import load as load_tiny
+from ir.tiny.bind import load as load_tiny
 
 RNG = np.random.default_rng(0)
 

@@ -13,7 +13,7 @@ from eqsat.lazy.promotion import UFUNCS, UOP_OF, uops_by_ufunc
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType
-from ir.uop import UOPS
+from ir.uop.table import UOPS
 from tests.eqsat.test_tensor import randn, run
 
 X, W, B = randn(2, 3, 4, 8), randn(8), randn(8)

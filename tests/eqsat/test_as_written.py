@@ -21,8 +21,8 @@ from eqsat.extraction.limits import EnumerationLimits
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
-from ir.tiny import Graph
-from ir.tiny_bind import load
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
 from rules import select
 from tests.support.approximate import ApproximatePricer, check
 from tests.support.odd_values import odd_inputs

@@ -12,10 +12,10 @@ from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from ir.diagnostics import EqsatError
-from ir.module import Module, verify
-from ir.region import Region
+from ir.module.module import Module, verify
+from ir.region.region import Region
 from ir.serde import from_json, to_json
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 from rules import RULES
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated

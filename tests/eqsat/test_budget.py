@@ -20,9 +20,9 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
 from eqsat.options import Budget
 from ir.diagnostics import Kind
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import CTORS, PBin, Term
-from ir.tiny import Graph
+from ir.term.language import CTORS, PBin, Term
+from ir.term.rule import Exactness, Rule, pattern_variables
+from ir.tiny.graph import Graph
 from rules import RULES
 from tests.support import graphs
 from tests.support.graphs import Tiny

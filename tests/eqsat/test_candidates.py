@@ -12,10 +12,10 @@ from eqsat.extraction.choices import input_classes
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
 from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.shapes import Shape
-from ir.region import Buffer, MemRef, Region, verify
-from ir.term import CTORS
-from ir.tiny import Graph
-from ir.uop import UOPS
+from ir.region.region import Buffer, MemRef, Region, verify
+from ir.term.language import CTORS
+from ir.tiny.graph import Graph
+from ir.uop.table import UOPS
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.graphs import Tiny

@@ -10,10 +10,10 @@ from eqsat.cost.occupancy import resident_blocks, resident_share, stops, widest_
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
 from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
-from ir.cpu_plan import Blocks, CpuContractionPlan, KeptOperand
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu_plan import GpuContractionPlan
-from ir.plan import Plan
+from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.plan.gpu import GpuContractionPlan
+from ir.plan.plan import Plan
 from ir.pricer import Price, Work
 from ir.target import Target
 from tests.support import regions

@@ -13,14 +13,14 @@ from eqsat import tensor as t
 from eqsat.explanation.rule_text import rule_text
 from eqsat.runtime.dump import GPU_STAGES, STAGES, check_stage
 from ir.diagnostics import EqsatError, Kind
-from ir.module import verify
-from ir.module_dump import load_module
-from ir.region_dump import load_region
-from ir.rule import Rule, condition_terms
-from ir.schedule import Schedule
+from ir.module.dump import load_module
+from ir.module.module import verify
+from ir.plan.schedule import Schedule
+from ir.region.dump import load_region
 from ir.serde import from_json
-from ir.term import App, Fact, Prim, Var, subterms
-from ir.tiny_bind import load
+from ir.term.language import App, Fact, Prim, Var, subterms
+from ir.term.rule import Rule, condition_terms
+from ir.tiny.bind import load
 from rules import RULES
 
 FRONTEND = {

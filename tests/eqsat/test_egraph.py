@@ -15,10 +15,10 @@ from eqsat.egraph.engine import EGraph
 from eqsat.egraph.query_text import Body, quoted, tables
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Rule
-from ir.term import App, Input, Load, Pure, Sort, Store
-from ir.term_playback import evaluate
-from ir.tiny_playback import values
+from ir.term.language import App, Input, Load, Pure, Sort, Store
+from ir.term.playback import evaluate
+from ir.term.rule import Rule
+from ir.tiny.playback import values
 from rules import RULES, rule_named
 from tests.support import graphs
 from tests.support.canary import saturate, saturate_terms

@@ -1,13 +1,13 @@
-"""Nodes of e-graphs have the fields of `ir.term`, by name and parsed."""
+"""Nodes of e-graphs have the fields of `ir.term.language`, by name and parsed."""
 
 from __future__ import annotations
 
 import pytest
 
 from eqsat.egraph.enode import ENode, _Field
-from ir.axis_map import parse_map
 from ir.dtype import TensorType
-from ir.term import CTORS, GIVEN, Ctor, Imm, Load, Sort, Var
+from ir.index.map import parse_map
+from ir.term.language import CTORS, GIVEN, Ctor, Imm, Load, Sort, Var
 from rules.primitives import reads_all
 
 TEXTS = {"map": "[4] -> [-i0 + 3]", "sizes": "[2,3]", "domain": "[4,2]", "type": "fp32[4]"}

@@ -22,8 +22,8 @@ from eqsat.extraction.extractors.problem import Column, Problem, resolve
 from eqsat.extraction.extractors.swaps import Swaps
 from eqsat.extraction.rivals import NEAREST
 from ir.diagnostics import Kind
-from ir.region import Region
-from ir.tiny import Graph
+from ir.region.region import Region
+from ir.tiny.graph import Graph
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.strategies import random_graph

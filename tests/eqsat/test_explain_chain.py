@@ -19,9 +19,9 @@ from eqsat.explanation.proof import Replay
 from eqsat.options import Budget, Options
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Kind
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import PBin
-from ir.tiny import Graph
+from ir.term.language import PBin
+from ir.term.rule import Exactness, Rule, pattern_variables
+from ir.tiny.graph import Graph
 from rules import RULES
 from tests.support import graphs
 from tests.support.derivations import complaint, derivations, unmet

@@ -23,8 +23,8 @@ from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Covering, Problem
 from eqsat.extraction.extractors.shuffled import shuffled
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.region import Region
-from ir.tiny import Graph
+from ir.region.region import Region
+from ir.tiny.graph import Graph
 from rules import ORDINARY, select
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated

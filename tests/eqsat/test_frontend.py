@@ -16,7 +16,7 @@ from eqsat.frontends.ops import supported
 from eqsat.model import read_model
 from ir.diagnostics import EqsatError, Kind
 from ir.frontend import parse_frontend
-from ir.tiny_playback import playback
+from ir.tiny.playback import playback
 from tests.eqsat import nn_numpy
 
 RNG = np.random.default_rng(0)

@@ -15,9 +15,9 @@ from eqsat.egraph.engine import EGraph, call_primitives
 from eqsat.egraph.query_text import SEPARATOR
 from eqsat.egraph.saturate import begin
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Rule, pattern_variables
-from ir.term import CTORS, Input, Load, PUn, Pure, Store
-from ir.tiny import Graph
+from ir.term.language import CTORS, Input, Load, PUn, Pure, Store
+from ir.term.rule import Rule, pattern_variables
+from ir.tiny.graph import Graph
 from rules import RULES, analyses, rule_named
 from tests.support import graphs
 from tests.support.canary import saturate, saturate_terms

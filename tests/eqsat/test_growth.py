@@ -11,7 +11,7 @@ from eqsat import nn
 from eqsat import tensor as t
 from eqsat.egraph.saturate import saturate
 from eqsat.model import read_model
-from ir.rule import Exactness
+from ir.term.rule import Exactness
 from rules import select
 
 

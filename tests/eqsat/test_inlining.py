@@ -14,8 +14,8 @@ from eqsat.model import read_model
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind
-from ir.tiny import Graph
-from ir.tiny_playback import playback
+from ir.tiny.graph import Graph
+from ir.tiny.playback import playback
 from rules import RULES
 from tests.support.canary import saturate
 from tests.support.path import best, compiled, complaint, covered

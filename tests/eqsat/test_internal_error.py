@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import eqsat
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
@@ -82,7 +82,7 @@ STAGES = {
     "eqsat.egraph.engine.EGraph.execute": "saturate",
     "eqsat.pipeline.extract": "extract",
     "eqsat.pipeline.assemble": "extract",
-    "codegen.where.region_facts.poly_core": "extract",
+    "codegen.poly.region_facts.poly_core": "extract",
     "eqsat.cost.roofline.Roofline.estimate": "extract",
     "eqsat.pipeline.lower_module": "lower",
     "codegen.compile.library.build": "compile",
@@ -106,7 +106,7 @@ def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: p
     np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
 
 
-@pytest.mark.parametrize("inner", ["codegen.where.region_facts.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
+@pytest.mark.parametrize("inner", ["codegen.poly.region_facts.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
 def test_the_region_is_named_where_one_is_known(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     region_facts.cache_clear()
     monkeypatch.setattr(inner, failing(AssertionError("broken")))
@@ -128,7 +128,7 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
     "why_not": ("eqsat.explanation.why_not.why_not", lambda program: program.why_not(0, 0)),
     "explore": ("eqsat.explanation.explore.Explorer.finish", lambda program: program.explore()),
     "source": ("eqsat.runtime.variants.Variants.latest", lambda program: program.source()),
-    "dump": ("ir.module_dump.dump_module", lambda program: program.dump("module")),
+    "dump": ("ir.module.dump.dump_module", lambda program: program.dump("module")),
     "egraph": ("eqsat.egraph.saturate.saturate", lambda program: program.egraph()),
     "profile": ("eqsat.runtime.compiled.Compiled.profile", lambda program: program.profile(x=X, repeats=2)),
     "random_inputs": ("eqsat.runtime.verify.random_inputs", lambda program: program.random_inputs(3)),

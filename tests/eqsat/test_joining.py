@@ -15,9 +15,9 @@ from eqsat.extraction.extract import extract
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from eqsat.tensor import input as input_
-from ir.module import verify
-from ir.tiny import Graph
-from ir.tiny_bind import load
+from ir.module.module import verify
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
 from tests.support.approximate import ApproximatePricer
 from tests.support.batch import merged, merged_inputs, parted
 from tests.support.module_playback import play_module

@@ -25,12 +25,12 @@ from eqsat.extraction.layouts.times import Combination, Time, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
 from eqsat.tensor import input as input_
-from ir.module import verify
-from ir.module_dump import dump_module, load_module
+from ir.module.dump import dump_module, load_module
+from ir.module.module import verify
 from ir.pricer import Pricer
-from ir.region_order import Order
-from ir.tiny import Graph
-from ir.tiny_bind import load
+from ir.region.order import Order
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
 from tests.support.approximate import ApproximatePricer
 from tests.support.module_playback import play_module
 from tests.support.path import compiled, complaint, pricer, saturated

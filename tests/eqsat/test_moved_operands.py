@@ -10,7 +10,7 @@ import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.tensor import Tensor
-from ir.tiny_playback import playback
+from ir.tiny.playback import playback
 
 
 def x(*shape: int) -> Tensor:

@@ -21,9 +21,9 @@ from eqsat.extraction.one_rounding import Roundings
 from eqsat.extraction.value_forms import ValueForms
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
-from ir.region import is_order_bound
-from ir.tiny import Graph
-from ir.tiny_playback import playback
+from ir.region.region import is_order_bound
+from ir.tiny.graph import Graph
+from ir.tiny.playback import playback
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.module_playback import play_module
 from tests.support.random_covers import random_cover

@@ -21,7 +21,7 @@ from eqsat.frontends.onnx_to_frontend import load_onnx
 from eqsat.model import BoundModel, read_model
 from eqsat.zoo import light_model
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny_playback import playback
+from ir.tiny.playback import playback
 
 RNG = np.random.default_rng(0)
 FLOAT = TensorProto.FLOAT

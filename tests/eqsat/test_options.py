@@ -16,8 +16,8 @@ from eqsat import tensor as t
 from eqsat.cost.roofline import ALL_TERMS, Terms
 from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Equal, Exactness, Rule, pattern_variables
-from ir.term import Imm, PBin, Primitive, PView
+from ir.term.language import Imm, PBin, Primitive, PView
+from ir.term.rule import Equal, Exactness, Rule, pattern_variables
 from rules import RULES, select, users
 from rules.words import check_words
 

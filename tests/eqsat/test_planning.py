@@ -19,7 +19,7 @@ from codegen.backends.backend import Texts
 from codegen.backends.gpu import GpuBackend
 from codegen.compile import nvrtc
 from codegen.plan.gpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat import Program, load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
@@ -32,13 +32,13 @@ from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
-from ir.executable import Code
-from ir.gpu_plan import ContractionTile
-from ir.kernel_resources import KernelResources
-from ir.module import KernelCall, Module
-from ir.plan import Plan
+from ir.kernel.resources import KernelResources
+from ir.module.executable import Code
+from ir.module.module import KernelCall, Module
+from ir.plan.gpu import ContractionTile
+from ir.plan.plan import Plan
 from ir.pricer import Price, Rejected, Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.support import regions

@@ -11,7 +11,7 @@ from eqsat import nn, optimize_and_compile, tensor
 from eqsat.model import read_model
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
-from ir.uop_numpy import Array
+from ir.uop.playback import Array
 from rules import RULES
 from tests.support.canary import saturate
 from tests.support.path import compiled as run_module

@@ -14,9 +14,9 @@ import pytest
 
 from eqsat.egraph.stop import Stop
 from eqsat.options import Budget
-from ir.rule import Exactness
-from ir.term import Imm, Load, PBin, Pure, Store
-from ir.tiny import Graph
+from ir.term.language import Imm, Load, PBin, Pure, Store
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
 from rules import RULES
 from tests.support import graphs
 from tests.support.canary import saturate, saturate_terms

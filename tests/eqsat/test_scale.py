@@ -12,7 +12,7 @@ from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import Extraction, extract
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.kernel_tree import Tree
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, saturated
 from tests.support.graphs import Tiny

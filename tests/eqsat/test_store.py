@@ -336,7 +336,7 @@ def test_a_disk_that_is_full_is_noted(cache: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ir.checked_file.write_atomically", full)
+    monkeypatch.setattr("ir.host.checked_file.write_atomically", full)
     program = fresh()
     works(program)
     assert "No space" in str(program.diagnostics[0])

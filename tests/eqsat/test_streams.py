@@ -17,9 +17,9 @@ from eqsat.extraction.extract import extract
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError
 from ir.pricer import Price, Rejected
-from ir.region import Region
-from ir.tiny import Graph
-from ir.uop_numpy import Array
+from ir.region.region import Region
+from ir.tiny.graph import Graph
+from ir.uop.playback import Array
 from rules import FAMILIES, RULES
 from tests.support.approximate import ApproximatePricer, check
 from tests.support.attention import ATTENTION, MEANS, M, N, Program, graph_of, queries

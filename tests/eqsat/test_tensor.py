@@ -12,8 +12,8 @@ from eqsat import nn, tensor
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny_bind import load
-from ir.tiny_playback import playback
+from ir.tiny.bind import load
+from ir.tiny.playback import playback
 
 RNG = np.random.default_rng(7)
 

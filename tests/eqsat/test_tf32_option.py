@@ -24,12 +24,12 @@ from eqsat.planning.plan_cache import PlanCache
 from eqsat.runtime.artifact_cache import key_of
 from eqsat.runtime.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.gpu_plan import TF32
-from ir.plan_to_schedule import plan_to_schedule
-from ir.rule import Exactness
-from ir.tiny_bind import load as graph_of
-from ir.tiny_playback import playback
-from ir.tiny_tf32 import summed_products, to_tf32
+from ir.plan.gpu import TF32
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.term.rule import Exactness
+from ir.tiny.bind import load as graph_of
+from ir.tiny.playback import playback
+from ir.tiny.tf32 import summed_products, to_tf32
 from tests.codegen.gpu.test_contraction import matmul
 from tests.support.agree import disagreement
 from tests.support.nvrtc import needs_nvrtc

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ir.host_memory
+import ir.host.memory
 from eqsat import optimize_and_compile, tensor
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.host_memory import host_bytes, memory_for, shown
+from ir.host.memory import host_bytes, memory_for, shown
 
 HUGE = 2**40
 
@@ -84,7 +84,7 @@ def test_a_system_that_gives_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         raise MemoryError
     assert caught.value.diagnostics[0].details == {"shape": [512]}
-    monkeypatch.setattr(ir.host_memory, "host_bytes", lambda: 1000)
+    monkeypatch.setattr(ir.host.memory, "host_bytes", lambda: 1000)
     with pytest.raises(EqsatError, match="2\\.0 KiB, and this machine has 1000 bytes"), memory_for(2048, "load", "it"):
         pytest.fail("the value is made")
 

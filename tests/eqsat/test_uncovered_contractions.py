@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.find_target import find_target

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import axis_facts, axis_moves
-from ir.axis_expr import ZERO, axis, box_of, constant, floordiv, interval, mod, parse_expr, simplify
-from ir.axis_guard import Bound, Guard, canonical_fill, parse_bound
-from ir.axis_isl import isl_read
-from ir.axis_map import (
+from ir.diagnostics import EqsatError, Kind
+from ir.index import facts as axis_facts
+from ir.index import moves as axis_moves
+from ir.index.expr import ZERO, axis, box_of, constant, floordiv, interval, mod, parse_expr, simplify
+from ir.index.guard import Bound, Guard, canonical_fill, parse_bound
+from ir.index.isl import isl_read
+from ir.index.map import (
     AxisMap,
     apply,
     axis_map,
@@ -30,8 +32,7 @@ from ir.axis_map import (
     support,
     without_guards,
 )
-from ir.diagnostics import EqsatError, Kind
-from ir.strides import row_major
+from ir.index.strides import row_major
 
 Shape = tuple[int, ...]
 Step = tuple[AxisMap, Callable[[np.ndarray], np.ndarray]]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ir import axis_moves
-from ir.axis_expr import AxisExpr, axis, box_of, floordiv, weighted_sum
-from ir.axis_map import AxisMap, apply, compose
-from ir.axis_table import respelt
-from ir.axis_term import FloorDiv
+from ir.index import moves as axis_moves
+from ir.index.expr import AxisExpr, axis, box_of, floordiv, weighted_sum
+from ir.index.linear import FloorDiv
+from ir.index.map import AxisMap, apply, compose
+from ir.index.table import respelt
 
 SIZES = (4, 6)
 BOX = box_of(SIZES)

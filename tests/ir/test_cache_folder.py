@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ir.cache_folder import writable_cache
-from ir.process_folder import process_folder
+from ir.host.cache_folder import writable_cache
+from ir.host.process_folder import process_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of folders")
 

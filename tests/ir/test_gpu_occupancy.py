@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eqsat.cost.targets import A100, H100, device_target
-from ir.gpu_occupancy import blocks_per_unit, shared_limit
+from ir.kernel.gpu.occupancy import blocks_per_unit, shared_limit
 from ir.target import Target
 
 KIB = 1024

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir.axis_expr import ZERO, AxisExpr, box_of, parse_expr
-from ir.gpu import BLOCK_X, LANE, THREAD, WARP
-from ir.gpu_places import divisor, exact_range, narrowed, outside, value_range
-from ir.gpu_uniform import ID_SPREADS, Spread, spread
-from ir.kernel_nodes import Within
+from ir.index.expr import ZERO, AxisExpr, box_of, parse_expr
+from ir.kernel.gpu.kernel import BLOCK_X, LANE, THREAD, WARP
+from ir.kernel.gpu.places import divisor, exact_range, narrowed, outside, value_range
+from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread
+from ir.kernel.nodes import Within
 from tests.ir.test_index_text import EXPRESSIONS, NAMES
 
 SIZES = st.tuples(st.sampled_from([1, 2, 7, 16]), st.sampled_from([1, 4, 9]))

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ir.gpu import GpuKernel
-from ir.gpu_dump import kernel_dump
-from ir.gpu_nodes import walk
+from ir.kernel.gpu.dump import kernel_dump
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import walk
 from ir.serde import from_json, to_builtins, to_json
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ir.axis_expr import ZERO, AxisExpr, FloorDiv, constant
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu import BLOCK_X, LANE, THREAD, WARP, GpuKernel, GpuParam, Registers, Shared
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, FloorDiv, constant
+from ir.kernel.gpu.kernel import BLOCK_X, LANE, THREAD, WARP, GpuKernel, GpuParam, Registers, Shared
+from ir.kernel.gpu.nodes import (
     Assign,
     At,
     Barrier,
@@ -39,8 +39,8 @@ from ir.gpu_nodes import (
     WaitGroup,
     walk,
 )
-from ir.gpu_verify import verify
-from ir.kernel_nodes import Bind, Const, Reg, Variable, Within
+from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import Bind, Const, Reg, Variable, Within
 from tests.support.gpu_edit import changed, edited, without
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir.axis_expr import AxisExpr, box_of, parse_expr
-from ir.index_text import Remainder, Writing, bounds, multiples, pieces
+from ir.index.expr import AxisExpr, box_of, parse_expr
+from ir.index.text import Remainder, Writing, bounds, multiples, pieces
 
 NAMES = ("a", "b")
 PYTHON = Writing(lambda number: NAMES[number])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ir.axis_expr import AxisExpr, FloorDiv
-from ir.axis_map import AxisMap, axis_map, compose, identity, parse_map
-from ir.axis_moves import pad
 from ir.diagnostics import EqsatError, Kind
-from ir.indexbook import MOST_PIECES, Axis, IndexBook, IndexInfo, InputAccess, pieces
-from ir.indexbook_verify import verify
+from ir.index.expr import AxisExpr, FloorDiv
+from ir.index.map import AxisMap, axis_map, compose, identity, parse_map
+from ir.index.moves import pad
+from ir.poly.indexbook import MOST_PIECES, Axis, IndexBook, IndexInfo, InputAccess, pieces
+from ir.poly.indexbook_verify import verify
 
 replace = msgspec.structs.replace
 

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from codegen.backends.backend_of import backend_of
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.targets import A100, cpu_target
-from ir.cpu_plan import Blocks, CpuContractionPlan, KeptOperand
-from ir.plan import Plan
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.rule import Exactness
+from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.plan.plan import Plan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.region import Region
 from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import with_fields
 from tests.support import regions, stream_regions
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ir import tiny_playback
-from ir.tiny import Graph, Imm, Node
-from ir.tiny_playback import playback, values
-from ir.uop import Arg
+from ir.tiny import playback as tiny_playback
+from ir.tiny.graph import Graph, Imm, Node
+from ir.tiny.playback import playback, values
+from ir.uop.table import Arg
 from tests.support.strategies import random_graph, random_inputs, tiny_graphs
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ir.atomic_file import write_atomically
+from ir.host.atomic_file import write_atomically
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
 import os, sys
-from ir.process_folder import process_folder
+from ir.host.process_folder import process_folder
 (process_folder() / "library.so").write_bytes(b"code")
 if len(sys.argv) > 1 and os.fork() == 0:
     sys.exit()

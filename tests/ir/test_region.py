@@ -5,11 +5,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ir.axis_map import identity
 from ir.diagnostics import EqsatError, Kind
-from ir.region import Definition, Number, Op, Operand, Region, Yield, canonical, renamed, verify
-from ir.region_dump import dump_region, load_region
-from ir.region_work import read_bytes, region_bytes, region_flops
+from ir.index.map import identity
+from ir.region.dump import dump_region, load_region
+from ir.region.region import Definition, Number, Op, Operand, Region, Yield, canonical, renamed, verify
+from ir.region.work import read_bytes, region_bytes, region_flops
 from ir.serde import from_json, to_builtins, to_json
 from tests.support import regions
 

@@ -8,8 +8,8 @@ import pytest
 
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import dtype
-from ir.region import Number, Region
-from ir.region_playback import play_region
+from ir.region.playback import play_region
+from ir.region.region import Number, Region
 from tests.support import regions
 
 

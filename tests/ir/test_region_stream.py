@@ -8,12 +8,12 @@ import pytest
 
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
-from ir.region import Definition, Number, Region, canonical, verify
-from ir.region_dump import dump_region, load_region
-from ir.region_playback import play_region
-from ir.region_work import region_flops
+from ir.region.dump import dump_region, load_region
+from ir.region.playback import play_region
+from ir.region.region import Definition, Number, Region, canonical, verify
+from ir.region.work import region_flops
 from ir.serde import from_json, to_json
-from ir.uop import UOPS
+from ir.uop.table import UOPS
 from tests.support import stream_regions as streams
 
 REGIONS = (

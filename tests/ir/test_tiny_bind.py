@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.tiny import Graph, Imm, verify
-from ir.tiny_bind import bind, free_dims, infer_dims, load
-from ir.tiny_parse import parse
-from ir.tiny_playback import playback
+from ir.tiny.bind import bind, free_dims, infer_dims, load
+from ir.tiny.graph import Graph, Imm, verify
+from ir.tiny.parse import parse
+from ir.tiny.playback import playback
 from tests.support.strategies import tiny_graphs
 
 PROGRAMS = Path(__file__).parents[2] / "eqsat" / "programs"

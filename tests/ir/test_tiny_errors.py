@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny import Graph, Imm, Node, verify
-from ir.tiny_bind import infer_dims, load
-from ir.tiny_parse import document_of, parse
-from ir.tiny_playback import playback
-from ir.uop import Arg
+from ir.tiny.bind import infer_dims, load
+from ir.tiny.graph import Graph, Imm, Node, verify
+from ir.tiny.parse import document_of, parse
+from ir.tiny.playback import playback
+from ir.uop.table import Arg
 from tests.support.strategies import random_graph
 
 

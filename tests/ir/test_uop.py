@@ -11,7 +11,7 @@ import pytest
 
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, bf16, dtype, fp16, fp32, fp64, i32, promote
-from ir.uop import UOPS, Arg, UOpKind, total_flops
+from ir.uop.table import UOPS, Arg, UOpKind, total_flops
 
 nan, inf = math.nan, math.inf
 

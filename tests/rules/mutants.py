@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ir.axis_map import compose, parse_map
-from ir.axis_moves import flip
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
-from ir.rule import Condition, Equal, Exactness, Exists, Rule, steers
-from ir.term import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
-from ir.term_text import parse_sizes, parse_type, sizes_text, type_text
+from ir.index.map import compose, parse_map
+from ir.index.moves import flip
+from ir.term.language import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
+from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
+from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
 from rules.instances import Instance

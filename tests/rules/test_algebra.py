@@ -12,10 +12,10 @@ from eqsat.egraph.program import program
 from eqsat.egraph.saturate import saturate
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, dtype
-from ir.rule import Exactness, Rule, pattern_variables
-from ir.term import App, EBin, Imm, Input, Load, PBin, PUn, Pure, Store
-from ir.term_text import number_text
-from ir.tiny import Graph
+from ir.term.language import App, EBin, Imm, Input, Load, PBin, PUn, Pure, Store
+from ir.term.rule import Exactness, Rule, pattern_variables
+from ir.term.text import number_text
+from ir.tiny.graph import Graph
 from rules import RULES, select
 from rules.constants import (
     all_ones,

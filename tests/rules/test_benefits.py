@@ -11,8 +11,8 @@ import pytest
 from eqsat.assembly.assemble import assemble
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
-from ir.rule import Exactness
-from ir.tiny import Graph
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
 from rules import FAMILIES, RULES, select
 from tests.support.graphs import Tiny
 from tests.support.module_playback import play_module

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ir.rule import Rule, pattern_variables
-from ir.term import Imm, Input, Load, PBin, Pure, Store
+from ir.term.language import Imm, Input, Load, PBin, Pure, Store
+from ir.term.rule import Rule, pattern_variables
 from tests.support.canary import saturate_terms
 
 p, q, b, m, d, k, v = pattern_variables("p:P q:P b:B m:S d:S k:S v:S")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ir.rule import Rule
-from ir.term import Fact, subterms
+from ir.term.language import Fact, subterms
+from ir.term.rule import Rule
 from rules import RULES
 from rules.proof import proved
 from tests.rules.equivalent import EQUIVALENT

@@ -14,7 +14,7 @@ from eqsat.model import read_model
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
 from ir.dtype import TensorType
-from ir.rule import Exactness
+from ir.term.rule import Exactness
 from rules import FAMILIES, select
 from tests.support.canary import saturate
 from tests.support.path import compiled as run_module

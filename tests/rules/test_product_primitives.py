@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ir import axis_moves as moves
-from ir.axis_map import AxisMap, apply, compose, identity, insert_axes, lift, parse_map
-from ir.term import Primitive
-from ir.term_text import parse_sizes, sizes_text
+from ir.index import moves
+from ir.index.map import AxisMap, apply, compose, identity, insert_axes, lift, parse_map
+from ir.term.language import Primitive
+from ir.term.text import parse_sizes, sizes_text
 from rules import blocks, concatenation, regrouping, totals, windows
 
 Shape = tuple[int, ...]

@@ -9,17 +9,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ir import axis_moves as moves
-from ir.axis_expr import axis, box_of
-from ir.axis_isl import isl_read
-from ir.axis_map import AxisMap, apply, compose, identity, lift, parse_map
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
-from ir.rule import Certificate, Rule, pattern_variables
-from ir.term import EBin, ETern, EUn, Imm, Load, PBin, Primitive, PUn, Pure, PView, Reduce
-from ir.term_playback import evaluate
-from ir.term_text import number_text
-from ir.uop import UOPS
+from ir.index import moves
+from ir.index.expr import axis, box_of
+from ir.index.isl import isl_read
+from ir.index.map import AxisMap, apply, compose, identity, lift, parse_map
+from ir.term.language import EBin, ETern, EUn, Imm, Load, PBin, Primitive, PUn, Pure, PView, Reduce
+from ir.term.playback import evaluate
+from ir.term.rule import Certificate, Rule, pattern_variables
+from ir.term.text import number_text
+from ir.uop.table import UOPS
 from rules import RULES
 from rules.analyses import ProDtype
 from rules.certificates import certificate

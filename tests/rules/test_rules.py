@@ -9,8 +9,8 @@ import pytest
 
 from eqsat.egraph.program import program_text
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Equal, Exactness, Rule, pattern_variables
-from ir.term import App, Imm, Input, Load, PBin, Primitive, PUn, Pure, PView, Store
+from ir.term.language import App, Imm, Input, Load, PBin, Primitive, PUn, Pure, PView, Store
+from ir.term.rule import Equal, Exactness, Rule, pattern_variables
 from rules import FAMILIES, PHASES, RULES, select
 from rules.analyses import ProDtype
 from rules.op_fills import preimage

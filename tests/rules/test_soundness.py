@@ -12,10 +12,10 @@ import pytest
 from eqsat.egraph.loading import Marked
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import TensorType, dtype
-from ir.rule import Certificate, Exactness, Rule, pattern_variables
-from ir.term import App, Contract, Fact, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Sort, Store, subterms
-from ir.term_playback import evaluate
-from ir.term_text import type_text
+from ir.term.language import App, Contract, Fact, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Sort, Store, subterms
+from ir.term.playback import evaluate
+from ir.term.rule import Certificate, Exactness, Rule, pattern_variables
+from ir.term.text import type_text
 from rules import RULES
 from rules import analyses as known
 from rules.certificates import certificate

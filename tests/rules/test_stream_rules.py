@@ -9,12 +9,12 @@ import pytest
 
 from eqsat import nn, tensor
 from eqsat.tensor import Tensor
-from ir.axis_expr import axis, box_of
-from ir.axis_map import axis_map, parse_map
 from ir.diagnostics import EqsatError, Kind
-from ir.rule import Exactness, pattern_variables
-from ir.term import App, Contract, PMax, Primitive, PUn, PView, Reduce, Scan, subterms
-from ir.term_text import parse_sizes
+from ir.index.expr import axis, box_of
+from ir.index.map import axis_map, parse_map
+from ir.term.language import App, Contract, PMax, Primitive, PUn, PView, Reduce, Scan, subterms
+from ir.term.rule import Exactness, pattern_variables
+from ir.term.text import parse_sizes
 from rules import FAMILIES, RULES, rule_named, select
 from rules.primitives import domain, picks, several
 from rules.soundness import check

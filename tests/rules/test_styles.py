@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ir.dtype import TensorType
-from ir.rule import Exactness
-from ir.term_text import parse_sizes
+from ir.term.rule import Exactness
+from ir.term.text import parse_sizes
 from rules import RULES
 from rules.soundness import Draw, agree, applications, drawn
 from rules.styles import LARGE, SPECIALS, Style

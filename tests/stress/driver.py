@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from codegen.text.cpu_to_c import ENTRY
-from ir.cpu import CpuKernel, Scratch
 from ir.dtype import DTYPES
+from ir.kernel.cpu.kernel import CpuKernel, Scratch
 
 GAP = 128
 """Bytes between two scratch buffers of a kernel."""

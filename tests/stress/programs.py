@@ -10,7 +10,7 @@ import numpy as np
 from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.tensor import Tensor
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 from tests.support.batch import merged, merged_inputs
 from tests.support.odd_values import odd_inputs
 from tests.support.strategies import random_graph

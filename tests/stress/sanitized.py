@@ -29,9 +29,9 @@ from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower import Lowered
 from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.text.program_to_c import launch_table
-from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.extraction.extract import extract
@@ -40,14 +40,14 @@ from eqsat.options import Options
 from eqsat.pipeline import lower_module
 from eqsat.planning.target_pricer import pricer_for
 from ir.dtype import dtype
-from ir.launch import LaunchTable
-from ir.module import Module
-from ir.plan import Plan
+from ir.module.launch import LaunchTable
+from ir.module.module import Module
+from ir.plan.plan import Plan
 from ir.pricer import Price
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
-from ir.tiny import Graph
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
 from rules import select
 from tests.stress.driver import DEALING_POOL, Memory, Step, driver_text, with_gaps
 from tests.stress.programs import Batch

@@ -11,7 +11,7 @@ from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.runtime.verify import random_inputs
 from eqsat.tensor import Tensor
-from ir.cpu import CpuKernel
+from ir.kernel.cpu.kernel import CpuKernel
 from tests.stress import pool_races, sanitized
 from tests.stress.programs import Batch, batch
 from tests.stress.sanitized import check

@@ -32,11 +32,11 @@ import numpy as np
 
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DType, TensorType, dtype, fp64, promote
-from ir.tiny import Graph, Imm, Node, Ref
-from ir.tiny_playback import playback
-from ir.tiny_tf32 import summed_products, to_tf32
-from ir.uop import ELEMENTARY, UOpKind
-from ir.uop_numpy import Array, convert, storage
+from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.tiny.playback import playback
+from ir.tiny.tf32 import summed_products, to_tf32
+from ir.uop.playback import Array, convert, storage
+from ir.uop.table import ELEMENTARY, UOpKind
 
 SLACK = 4.0
 SAMPLES = 4

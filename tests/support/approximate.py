@@ -14,17 +14,17 @@ from eqsat.cost.targets import cpu_target
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from ir.dtype import DType
-from ir.module import verify as verify_module
+from ir.module.module import verify as verify_module
 from ir.pricer import Price, Rejected, Work
-from ir.region import Region
-from ir.region_work import region_bytes, region_flops
-from ir.rule import Rule
+from ir.region.region import Region
+from ir.region.work import region_bytes, region_flops
 from ir.target import Target
-from ir.term_text import scalar
-from ir.tiny import Graph, Imm
-from ir.tiny_bind import load
-from ir.tiny_playback import playback
-from ir.uop_numpy import Array
+from ir.term.rule import Rule
+from ir.term.text import scalar
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph, Imm
+from ir.tiny.playback import playback
+from ir.uop.playback import Array
 from rules import RULES
 from tests.support.canary import saturate
 from tests.support.made_plans import gpu_plan

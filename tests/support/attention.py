@@ -8,7 +8,7 @@ from collections.abc import Callable
 from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.tensor import Tensor, where
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 from tests.support.graphs import Tiny
 
 Program = Callable[[], Tensor | Graph]

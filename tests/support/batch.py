@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat import optimize_and_compile
 from eqsat.runtime.program import Program
-from ir.tiny import Graph, Imm, Node
+from ir.tiny.graph import Graph, Imm, Node
 
 Arrays = dict[str, np.ndarray]
 

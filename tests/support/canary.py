@@ -14,9 +14,9 @@ from eqsat.egraph import saturate as saturation
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.egraph.view import EGraphView
-from ir.axis_map import AxisMap, identity
 from ir.dtype import dtype
-from ir.rule import Exactness
+from ir.index.map import AxisMap, identity
+from ir.term.rule import Exactness
 from tests.support import terms
 
 ROUNDINGS = 16

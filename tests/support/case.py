@@ -15,11 +15,11 @@ import numpy as np
 
 from eqsat.model import BoundModel
 from ir.dtype import dtype
-from ir.rule import Exactness
-from ir.tiny import Graph
-from ir.tiny_bind import load
-from ir.tiny_playback import playback
-from ir.uop import ELEMENTARY
+from ir.term.rule import Exactness
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
+from ir.tiny.playback import playback
+from ir.uop.table import ELEMENTARY
 from tests.support.agree import disagreement
 from tests.support.limited import limited
 from tests.support.plain_numpy import evaluate

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codegen.compile.cache import writable_cache
-from ir.atomic_file import write_atomically
+from ir.host.atomic_file import write_atomically
 from tests.support.fuzz_report import Report
 
 Tries = tuple[int, ...]

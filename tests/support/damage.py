@@ -26,8 +26,8 @@ from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.runtime import artifact
 from eqsat.runtime.artifact import Artifact
-from ir.checked_file import write_checked
 from ir.diagnostics import EqsatError
+from ir.host.checked_file import write_checked
 from ir.serde import from_json, to_builtins
 
 GONE = object()

@@ -12,13 +12,13 @@ from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term
 from eqsat.options import Options
-from ir.module import KernelCall
+from ir.module.module import KernelCall
 from ir.post_order import post_order
 from ir.pricer import Pricer
-from ir.rule import Exactness
-from ir.term import GIVEN, App, Sort, Term, Var
-from ir.tiny import Graph
-from ir.tiny_playback import values as uop_values
+from ir.term.language import GIVEN, App, Sort, Term, Var
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
+from ir.tiny.playback import values as uop_values
 from rules.soundness import agree
 from tests.support.approximate import ApproximatePricer
 from tests.support.egraph_values import enode_value

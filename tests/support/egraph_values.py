@@ -9,8 +9,8 @@ import numpy as np
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
-from ir.term import CTORS, Sort
-from ir.term_playback import node_value
+from ir.term.language import CTORS, Sort
+from ir.term.playback import node_value
 
 
 def enode_value(

@@ -16,9 +16,9 @@ import numpy as np
 import eqsat
 from eqsat.runtime.program import Program
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny import Graph, verify
-from ir.tiny_bind import load
-from ir.tiny_playback import playback
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph, verify
+from ir.tiny.playback import playback
 from tests.support import graphs as models
 from tests.support.agree import disagreement
 from tests.support.batch import Arrays, compile_batch, merged_inputs, run_batch
@@ -46,7 +46,7 @@ REFUSALS = (Kind.RESOURCE_EXCEEDED, Kind.EXCESSIVE_PIECEWISE)
 @functools.cache
 def _models() -> tuple[dict[str, Any], ...]:
     """Programs as people write them, some over symbols."""
-    from ir.tiny_parse import document_of
+    from ir.tiny.parse import document_of
 
     folder = Path(eqsat.__file__).parent / "programs"
     written = [document_of(path.read_text()) for path in sorted(folder.glob("*.json"))]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codegen.backends.cpu import CpuBackend
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model

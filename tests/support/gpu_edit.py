@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from ir.gpu import GpuKernel
-from ir.gpu_nodes import Epilogue, For, If, Stmt, walk
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import Epilogue, For, If, Stmt, walk
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 """What stands in a statement's place; its blocks are changed already."""

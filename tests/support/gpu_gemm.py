@@ -11,10 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.dtype import DTYPES
-from ir.gpu import BLOCK_X, BLOCK_Y, LANE, THREAD, WARP, WORD, GpuKernel, GpuParam, Registers, Shared, id_variables
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
+from ir.kernel.gpu.kernel import (
+    BLOCK_X,
+    BLOCK_Y,
+    LANE,
+    THREAD,
+    WARP,
+    WORD,
+    GpuKernel,
+    GpuParam,
+    Registers,
+    Shared,
+    id_variables,
+)
+from ir.kernel.gpu.nodes import (
     At,
     Barrier,
     Call,
@@ -37,7 +49,7 @@ from ir.gpu_nodes import (
     StSharedVec,
     WaitGroup,
 )
-from ir.kernel_nodes import Comment, Variable, Within
+from ir.kernel.nodes import Comment, Variable, Within
 
 ROW_BYTES = 128
 """Panels of shared memory are so wide, so that one swizzle makes rows and columns of chunks free of bank conflicts."""

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.dtype import DTYPES
-from ir.gpu import BLOCK_X, LANE, THREAD, WARP, WARP_LANES, GpuKernel, GpuParam, Registers, Shared, id_variables
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
+from ir.kernel.gpu.kernel import (
+    BLOCK_X,
+    LANE,
+    THREAD,
+    WARP,
+    WARP_LANES,
+    GpuKernel,
+    GpuParam,
+    Registers,
+    Shared,
+    id_variables,
+)
+from ir.kernel.gpu.nodes import (
     Assign,
     At,
     Barrier,
@@ -28,7 +39,7 @@ from ir.gpu_nodes import (
     StShared,
     Value,
 )
-from ir.kernel_nodes import Const, Reg, Variable, Within
+from ir.kernel.nodes import Const, Reg, Variable, Within
 
 
 def softmax_kernel(rows: int, columns: int, *, dtype: str = "fp16", threads: int = 128) -> GpuKernel:

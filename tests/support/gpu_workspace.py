@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ir.dtype import DTYPES
-from ir.gpu import COUNTER, GpuKernel
+from ir.kernel.gpu.kernel import COUNTER, GpuKernel
 
 Array = np.ndarray[Any, Any]
 

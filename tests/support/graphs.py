@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ir.tiny import Graph, Imm, Node, type_node
-from ir.uop_args import Arg
+from ir.tiny.graph import Graph, Imm, Node, type_node
+from ir.uop.args import Arg
 
 Operand = str | float | int
 

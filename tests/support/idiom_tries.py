@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from codegen.compile.machine import ARCHES, machine
-from ir.rule import Exactness
-from ir.tiny import Graph
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
 from tests.support.agree import disagreement
 from tests.support.case import HANG_SECONDS, NONE, Arrays, Case, Complaint, difference, optimizer_of, told
 from tests.support.fuzz_report import Finding, Report

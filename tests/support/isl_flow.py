@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import islpy
 
-from ir.isl_text import tuple_name
-from ir.poly_view import PolyView
-from ir.poly_view_isl import domain, own_write, relation
+from ir.index.isl_text import tuple_name
+from ir.poly.view import PolyView
+from ir.poly.view_isl import domain, own_write, relation
 
 
 def flow(view: PolyView) -> dict[tuple[str, str], islpy.Map]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ir.cpu_plan import CpuNestPlan, PlannedLoop
-from ir.gpu_plan import BlockPlaces, ContractionTile, GpuContractionPlan, Staging
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.plan.gpu import BlockPlaces, ContractionTile, GpuContractionPlan, Staging
 
 
 def gpu_plan(

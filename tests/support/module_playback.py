@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ir.module import Module
-from ir.region_playback import play_region
-from ir.uop_numpy import Array
+from ir.module.module import Module
+from ir.region.playback import play_region
+from ir.uop.playback import Array
 
 
 def play_module(module: Module, inputs: Mapping[str, Array], wide: bool = False) -> tuple[Array, ...]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ir.dtype import DTYPES
-from ir.uop import UOPS, UOpKind
+from ir.uop.table import UOPS, UOpKind
 
 T = TypeVar("T")
 Document = dict[str, Any]

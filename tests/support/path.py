@@ -12,9 +12,9 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
+from codegen.poly.region_facts import region_facts
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
-from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
@@ -23,10 +23,10 @@ from eqsat.extraction.extract import extract
 from eqsat.find_target import find_target
 from eqsat.pipeline import lower_module
 from ir.dtype import dtype
-from ir.module import Module
+from ir.module.module import Module
 from ir.pricer import Price, Pricer
-from ir.rule import Exactness
-from ir.tiny import Graph
+from ir.term.rule import Exactness
+from ir.tiny.graph import Graph
 from rules import select
 from tests.support.agree import disagreement
 from tests.support.canary import saturate
@@ -84,7 +84,7 @@ def complaint(graph: Graph, inputs: Arrays, got: Sequence[np.ndarray]) -> str:
 def first_guilty_stage(graph: Graph, inputs: Arrays, covers: int = 12) -> tuple[str, str]:
     """The first stage that fails on this program or computes something else than playback, and what it said;
     ("", "") when none does."""
-    from ir.tiny_playback import playback
+    from ir.tiny.playback import playback
 
     stage = "graph playback"
     try:

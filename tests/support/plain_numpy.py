@@ -1,6 +1,6 @@
 """Tiny IR evaluated anew: what the uops mean, written from the design and the seeds alone.
 
-Neither `ir.uop_numpy`, `ir.tiny_playback` nor the table of uops is asked, so that a misreading of theirs is seen.
+Neither `ir.uop.playback`, `ir.tiny.playback` nor the table of uops is asked, so that a misreading of theirs is seen.
 Movements are gathers from the flat source by index arithmetic of this file; sums run term by term in index order, in
 the accumulator; floats round at every uop, fp16 and bf16 by way of fp32.
 """
@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-from ir.tiny import Graph, Imm, Node
+from ir.tiny.graph import Graph, Imm, Node
 
 Array = np.ndarray[Any, Any]
 DTYPES: Mapping[str, Any] = {

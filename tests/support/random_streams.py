@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ir.region import Buffer, Definition, Number, Operand, Region, Yield
+from ir.region.region import Buffer, Definition, Number, Operand, Region, Yield
 from tests.support.regions import Sizes, buffer, contraction, ewise, read, reduction, same
 from tests.support.stream_regions import stream
 

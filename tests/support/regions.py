@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from ir.axis_expr import interval, parse_expr
-from ir.axis_guard import Bound, Guard, canonical_fill
-from ir.axis_map import AxisMap, axis_map, compose, parse_map
-from ir.region import Buffer, Definition, MemRef, Number, Op, Operand, OpKind, Region, Yield
+from ir.index.expr import interval, parse_expr
+from ir.index.guard import Bound, Guard, canonical_fill
+from ir.index.map import AxisMap, axis_map, compose, parse_map
+from ir.region.region import Buffer, Definition, MemRef, Number, Op, Operand, OpKind, Region, Yield
 
 Sizes = tuple[int, ...]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ir.dtype import dtype
-from ir.tiny import Graph
-from ir.tiny_bind import load
-from ir.tiny_playback import playback
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph
+from ir.tiny.playback import playback
 from tests.support.batch import Arrays
 from tests.support.fuzz_report import Finding
 from tests.support.limited import HangError, limited
@@ -59,7 +59,7 @@ def _same(found: tuple[str, str], wanted: tuple[str, str]) -> bool:
 
 def load_finding(seed: int, index: int, source: Any, error: Exception, stage: str = "load") -> Finding:
     program = pprint.pformat(source, width=110)
-    text = f"from ir.tiny_bind import load\n\n# seed {seed}, try {index}: {told(error)!r}\nload(\n{program}\n)\n"
+    text = f"from ir.tiny.bind import load\n\n# seed {seed}, try {index}: {told(error)!r}\nload(\n{program}\n)\n"
     return Finding(index, stage, told(error), _written(seed, index, text))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ir.diagnostics import EqsatError
-from ir.tiny import Graph, Imm, Node
-from ir.tiny_bind import load
-from ir.tiny_playback import values
-from ir.uop_args import Arg
+from ir.tiny.bind import load
+from ir.tiny.graph import Graph, Imm, Node
+from ir.tiny.playback import values
+from ir.uop.args import Arg
 
 Arrays = dict[str, np.ndarray]
 Smaller = tuple[Graph, Arrays]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, DType, TensorType
-from ir.tiny import Graph, Imm, Node, Ref, type_node
-from ir.uop import UOPS, Arg, UOp, UOpKind
+from ir.tiny.graph import Graph, Imm, Node, Ref, type_node
+from ir.uop.table import UOPS, Arg, UOp, UOpKind
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ir.region import Definition, Number, Op, Operand, Region
+from ir.region.region import Definition, Number, Op, Operand, Region
 from tests.support.regions import Sizes, buffer, contraction, ewise, index_map, read, reduction, region, same
 
 

@@ -8,8 +8,8 @@ from eqsat.egraph.loading import Marked
 from eqsat.egraph.saturate import Saturation, SaturationStats
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
-from ir.rule import Exactness, Rule
-from ir.term import App
+from ir.term.language import App
+from ir.term.rule import Exactness, Rule
 from rules import PHASES
 from rules import analyses as known
 

@@ -19,8 +19,8 @@ from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
+from codegen.poly.region_facts import region_facts
 from codegen.text.cpu_to_c import SUPPORT
-from codegen.where.region_facts import region_facts
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
 from eqsat.egraph.saturate import SaturationStats
@@ -29,13 +29,13 @@ from eqsat.find_target import find_target
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
-from ir.cache_folder import writable_cache
-from ir.launch import LaunchTable
-from ir.module import Module
+from ir.host.cache_folder import writable_cache
+from ir.module.launch import LaunchTable
+from ir.module.module import Module
 from ir.pricer import Price, Pricer, Rejected
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from rules import select
 from tests.support.canary import saturate
 

@@ -12,10 +12,10 @@ import ml_dtypes
 import numpy as np
 
 from ir.dtype import DType, promote
-from ir.tiny import Graph, Imm, Node, Ref
-from ir.tiny_playback import values
-from ir.uop import ELEMENTARY, UOpKind
-from ir.uop_numpy import Array
+from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.tiny.playback import values
+from ir.uop.playback import Array
+from ir.uop.table import ELEMENTARY, UOpKind
 
 FRACTION_BITS = 6
 """Values are multiples of 2^-6 at the finest."""

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from codegen.lower.scopes import Names, Scope
-from ir.axis_expr import AxisExpr, interval
-from ir.cpu import Scratch
-from ir.cpu_nodes import CpuAssign, CpuCall, CpuFor, CpuIf, CpuLet, Stmt, Store, Value
-from ir.kernel_nodes import Const, Reg, Within
+from ir.index.expr import AxisExpr, interval
+from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuFor, CpuIf, CpuLet, Stmt, Store, Value
+from ir.kernel.nodes import Const, Reg, Within
 
 _SIMPLE = (Const, Reg)
 

@@ -16,10 +16,10 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.register_tile import TileSums
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
-from ir.axis_expr import AxisExpr, constant
-from ir.cpu_nodes import Load, Value
-from ir.kernel_nodes import Comment
-from ir.region import Yield
+from ir.index.expr import AxisExpr, constant
+from ir.kernel.cpu.nodes import Load, Value
+from ir.kernel.nodes import Comment
+from ir.region.region import Yield
 
 
 def epilogue(

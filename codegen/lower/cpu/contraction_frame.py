@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_blocks import block_axis
-from ir.axis_expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
-from ir.cpu_plan import Blocks
-from ir.kernel_nodes import Bind
+from codegen.plan.cpu.contraction_tiling import block_axis
+from ir.index.expr import ZERO, AxisExpr, constant, coordinates, floordiv, interval, mod, substitute, weighted_sum
+from ir.kernel.nodes import Bind
+from ir.plan.cpu import Blocks
 
 Digits = dict[int, AxisExpr]
 """Where the loops stand: digit of the contraction → its value, an expression over kernel variables."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.lower.cpu.blocks import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, Digits
-from ir.axis_expr import ZERO, AxisExpr, constant
+from ir.index.expr import ZERO, AxisExpr, constant
 
 AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
 """What to do at one term: (frame, block, number of the term in its block of k)."""

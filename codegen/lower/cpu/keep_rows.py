@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from codegen.lower.cpu.blocks import CpuWriter
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
-from ir.axis_expr import AxisExpr
-from ir.cpu import Scratch
-from ir.kernel_nodes import register_type
-from ir.region import Buffer, MemRef
+from ir.index.expr import AxisExpr
+from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.nodes import register_type
+from ir.region.region import Buffer, MemRef
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.axis_expr import AxisExpr
-from ir.cpu_nodes import CpuCall, CpuPick, Inside, Lanes, Load, Value
 from ir.diagnostics import Kind, fail
-from ir.kernel_nodes import Const, Within, register_type
-from ir.region import Number, Op, Operand, behind
-from ir.strides import flat, row_major
+from ir.index.expr import AxisExpr
+from ir.index.strides import flat, row_major
+from ir.kernel.cpu.nodes import CpuCall, CpuPick, Inside, Lanes, Load, Value
+from ir.kernel.nodes import Const, Within, register_type
+from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
@@ -38,8 +38,8 @@ STAGE = "lower_value"
 
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
-    """Evaluates the values of one region into blocks; they are lanes, with the value in every lane where the lane axis
-    does not move it. Values that are made of many terms are those of `codegen.lower.cpu.lower_value.RegionEvaluator`.
+    """Evaluates the values of one region into blocks. A value is a vector along the lane axis; where the lane axis does
+    not move the value, all lanes hold the same number. `RegionEvaluator` adds reductions, scans and streams.
 
     `parts` holds reductions to a part of their reduced axes. `rows` are values kept on chip, which the terms of the
     reduction `filling` compute, and all others load. Sums of a stream are rescaled once for `rescaled` terms.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.lower.conversions import Conversions
-from ir.cpu_nodes import CpuCall, Value
+from ir.kernel.cpu.nodes import CpuCall, Value
 
 CONVERSIONS: Conversions[Value] = Conversions(CpuCall)
 converted = CONVERSIONS.converted

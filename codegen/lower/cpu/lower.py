@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from codegen.lower.cpu.lower_attention import lower_attention
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
-from ir.cpu_plan import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+from codegen.lower.cpu.lower_stream import lower_stream
 from ir.diagnostics import Kind, fail
-from ir.plan import Plan
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 Lowered = ContractionKernel
 
@@ -24,7 +24,7 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         case CpuContractionPlan():
             return lower_contraction(region, core, plan, name)
         case CpuStreamPlan():
-            return lower_attention(region, core, plan, name)
+            return lower_stream(region, core, plan, name)
         case CpuNestPlan():
             return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())
     fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a CPU", at=region.name)

@@ -25,7 +25,6 @@ from codegen.lower.cpu.contraction_frame import (
     depth_block,
     depth_blocks,
 )
-from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import (
     PackedConstant,
@@ -37,17 +36,18 @@ from codegen.lower.cpu.pack_constant import (
 )
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
+from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
-from codegen.plan.cpu.contraction_blocks import check_contraction_plan
+from codegen.plan.cpu.contraction_tiling import check_contraction_plan
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.cpu import CpuKernel, CpuParam, Phase, Scratch
-from ir.cpu_plan import CpuContractionPlan
 from ir.diagnostics import Kind, fail
-from ir.kernel_nodes import Comment, Within
-from ir.plan_to_schedule import plan_to_schedule
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
+from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
+from ir.kernel.nodes import Comment, Within
+from ir.plan.cpu import CpuContractionPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):

@@ -20,26 +20,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu import lower_reduce, lower_stream
+from codegen.lower.cpu import reduce_at_point as lower_reduce
+from codegen.lower.cpu import stream_at_point as lower_stream
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.keep_rows import workspace_rows
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
-from codegen.lower.cpu.lower_split import partial_phase
-from codegen.lower.cpu.lower_value import RegionEvaluator
+from codegen.lower.cpu.split_reduce import partial_phase
+from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_choices import NestLoop, check_nest_plan, chosen_rows, nest_of
+from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, chosen_rows, nest_of
 from codegen.plan.region_loops import RegionLoops
-from codegen.where.streams import score_read
-from ir.axis_expr import AxisExpr, coordinates, substitute
-from ir.axis_map import support
-from ir.cpu import CpuKernel, CpuParam, Phase
-from ir.cpu_plan import CpuNestPlan
+from codegen.poly.stream_roles import score_read
 from ir.diagnostics import Kind, fail
-from ir.kernel_nodes import Bind
-from ir.plan_to_schedule import plan_to_schedule
-from ir.poly_core import PolyCore, Site
-from ir.region import Operand, Region, Yield
+from ir.index.expr import AxisExpr, coordinates, substitute
+from ir.index.map import support
+from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.kernel.nodes import Bind
+from ir.plan.cpu import CpuNestPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore, Site
+from ir.region.region import Operand, Region, Yield
 from ir.target import LANES
 
 STAGE = "lower_nest"

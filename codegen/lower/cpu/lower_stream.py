@@ -1,310 +1,347 @@
-"""Streams at a point: the sums of exponentials of one score in one pass, with a running maximum.
+"""Streams whose scores are tiles, and their Plan → a CPU kernel: attention and its kin, never the matrix of scores.
 
-    A[i] = Σ over r of e^(x[i, r] - m)·v[r], L[i] = Σ over r of e^(x[i, r] - m)
-      m = -inf, A = L = 0
-      for r in 0 .. n step 8                                 one rescaling for several terms
-        top = max(m, x[i, r], … x[i, r + 7])
-        shrink = exp(m - top)
-        p0 = exp(x[i, r] - top), …
-        A = A·shrink + p0·v[r] + …, L = L·shrink + p0 + …
-        m = top
+    for each task (batch, block of rows):                                     in parallel
+      pack the queries                                    once per task
+      for each block of terms:
+        pack keys and values                              once per block, for all rows of the task
+        for each tile of rows:
+          S = queries·keys                                register_tile, into the tile of scores
+          finish, rescale, weigh                          score_tile: S becomes the weights P
+          A = A·shrink + P·values                         register_tile, the sums in the thread's workspace
+      the epilogue on the sums, and the store
 
-Lanes are different results, or terms: then each lane has a maximum of its own, and they are joined at the end. A
-maximum of -inf counts as 0 until then, so that terms of weight 0 come before the first finite score.
-The online form is that of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018).
+The order is that of FlashAttention (T. Dao et al., 2022) with the loop over keys outside, so that keys and values are
+packed once for many rows; sums of rows wait in the second-level cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Literal
 
-from codegen.lower.conversions import constant
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
-from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import converted
-from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.region_loops import Group
-from codegen.plan.stream_view import summed_in
-from ir.axis_expr import AxisExpr, coordinates
-from ir.cpu_nodes import CpuCall, Inside, Value
+from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
+from codegen.lower.cpu.lower_contraction import ContractionKernel
+from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.pack_constant import buffer_param, unused
+from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
+from codegen.lower.cpu.score_tile import RowRange, ScoreTile
+from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
+from codegen.lower.cpu.tasks import task_phase
+from codegen.lower.cpu.value_at_point import RegionEvaluator
+from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
+from codegen.plan.cpu.stream_tiling import (
+    blocks_of_product,
+    blocks_of_scores,
+    check_stream_plan,
+    scores_are_aligned,
+)
+from codegen.plan.region_loops import RegionLoops
+from codegen.plan.stream_view import StreamView, stream_view
 from ir.diagnostics import Kind, fail
-from ir.dtype import dtype
-from ir.kernel_nodes import Reg
-from ir.region import Number, Op
-
-STAGE = "lower_stream"
-_PART = 256
-"""Steps that add to one accumulator before it is put away: the error of a long sum grows with its length."""
-
-Place = Mapping[Group, AxisExpr]
-"""Where the loops over reduced axes are."""
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv
+from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
+from ir.kernel.nodes import Comment, Within
+from ir.plan.cpu import CpuStreamPlan, PackedTensor
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 
-@dataclass(frozen=True)
-class StreamRequest:
-    """The stream, or the maximum, `name` at `point`. Requests of one `score` share its terms' values."""
+def lower_stream(region: Region, core: PolyCore, plan: CpuStreamPlan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` of a region whose plan `codegen.plan.cpu.stream_candidates` made.
 
-    name: str
-    point: Point
-    score: Hashable = None
-
-
-def stream(ev: LaneEvaluator, name: str, point: Point, block: CpuBlock, where: Where) -> Value:
-    """The value of a stream at `point`, computed in `block`."""
-    return _together(ev, [StreamRequest(name, point)], block, where)[0]
-
-
-def streams(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock) -> None:
-    """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `LaneEvaluator.value`
-    finds them afterwards."""
-    by_home: dict[int, tuple[CpuBlock, list[StreamRequest]]] = {}
-    for each in dict.fromkeys(requests):
-        if block.find((each.name, each.point, ())) is None:
-            home = block.home(axes_of(each.point))
-            by_home.setdefault(id(home), (home, []))[1].append(each)
-    for home, alike in by_home.values():
-        summed = {each.score for each in alike if ev.ops[each.name].kind == "stream"}
-        wanted = [each for each in alike if each.score in summed]
-        for request, value in zip(wanted, _together(ev, wanted, home, ()) if wanted else [], strict=True):
-            home.memo[request.name, request.point, ()] = home.let(request.name, value)
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no streams that the template covers; AlignmentMismatch,
+            MalformedGraph or UnsupportedOp where the plan does not fit it.
+    """
+    view = stream_view(region, core)
+    if view is None:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
+    check_stream_plan(view, plan)
+    return _CpuStreamTemplate(view, core, plan).kernel(name)
 
 
-def finite_or_zero(top: Value) -> Value:
-    """What scores are compared with: their maximum, or 0 where all of them are -inf."""
-    none = CpuCall("cmpeq", (top, constant("-inf", top.dtype)), "bool")
-    return CpuCall("where", (none, constant(0, top.dtype), top), top.dtype)
+class _CpuStreamTemplate:
+    """The template with one plan injected. Buffers of the workspace are known by their names in the kernel."""
 
-
-def defined(total: Value, top: Value) -> Value:
-    """The sum, but NaN where the maximum is infinite: ∞ - ∞ is no number."""
-    return CpuCall("add", (total, CpuCall("sub", (top, top), top.dtype)), total.dtype)
-
-
-def weight(fn: str, score: Value, base: Value) -> Value:
-    """fn(score - base)."""
-    return CpuCall(fn, (CpuCall("sub", (score, base), score.dtype),), score.dtype)
-
-
-def _together(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock, where: Where) -> list[Value]:
-    lead = next(each for each in requests if ev.ops[each.name].kind == "stream")
-    op = ev.ops[lead.name]
-    if ev.loops.in_order(lead.name):
-        fail(
-            Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are rescaled together, not in index order", at=lead.name
+    def __init__(self, view: StreamView, core: PolyCore, plan: CpuStreamPlan) -> None:
+        self.view, self.core, self.plan = view, core, plan
+        self.blocks = plan.blocks
+        self.writer = CpuWriter(self.blocks.lanes)
+        self.params = [
+            *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
+            *(buffer_param(self.writer, each, written=True) for each in view.region.outputs),
+        ]
+        self.queries, self.keys = self._buffer("queries"), self._buffer("keys")
+        self.values = {each.name: self._buffer(f"{each.name}_values") for each in view.products}
+        self.sums = {each.name: self._buffer(f"{each.name}_sums") for each in view.products}
+        self.tile = ScoreTile(
+            view=view,
+            blocks=self.blocks,
+            tile=self._buffer("scores"),
+            fresh=self._buffer("fresh"),
+            base=self._buffer("base"),
+            shrink=self._buffer("shrink"),
+            top=self._buffer("top"),
+            sums={each.name: self._buffer(f"{each.name}_sum") for each in view.row_sums},
         )
-    if 0 in op.domain[len(op.shape) :]:
-        return [_nothing(ev.ops[each.name]) for each in requests]
-    groups = ev.groups(lead.name)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.point, where)) for each in requests)
-    along = not in_lanes and any(group.extent > 1 for group in groups)
-    shares: dict[tuple[Hashable, str, str], list[StreamRequest]] = {}
-    for each in requests:
-        if ev.ops[each.name].kind == "stream":
-            shares.setdefault((each.score, ev.ops[each.name].fn, summed_in(ev.region, ev.ops[each.name])), []).append(
-                each
-            )
-    passes = [_Sums(ev, fn, kind, alike, where) for (_, fn, kind), alike in shares.items()]
-    tops: dict[Hashable, Value] = {}
-    found: dict[StreamRequest, Value] = {}
-    for sums, (top, totals) in zip(passes, _StreamPass(ev, passes, along).run(groups, block), strict=True):
-        tops[sums.requests[0].score] = top
-        found.update(zip(sums.requests, totals, strict=True))
-    values = [found[each] if each in found else tops[each.score] for each in requests]
-    return [
-        converted(value, value.dtype, ev.ops[each.name].dtype) for each, value in zip(requests, values, strict=True)
-    ]
 
+    def kernel(self, name: str) -> ContractionKernel:
+        region, writer = self.view.region, self.writer
+        evaluator = RegionEvaluator(RegionLoops(region, self.core), writer)
+        blocks = blocks_of_product(self.view.lead, self.blocks)
+        phase = self._tasks(CpuContractionFrame(self.view.lead, blocks, writer, evaluator, {}))
+        kernel = CpuKernel(
+            name=name,
+            lanes=writer.lanes,
+            params=tuple(self.params),
+            variables=tuple(writer.variables),
+            phases=(phase,),
+            private=tuple(writer.private),
+            comment=self._comment(),
+        )
+        return ContractionKernel(kernel, tuple(each.name for each in region.buffers), ())
 
-def _nothing(op: Op) -> Value:
-    """The value over no terms."""
-    return constant(0 if op.kind == "stream" else dtype(op.dtype).lowest, op.dtype)
+    # --- the loop nest ---
 
+    def _tasks(self, frame: CpuContractionFrame) -> Phase:
+        self._scratch()
+        loops = {"batch": self.view.repeats, "m.o": self._row_blocks}
+        return task_phase(self.writer, self.plan.threads, loops, lambda block, *at: self._task(frame, block, *at))
 
-@dataclass(frozen=True)
-class _Sums:
-    """The streams of one score: sums of fn(score - maximum)·value in dtype `kind`."""
+    def _task(self, frame: CpuContractionFrame, block: CpuBlock, batch: AxisExpr, row_block: AxisExpr) -> None:
+        view, bm = self.view, self.blocks.bm
+        b = bound(block, "b", batch, view.repeats - 1)
+        m0 = bound(block, "m0", row_block * bm, (self._row_blocks - 1) * bm)
+        frame = frame.placed(frame.along(view.roles.batch, b))
+        self.tile.start(block)
+        queries = self._pack_queries(frame, block, m0)
+        count = depth_blocks(view.lead, frame.blocks)
+        number = self.writer.variable("kb", 0, count - 1)
+        if count == 1:
+            self._terms(frame, block, ZERO, m0, queries)
+        else:
+            body = block.inner({number})
+            self._terms(frame, body, self.writer.counter(number), m0, queries)
+            block.loop(body, number, ZERO, constant(count))
+        block.add(Comment("epilogue: " + (", ".join(self.plan.epilogue) or "store")))
+        stream_tile_epilogue(frame, block, self.tile, self.sums, m0)
 
-    ev: LaneEvaluator
-    fn: str
-    kind: str
-    requests: Sequence[StreamRequest]
-    where: Where
-
-    def score(self, reduced: Point, block: CpuBlock) -> Value:
-        return self._operand(self.requests[0], 0, reduced, block)
-
-    def values(self, reduced: Point, block: CpuBlock) -> list[Value | None]:
-        """What a term's weight is multiplied with, by request; None for 1."""
-        return [None if self._is_one(each) else self._operand(each, 1, reduced, block) for each in self.requests]
-
-    def _is_one(self, request: StreamRequest) -> bool:
-        value = self.ev.ops[request.name].inputs[1]
-        return isinstance(value, Number) and value.number == 1
-
-    def _operand(self, request: StreamRequest, slot: int, reduced: Point, block: CpuBlock) -> Value:
-        each = self.ev.ops[request.name].inputs[slot]
-        source = each.dtype if isinstance(each, Number) else self.ev.dtype(each.value)
-        return converted(self.ev.operand(each, (*request.point, *reduced), block, self.where), source, self.kind)
-
-    def start(self, block: CpuBlock) -> _State:
-        top = block.let("top", constant("-inf", self.kind), mutable=True)
-        zero = constant(0, self.kind)
-        sums = [block.let(f"{each.name}_acc", zero, mutable=True) for each in self.requests]
-        return _State(_register(top), tuple(map(_register, sums)))
-
-
-@dataclass(frozen=True)
-class _State:
-    """The maximum of the terms so far, and the sums that are relative to it."""
-
-    top: Reg
-    sums: Sequence[Reg]
-
-
-@dataclass(frozen=True)
-class _StreamPass:
-    """One pass over the terms of several streams. `along`: lanes are terms."""
-
-    ev: LaneEvaluator
-    each: Sequence[_Sums]
-    along: bool
-
-    def run(self, groups: Sequence[Group], block: CpuBlock) -> list[tuple[Value, list[Value]]]:
-        """Per score its maximum and the sums, after loops over `groups` in `block`."""
-        states = [each.start(block) for each in self.each]
-        self._nested(groups, {}, states, block)
-        finish = self._joined if self.along else _finished
-        return [finish(each, state, block) for each, state in zip(self.each, states, strict=True)]
-
-    def _nested(self, groups: Sequence[Group], place: Place, states: Sequence[_State], block: CpuBlock) -> None:
-        group, *rest = groups
-        if not rest:
-            self._innermost(group, place, states, block)
-            return
-        variable = self.ev.writer.variable(group.name, 0, group.extent - 1)
-        body = block.inner({variable})
-        self._nested(rest, {**place, group: self.ev.writer.counter(variable)}, states, body)
-        block.loop(body, variable, AxisExpr(), AxisExpr(group.extent))
-
-    def _innermost(self, group: Group, place: Place, states: Sequence[_State], block: CpuBlock) -> None:
-        """Whole steps of several terms, then the terms left in one step; of lanes that are terms, then those of a
-        tail."""
-        width = self.ev.writer.lanes if self.along else 1
-        terms = max(2, self.ev.rescaled // len(self.each))
-        several = group.extent - group.extent % (width * terms)
-        whole = group.extent - group.extent % width
-        self._loop(group, place, states, block, (0, several), terms, width)
-        self._loop(group, place, states, block, (several, whole), max(1, (whole - several) // width), width)
-        self._loop(group, place, states, block, (whole, group.extent), 1, group.extent - whole)
-
-    def _loop(
-        self,
-        group: Group,
-        place: Place,
-        states: Sequence[_State],
-        block: CpuBlock,
-        span: tuple[int, int],
-        terms: int,
-        used: int,
+    def _terms(
+        self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, queries: Side | None
     ) -> None:
-        """Steps of `terms` terms or registers of `used` lanes over `span`, in parts where there are many."""
-        start, stop = span
-        if start >= stop:
-            return
-        writer = self.ev.writer
-        step = terms * used
-        last = stop - step + (used if self.along else 1) - 1
-        variable = writer.variable(group.name, start, last)
-        lanes = LaneAxis(variable, None if used == writer.lanes else used) if self.along else None
-        at = writer.counter(variable)
-        places = [{**place, group: at.shift(used * term)} for term in range(terms)]
-        if (stop - start) // step <= 2 * _PART:
-            body = block.inner({variable}, lane_axis=lanes)
-            self._step(places, states, body)
-            block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
-            return
-        origin = writer.variable(f"{group.name}o", start, stop - 1)
-        around = block.inner({origin})
-        parts = [each.start(around) for each in self.each]
-        body = around.inner({variable}, lane_axis=lanes)
-        self._step(places, parts, body)
-        first = writer.axis(origin)
-        around.loop(body, variable, first, first.shift(_PART * step), step, stop)
-        for each, state, part in zip(self.each, states, parts, strict=True):
-            _put_away(each.fn, state, part, around)
-        block.loop(around, origin, AxisExpr(start), AxisExpr(stop), _PART * step)
+        """One block of terms, for all rows of the task."""
+        view, br = self.view, self.blocks.br
+        placed, depth = depth_block(frame, block, number)
+        self._pack_keys(placed, block, depth)
+        for each in view.products:
+            self._pack_values(placed.seen_as(each), block, depth)
+        r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
+        body = block.inner({r0})
+        rows = RowRange(self.writer.axis(r0), m0)
+        self._scores(placed, body, rows, depth, queries)
+        body.add(Comment("scores, and the maximum of each row"))
+        self.tile.finish(frame, body, rows, depth)
+        self.tile.rescale(body, rows)
+        body.add(Comment("weights"))
+        self.tile.weigh(frame, body, rows, depth)
+        last = depth_blocks(view.lead, frame.blocks) - 1
+        again = Within(number, 1, last + 1) if last else None
+        for each in view.products:
+            self._product(placed.seen_as(each), body, rows, depth, again)
+        block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
 
-    def _step(self, places: Sequence[Place], states: Sequence[_State], block: CpuBlock) -> None:
-        """Adds the terms at `places`, rescaling once."""
-        points = [self._reduced(place) for place in places]
-        for each, state in zip(self.each, states, strict=True):
-            scores = [self._existing(each.score(point, block), "-inf", block) for point in points]
-            top = block.let("top", CpuCall("max", (state.top, tree("max", scores)), each.kind))
-            base = block.let("base", finite_or_zero(top))
-            shrink = block.let("shrink", weight(each.fn, state.top, base))
-            weights = [block.let("p", weight(each.fn, score, base)) for score in scores]
-            terms = [
-                [self._term(value, p, block) for value in each.values(point, block)]
-                for p, point in zip(weights, points, strict=True)
+    # --- products ---
+
+    def _scores(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, queries: Side | None
+    ) -> None:
+        """Queries times keys, into the tile."""
+        view, blocks, stride = self.view, self.blocks, self.tile.stride
+        if view.scores is None:
+            return
+        frame, whole = depth_block(self._of_scores(frame, view.scores), block, ZERO)
+        if blocks.dot:
+            self._dots(frame, block, rows, depth, whole)
+            return
+
+        def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
+            into = TileSums(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+            side = None if queries is None else self._at_row(queries, row - rows.task)
+            keys = Side(self.keys, (column - depth.first) * frame.view.depth, blocks.nr, 1)
+            outer_tile(frame, body, RegisterTile(whole, row, column, into), side, keys if self._keys_packed else None)
+
+        block.add(Comment(f"{blocks.mr} x {blocks.nr} scores in registers"))
+        self._tiles(block, rows, depth.first, depth.first + depth.count, blocks.nr, view.terms, tile)
+
+    def _of_scores(self, frame: CpuContractionFrame, view: Contraction) -> CpuContractionFrame:
+        """The frame of the product of queries and keys."""
+        aligned = scores_are_aligned(view, self.blocks)
+        return frame.seen_as(view, blocks_of_scores(view, self.blocks), aligned=aligned)
+
+    def _dots(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, whole: DepthBlock
+    ) -> None:
+        """As `_scores`, one dot product each: several terms side by side, then those that are left."""
+        view, stride, nr = frame.view, self.tile.stride, self.blocks.nr
+        run, _ = view.run(view.vector, view.k)
+        even = floordiv(depth.count, nr, self.writer.box) * nr
+        block.add(Comment(f"{self.blocks.mr} x {nr} dot products in registers"))
+        for start, stop, width in ((ZERO, even, nr), (even, depth.count, 1)):
+            if start == stop:
+                continue
+
+            def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr, width: int = width) -> None:
+                into = TileSums(self.tile.tile, (row - rows.first) * stride + (column - depth.first), stride)
+                dot_tile(frame, body, RegisterTile(whole, row, column, into), run, width)
+
+            self._tiles(block, rows, depth.first + start, depth.first + stop, width, view.n - width + 1, tile)
+
+    def _product(
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, again: Within | None
+    ) -> None:
+        """Weights times values, added to the sums of the blocks before."""
+        view, blocks = frame.view, self.blocks
+        frame = frame.seen_as(view, blocks_of_product(view, blocks))
+        stride = blocks.sum_stride(view.n)
+
+        def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
+            into = TileSums(self.sums[view.name], (row - rows.task) * stride + column, stride)
+            weights = Side(self.tile.tile, (row - rows.first) * self.tile.stride, 1, self.tile.stride)
+            values = Side(self.values[view.name], column * blocks.bc, blocks.nv, 1)
+            factor = Side(self.tile.shrink, row - rows.first, 0, 1) if again else None
+            packed = self._is_packed(view, 1, "k.o")
+            outer_tile(
+                frame, body, RegisterTile(depth, row, column, into, again, factor), weights, values if packed else None
+            )
+
+        block.add(Comment(f"{blocks.mr} x {blocks.nv} sums in registers"))
+        self._tiles(block, rows, ZERO, constant(view.n), blocks.nv, view.n, tile)
+
+    def _tiles(
+        self,
+        block: CpuBlock,
+        rows: RowRange,
+        start: AxisExpr,
+        stop: AxisExpr,
+        step: int,
+        size: int,
+        body: Callable[[CpuBlock, AxisExpr, AxisExpr], None],
+    ) -> None:
+        """Calls body(block, row, column) in loops over the register tiles of some columns, and rows of the tile."""
+        writer, mr = self.writer, self.blocks.mr
+        n = writer.variable("n", 0, max(size - 1, 0))
+        m = writer.variable("m", 0, max(self.view.m - 1, 0) // mr * mr)
+        panel = block.inner({n})
+        inner = panel.inner({m})
+        body(inner, writer.axis(m), writer.axis(n))
+        panel.loop(inner, m, rows.first, rows.first.shift(self.blocks.br), mr, self.view.m)
+        block.loop(panel, n, start, stop, step)
+
+    # --- panels ---
+
+    @property
+    def _row_blocks(self) -> int:
+        return -(-self.view.m // self.blocks.bm)
+
+    @property
+    def _keys_packed(self) -> bool:
+        scores = self.view.scores
+        return scores is not None and self._is_packed(scores, scores.vector, "k.o")
+
+    def _is_packed(self, view: Contraction, side: int, at: Literal["m.o", "k.o"]) -> bool:
+        return PackedTensor(view.operand(side).value, at) in self.plan.packed
+
+    @property
+    def _query_stride(self) -> int | None:
+        """The stride between rows where queries are laid out term by term; None for panels of a tile's rows."""
+        view = self.view.scores
+        if view is None or not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.blocks.lanes):
+            return None
+        return view.depth + self.blocks.lanes
+
+    def _pack_queries(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> Side | None:
+        """The side of the task's first tile of rows; None where queries are read as they lie."""
+        view, blocks = self.view.scores, self.blocks
+        if view is None or not self._is_packed(view, 1 - view.vector, "m.o"):
+            return None
+        block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
+        frame, depth = depth_block(self._of_scores(frame, view), block, ZERO)
+        side, stride = 1 - view.vector, self._query_stride
+        if stride is not None:
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.queries, ZERO, 1, stride), depth)
+            return Side(self.queries, ZERO, 1, stride)
+        m = self.writer.variable("m", 0, max(view.m - 1, 0) // blocks.mr * blocks.mr)
+        body = block.inner({m})
+        row = self.writer.axis(m)
+        base = (row - m0) * view.depth
+        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.queries, base, blocks.mr, 1), depth)
+        block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
+        return Side(self.queries, ZERO, blocks.mr, 1)
+
+    def _at_row(self, queries: Side, row: AxisExpr) -> Side:
+        assert self.view.scores is not None
+        each = self._query_stride or self.view.scores.depth
+        return Side(queries.buffer, row * each, queries.term, queries.element)
+
+    def _pack_keys(self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock) -> None:
+        view, nr = self.view.scores, self.blocks.nr
+        if view is None or not self._keys_packed:
+            return
+        block.add(Comment(f"pack a block of {view.operand(view.vector).value}"))
+        frame, whole = depth_block(self._of_scores(frame, view), block, ZERO)
+        n = self.writer.variable("n", 0, max(view.n - 1, 0))
+        body = block.inner({n})
+        column = self.writer.axis(n)
+        base = (column - depth.first) * view.depth
+        pack(frame, body, Panel(view.vector, view.columns, column, nr, view.n, self.keys, base, nr, 1), whole)
+        block.loop(body, n, depth.first, depth.first + depth.count, nr)
+
+    def _pack_values(self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock) -> None:
+        view, nv = frame.view, self.blocks.nv
+        if not self._is_packed(view, 1, "k.o"):
+            return
+        block.add(Comment(f"pack a block of {view.operand(1).value}"))
+        n = self.writer.variable("n", 0, max(view.n - 1, 0))
+        body = block.inner({n})
+        column, values = self.writer.axis(n), self.values[view.name]
+        base = column * self.blocks.bc
+        pack(frame, body, Panel(1, view.columns, column, nv, view.n, values, base, nv, 1), depth)
+        block.loop(body, n, ZERO, constant(view.n), nv)
+
+    # --- the kernel ---
+
+    def _buffer(self, name: str) -> str:
+        return self.writer.buffer(unused(name, self.view.region))
+
+    def _scratch(self) -> None:
+        view, blocks, kind = self.view, self.blocks, self.view.kind
+        sizes: dict[str, int] = {}
+        if view.scores is not None:
+            depth = view.scores.depth
+            if self._is_packed(view.scores, 1 - view.scores.vector, "m.o"):
+                sizes[self.queries] = blocks.bm * (self._query_stride or depth) + blocks.lanes
+            if self._keys_packed:
+                sizes[self.keys] = blocks.width * depth
+        for each in view.products:
+            if self._is_packed(each, 1, "k.o"):
+                sizes[self.values[each.name]] = blocks.sum_stride(each.n) * blocks.bc
+            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each.n)
+        self.writer.private += [Scratch(name, kind, max(1, size)) for name, size in sizes.items()]
+        self.writer.private += self.tile.scratch()
+
+    def _comment(self) -> str:
+        view, blocks = self.view, self.blocks
+        depth = f" of depth {view.scores.depth}" if view.scores else " from memory"
+        depth += ", dot products" if blocks.dot else ""
+        return "\n".join(
+            [
+                f"{view.region.name}: {view.repeats} streams of {view.m} x {view.terms} scores{depth},"
+                f" {len(view.products)} products of {view.n} columns",
+                f"tile {blocks.mr} x {blocks.nr} and {blocks.mr} x {blocks.nv}, blocks {blocks.bm} x {blocks.br} x"
+                f" {blocks.bc}, cache "
+                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
-            for number, total in enumerate(state.sums):
-                added = tree("add", [several[number] for several in terms])
-                block.assign(total, CpuCall("fma", (total, shrink, added), each.kind))
-            block.assign(state.top, top)
-
-    def _term(self, value: Value | None, p: Value, block: CpuBlock) -> Value:
-        return p if value is None else self._existing(CpuCall("mul", (p, value), p.dtype), 0, block)
-
-    def _existing(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
-        """The value in the lanes of a tail that are terms."""
-        lane = block.lane_axis
-        if not self.along or lane is None or lane.count is None:
-            return value
-        mask = Inside((), lane.variable, lane.count)
-        return block.let("term", CpuCall("where", (mask, value, constant(otherwise, value.dtype)), value.dtype))
-
-    def _reduced(self, place: Place) -> Point:
-        box = self.ev.writer.box
-        reduced: dict[int, AxisExpr] = {}
-        for group, at in place.items():
-            reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
-        return tuple(reduced[axis] for axis in sorted(reduced))
-
-    def _joined(self, each: _Sums, state: _State, block: CpuBlock) -> tuple[Value, list[Value]]:
-        """Lanes are terms: their maxima and sums in one."""
-        top = block.let("top", CpuCall("hmax", (state.top,), each.kind))
-        base = block.let("base", finite_or_zero(top))
-        shrink = block.let("shrink", weight(each.fn, state.top, base))
-        scaled = (CpuCall("mul", (total, shrink), each.kind) for total in state.sums)
-        return top, [defined(CpuCall("hsum", (total,), each.kind), top) for total in scaled]
-
-
-def _finished(_each: _Sums, state: _State, _block: CpuBlock) -> tuple[Value, list[Value]]:
-    return state.top, [defined(total, state.top) for total in state.sums]
-
-
-def _put_away(fn: str, state: _State, part: _State, block: CpuBlock) -> None:
-    """Adds a part of the terms to the others."""
-    kind = state.top.dtype
-    top = block.let("top", CpuCall("max", (state.top, part.top), kind))
-    base = block.let("base", finite_or_zero(top))
-    shrink = block.let("shrink", weight(fn, state.top, base))
-    scale = block.let("scale", weight(fn, part.top, base))
-    for total, added in zip(state.sums, part.sums, strict=True):
-        block.assign(total, CpuCall("fma", (total, shrink, CpuCall("mul", (added, scale), kind)), kind))
-    block.assign(state.top, top)
-
-
-def tree(fn: str, values: Sequence[Value]) -> Value:
-    """The values joined two by two, so that none waits for all before it."""
-    level = list(values)
-    while len(level) > 1:
-        pairs = [CpuCall(fn, pair, pair[0].dtype) for pair in zip(level[::2], level[1::2], strict=False)]
-        level = [*pairs, *level[len(pairs) * 2 :]]
-    return level[0]
-
-
-def _register(value: Value) -> Reg:
-    assert isinstance(value, Reg)
-    return value
+        )

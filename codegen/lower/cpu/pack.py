@@ -27,11 +27,11 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.lane_values import converted
 from codegen.plan.contraction_view import lanes_along_k
-from ir.axis_expr import ZERO, AxisExpr, constant, floordiv
-from ir.cpu import Scratch
-from ir.cpu_nodes import Load, Store, Transpose, Value
-from ir.kernel_nodes import Const, Within, register_type
-from ir.poly_core import OperandRead
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv
+from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.cpu.nodes import Load, Store, Transpose, Value
+from ir.kernel.nodes import Const, Within, register_type
+from ir.poly.core import OperandRead
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ import msgspec
 
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
-from codegen.lower.cpu.lower_value import RegionEvaluator
 from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import AxisExpr, constant, floordiv, mod
-from ir.cpu import CpuKernel, CpuParam, Phase
-from ir.cpu_plan import Blocks
-from ir.poly_core import PolyCore
-from ir.region import Buffer, Region
+from ir.index.expr import AxisExpr, constant, floordiv, mod
+from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.plan.cpu import Blocks
+from ir.poly.core import PolyCore
+from ir.region.region import Buffer, Region
 
 
 class PackedConstant(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along, least, tail_lanes
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
-from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.cpu_nodes import CpuAssign, CpuCall, CpuIf, Inside, Load, Store, Value
-from ir.kernel_nodes import Bind, Const, Reg, Within
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuIf, Inside, Load, Store, Value
+from ir.kernel.nodes import Bind, Const, Reg, Within
 
 Fetch = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], Value]
 """A row's or column's value for one term: (frame, block, number of the term in its block) → value."""

@@ -16,16 +16,16 @@ from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import converted
-from codegen.lower.cpu.lower_stream import defined, finite_or_zero, tree, weight
+from codegen.lower.cpu.stream_at_point import defined, finite_or_zero, tree, weight
 from codegen.lower.points import Point, Where
 from codegen.plan.stream_view import StreamView
-from ir.axis_expr import ZERO, AxisExpr, floordiv
-from ir.axis_expr import constant as index
-from ir.cpu import Scratch
-from ir.cpu_nodes import CpuCall, Inside, Load, Store, Value
-from ir.cpu_plan import StreamBlocks
-from ir.kernel_nodes import Reg
-from ir.region import Operand
+from ir.index.expr import ZERO, AxisExpr, floordiv
+from ir.index.expr import constant as index
+from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.cpu.nodes import CpuCall, Inside, Load, Store, Value
+from ir.kernel.nodes import Reg
+from ir.plan.cpu import StreamBlocks
+from ir.region.region import Operand
 
 _REGISTERS = 4
 """Registers of a row at a time: their chains hide latency."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
-from ir.axis_expr import ZERO, AxisExpr, constant, coordinates
-from ir.cpu import Phase
+from ir.index.expr import ZERO, AxisExpr, constant, coordinates
+from ir.kernel.cpu.kernel import Phase
 
 
 def task_phase(

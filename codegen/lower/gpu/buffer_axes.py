@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr
-from ir.axis_map import AxisMap, compose, lift
+from ir.index.expr import ZERO, AxisExpr
+from ir.index.map import AxisMap, compose, lift
 
 Runs = Sequence[Sequence[int]]
 """Axes of a scope that one number gives, the fastest last."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from codegen.lower.scopes import Names, Scope
-from ir.axis_expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod
-from ir.gpu import (
+from ir.index.expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod
+from ir.index.text import bounds
+from ir.kernel.gpu.kernel import (
     BLOCK_X,
     BLOCK_Y,
     BLOCK_Z,
@@ -32,10 +33,9 @@ from ir.gpu import (
     Shared,
     id_variables,
 )
-from ir.gpu_nodes import Assign, For, If, Let, Stmt, Value, used_variables
-from ir.gpu_places import value_range
-from ir.index_text import bounds
-from ir.kernel_nodes import Bind, Const, Reg, Within
+from ir.kernel.gpu.nodes import Assign, For, If, Let, Stmt, Value, used_variables
+from ir.kernel.gpu.places import value_range
+from ir.kernel.nodes import Bind, Const, Reg, Within
 
 _SIMPLE = (Const, Reg)
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
 from codegen.lower.gpu.main_loop import Fragment
-from codegen.lower.gpu.value import Provider, converted
-from codegen.plan.gpu.contraction_tile import steps_of
-from ir.axis_expr import AxisExpr, constant
+from codegen.lower.gpu.value_at_point import Provider, converted
+from codegen.plan.gpu.contraction_tiling import steps_of
 from ir.dtype import DTYPES
-from ir.gpu import WORD, Shared
-from ir.gpu_nodes import (
+from ir.index.expr import AxisExpr, constant
+from ir.kernel.gpu.kernel import WORD, Shared
+from ir.kernel.gpu.nodes import (
     At,
     Barrier,
     Element,
@@ -31,7 +31,7 @@ from ir.gpu_nodes import (
     StSharedVec,
     Value,
 )
-from ir.kernel_nodes import Comment, Within
+from ir.kernel.nodes import Comment, Within
 
 Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
 """An element of the outputs, and when it exists."""

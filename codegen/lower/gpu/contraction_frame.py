@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
-from codegen.lower.gpu.value import ThreadEvaluator
+from codegen.lower.gpu.value_at_point import ThreadEvaluator
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import GRID_AXES, tiles_of
-from codegen.where.tails import Steps
-from ir.axis_expr import ZERO, AxisExpr
-from ir.gpu_plan import BlockPlaces, ContractionTile
-from ir.index_text import bounds
-from ir.kernel_nodes import Within
+from codegen.plan.gpu.contraction_tiling import GRID_AXES, tiles_of
+from codegen.poly.tail_axes import Steps
+from ir.index.expr import ZERO, AxisExpr
+from ir.index.text import bounds
+from ir.kernel.nodes import Within
+from ir.plan.gpu import BlockPlaces, ContractionTile
 
 Digits = dict[int, AxisExpr]
 

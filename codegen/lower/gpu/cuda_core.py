@@ -14,10 +14,10 @@ import math
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.operand_tile import OperandTile
-from ir.axis_expr import AxisExpr, constant
 from ir.dtype import DTYPES
-from ir.gpu_nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
-from ir.gpu_plan import ContractionTile
+from ir.index.expr import AxisExpr, constant
+from ir.kernel.gpu.nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
+from ir.plan.gpu import ContractionTile
 
 _WRITTEN_OUT = 1024
 """Multiply-adds of a stage that a thread's text holds one by one; beyond that a loop runs over its steps."""

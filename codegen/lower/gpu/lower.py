@@ -3,19 +3,19 @@ rows."""
 
 from __future__ import annotations
 
-from codegen.lower.gpu.lower_attention import lower_attention
 from codegen.lower.gpu.lower_contraction import lower_contraction
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.lower.gpu.lower_stream import lower_stream
 from codegen.plan.stream_sums import without_streams
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from ir.diagnostics import Kind, fail
-from ir.gpu import GpuKernel
-from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
-from ir.gpu_plan import GpuContractionPlan, GpuStreamPlan
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 
 def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
@@ -28,7 +28,7 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
         case GpuContractionPlan():
             kernel = lower_contraction(region, core, plan, name)
         case GpuStreamPlan():
-            kernel = lower_attention(region, core, plan, name)
+            kernel = lower_stream(region, core, plan, name)
         case GpuPointsPlan() | GpuRowsPlan() | GpuTilesPlan():
             plain = without_streams(region)
             kernel = lower_gpu_nest(plain, region_facts(plain).core, plan, name)

@@ -18,18 +18,18 @@ from codegen.lower.gpu.main_loop import TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
-from codegen.lower.gpu.value import ThreadEvaluator, params_of
+from codegen.lower.gpu.value_at_point import ThreadEvaluator, params_of
 from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import check_gpu_contraction, grid_of, is_empty, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_shared import shared_tiles
+from codegen.plan.gpu.contraction_tiling import check_gpu_contraction, grid_of, is_empty, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import copied_axes
-from codegen.plan.gpu.shared_tiles import shared_tiles
 from ir.diagnostics import Kind, fail
-from ir.gpu import GpuKernel
-from ir.gpu_limits import least_arch
-from ir.gpu_plan import GpuContractionPlan
-from ir.plan_to_schedule import plan_to_schedule
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.limits import least_arch
+from ir.plan.gpu import GpuContractionPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 _EMPTY_THREADS = 32
 
@@ -39,7 +39,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no contraction that the template covers; what
-            `codegen.plan.gpu.contraction_tile.check_gpu_contraction` raises where the plan does not fit it.
+            `codegen.plan.gpu.contraction_tiling.check_gpu_contraction` raises where the plan does not fit it.
     """
     view = contraction_of(region, core, ordered=plan.ordered)
     if view is None:

@@ -6,14 +6,14 @@ from codegen.lower.gpu.lower_points import lower_points
 from codegen.lower.gpu.lower_rows import lower_rows
 from codegen.lower.gpu.lower_tile import lower_tile
 from codegen.lower.gpu.unread import without_unread
-from codegen.plan.gpu.nest_choices import GpuNestPlan, check_gpu_nest
+from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_gpu_nest
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
-from ir.gpu import GpuKernel
-from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
-from ir.plan_to_schedule import plan_to_schedule
-from ir.poly_core import PolyCore
-from ir.region import Region
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore
+from ir.region.region import Region
 
 STAGE = "gpu_nest"
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.nest_value import NestEvaluator
-from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr
-from ir.axis_map import support
-from ir.gpu_nest_plan import Points
-from ir.kernel_nodes import Within
-from ir.region import Yield
+from ir.index.expr import ZERO, AxisExpr
+from ir.index.map import support
+from ir.kernel.nodes import Within
+from ir.plan.gpu_nest import Points
+from ir.region.region import Yield
 
 
 def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, GpuBlock]:

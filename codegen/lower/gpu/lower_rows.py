@@ -20,21 +20,21 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.thread_reduce import join
-from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_choices import kept_buffers, row_values, terms_of
+from codegen.plan.gpu.nest_tiling import kept_buffers, row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
-from ir.axis_expr import ZERO, AxisExpr
-from ir.axis_map import support
-from ir.gpu_nest_plan import Rows
-from ir.gpu_nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
-from ir.kernel_nodes import Reg, Within
-from ir.region import Yield, behind
+from ir.index.expr import ZERO, AxisExpr
+from ir.index.map import support
+from ir.kernel.gpu.nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
+from ir.kernel.nodes import Reg, Within
+from ir.plan.gpu_nest import Rows
+from ir.region.region import Yield, behind
 
 Term = Callable[[str, Joining, AxisExpr, GpuBlock, Where], Value]
 """The value of an element of the reduction of a name, read in a block, where it exists."""

@@ -17,13 +17,13 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_choices import crossing_reads
+from codegen.plan.gpu.nest_tiling import crossing_reads
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr
-from ir.gpu import WARP_LANES, Shared
-from ir.gpu_nest_plan import Tiles
-from ir.gpu_nodes import At, Barrier, LoadGlobal, LoadShared, StShared
-from ir.kernel_nodes import Within, register_type
+from ir.index.expr import ZERO, AxisExpr
+from ir.kernel.gpu.kernel import WARP_LANES, Shared
+from ir.kernel.gpu.nodes import At, Barrier, LoadGlobal, LoadShared, StShared
+from ir.kernel.nodes import Within, register_type
+from ir.plan.gpu_nest import Tiles
 
 
 def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:

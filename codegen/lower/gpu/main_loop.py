@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.operand_tile import OperandTile
-from ir.axis_expr import ZERO, AxisExpr, constant, mod
-from ir.gpu_nodes import Barrier, CommitGroup, WaitGroup
-from ir.kernel_nodes import Comment, Within
+from ir.index.expr import ZERO, AxisExpr, constant, mod
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, WaitGroup
+from ir.kernel.nodes import Comment, Within
 
 
 class Fragment(Protocol):

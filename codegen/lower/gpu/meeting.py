@@ -17,10 +17,10 @@ from contextlib import contextmanager
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.points import Point
-from ir.axis_expr import AxisExpr
-from ir.gpu import COUNTER
-from ir.gpu_nodes import AnyThread, Assign, Barrier, Call, Fence, If, Index, Let, TakeTicket
-from ir.kernel_nodes import Comment, Const, Reg, Within
+from ir.index.expr import AxisExpr
+from ir.kernel.gpu.kernel import COUNTER
+from ir.kernel.gpu.nodes import AnyThread, Assign, Barrier, Call, Fence, If, Index, Let, TakeTicket
+from ir.kernel.nodes import Comment, Const, Reg, Within
 
 
 @contextmanager

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.thread_reduce import reduction
-from codegen.lower.gpu.value import Evaluation, converted
+from codegen.lower.gpu.reduce_at_point import reduction
+from codegen.lower.gpu.value_at_point import Evaluation, converted
 from codegen.lower.gpu.vector_value import VectorEvaluator
 from codegen.lower.points import Point, Where
-from ir.region import Op
+from ir.region.region import Op
 
 
 class NestEvaluator(VectorEvaluator):

@@ -20,17 +20,17 @@ from typing import Literal
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
-from codegen.lower.gpu.value import is_zero_outside
+from codegen.lower.gpu.value_at_point import is_zero_outside
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.contraction_tile import pieces_of, steps_of
+from codegen.plan.gpu.contraction_tiling import pieces_of, steps_of
 from codegen.plan.gpu.operand_read import copied_read, own_digits
-from ir.axis_expr import ZERO, AxisExpr, constant
-from ir.gpu import Shared
-from ir.gpu_nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
-from ir.gpu_plan import Staging
-from ir.kernel_nodes import Const, Within, register_type
-from ir.poly_core import OperandRead
-from ir.strides import flat, row_major
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.index.strides import flat, row_major
+from ir.kernel.gpu.kernel import Shared
+from ir.kernel.gpu.nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
+from ir.kernel.nodes import Const, Within, register_type
+from ir.plan.gpu import Staging
+from ir.poly.core import OperandRead
 
 _BYTES: dict[int, Literal[4, 8, 16]] = {4: 4, 8: 8, 16: 16}
 

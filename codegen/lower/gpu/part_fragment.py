@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from codegen.lower.gpu.builder import GpuWriter
 from codegen.plan.gpu.stream_parts import StreamParts
-from ir.axis_expr import AxisExpr
+from ir.index.expr import AxisExpr
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,17 +15,17 @@ from typing import NamedTuple
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
-from codegen.lower.gpu.thread_reduce import join
 from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.gpu.nest_choices import DEAR_FLOPS
-from ir.axis_expr import ZERO, AxisExpr
+from codegen.plan.gpu.nest_tiling import DEAR_FLOPS
 from ir.dtype import DTYPES
-from ir.gpu import WARP_LANES, Shared
-from ir.gpu_nest_plan import AT_A_TIME, Rows
-from ir.gpu_nodes import At, Barrier, Call, Element, For, If, LoadShared, SetElement, Shuffle, StShared, Value
-from ir.kernel_nodes import Bind, Reg, Within
-from ir.region_work import flops_per_point
+from ir.index.expr import ZERO, AxisExpr
+from ir.kernel.gpu.kernel import WARP_LANES, Shared
+from ir.kernel.gpu.nodes import At, Barrier, Call, Element, For, If, LoadShared, SetElement, Shuffle, StShared, Value
+from ir.kernel.nodes import Bind, Reg, Within
+from ir.plan.gpu_nest import AT_A_TIME, Rows
+from ir.region.work import flops_per_point
 
 _SHUFFLED = ("fp32", "fp64", "i32", "i64")
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Team, shuffled
-from codegen.lower.gpu.thread_reduce import join
-from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
-from ir.axis_expr import AxisExpr
 from ir.diagnostics import Kind, fail
-from ir.gpu import WARP_LANES
-from ir.gpu_nodes import At, Barrier, Call, Holds, If, LoadShared, StShared, Value
-from ir.kernel_nodes import Reg, Within
-from ir.poly_core import Site
+from ir.index.expr import AxisExpr
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.nodes import At, Barrier, Call, Holds, If, LoadShared, StShared, Value
+from ir.kernel.nodes import Reg, Within
+from ir.poly.core import Site
 
 STAGE = "gpu_scan"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from ir.axis_expr import ZERO, AxisExpr
-from ir.gpu_nodes import At
+from ir.index.expr import ZERO, AxisExpr
+from ir.kernel.gpu.nodes import At
 
 Allocate = Callable[[str, str, tuple[int, ...]], str]
 

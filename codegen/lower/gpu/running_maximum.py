@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from ir.gpu_nodes import Call, Value
-from ir.kernel_nodes import Const
+from ir.kernel.gpu.nodes import Call, Value
+from ir.kernel.nodes import Const
 
 
 def base_of(top: Value) -> Value:

@@ -20,16 +20,16 @@ from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment as Sums
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.value import converted
+from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import steps_of
+from codegen.plan.gpu.contraction_tiling import steps_of
 from codegen.plan.gpu.stream_mask import LastSeen
 from codegen.plan.stream_view import StreamView
-from ir.axis_expr import AxisExpr, constant, mod
-from ir.gpu_nodes import Call, Element, For, Holds, If, SetElement, Shuffle, Value
-from ir.kernel_nodes import Const, Within
-from ir.region import Operand
+from ir.index.expr import AxisExpr, constant, mod
+from ir.kernel.gpu.nodes import Call, Element, For, Holds, If, SetElement, Shuffle, Value
+from ir.kernel.nodes import Const, Within
+from ir.region.region import Operand
 
 
 class RowsFragment(Sums, Protocol):

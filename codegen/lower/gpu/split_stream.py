@@ -23,12 +23,12 @@ from codegen.lower.gpu.part_fragment import PartFragment
 from codegen.lower.gpu.running_maximum import base_of, weight
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register
 from codegen.lower.points import Point
-from codegen.plan.gpu.contraction_tile import tiles_of
+from codegen.plan.gpu.contraction_tiling import tiles_of
 from codegen.plan.gpu.stream_parts import StreamParts
-from ir.axis_expr import ZERO, AxisExpr, constant
 from ir.dtype import DTYPES
-from ir.gpu_nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec, Value
-from ir.kernel_nodes import Bind, Comment, Const, Within
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec, Value
+from ir.kernel.nodes import Bind, Comment, Const, Within
 
 _AT_ONCE = 16
 """Bytes that a thread moves at once."""

@@ -16,11 +16,11 @@ from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.points import Point
-from codegen.plan.gpu.contraction_tile import tiles_of
-from ir.axis_expr import ZERO, AxisExpr, constant
+from codegen.plan.gpu.contraction_tiling import tiles_of
 from ir.dtype import DTYPES
-from ir.gpu_nodes import Call, Element, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec
-from ir.kernel_nodes import Comment, Const
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.nodes import Call, Element, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec
+from ir.kernel.nodes import Comment, Const
 
 _AT_ONCE = 16
 """Bytes that a thread moves at once."""

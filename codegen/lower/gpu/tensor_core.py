@@ -4,7 +4,8 @@
     ldmatrix x4 b[4*j] := Bs[stage][…]        16 terms × 16 columns of tiles 2j and 2j + 1
     mma m16n8k16 acc[…] += a[4*i] · b[2*j]
 
-Tiles that lie along rows or columns in shared memory are transposed on the way. Layouts: `ir.device_functions`.
+Tiles that lie along rows or columns in shared memory are transposed on the way. The layouts stand in
+`ir.kernel.gpu.device_functions`.
 
 Floats (m16n8k8) are as many bytes: where they lie along terms, an 8 × 8 matrix of halves is one of 8 × 4 floats; where
 they lie along rows or columns, each lane loads its own words. They are rounded to tf32 as registers hold them, just
@@ -18,12 +19,12 @@ from typing import NamedTuple
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.operand_tile import OperandTile
-from ir.axis_expr import AxisExpr, constant, mod
 from ir.dtype import DTYPES
-from ir.gpu import WORD
-from ir.gpu_nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
-from ir.gpu_plan import ContractionTile
-from ir.kernel_nodes import Within
+from ir.index.expr import AxisExpr, constant, mod
+from ir.kernel.gpu.kernel import WORD
+from ir.kernel.gpu.nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
+from ir.kernel.nodes import Within
+from ir.plan.gpu import ContractionTile
 
 ROWS, COLUMNS = 16, 8
 """Of one mma."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ir.gpu import GpuKernel
-from ir.gpu_nodes import (
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import (
     Element,
     Epilogue,
     For,

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from codegen.lower.gpu.buffer_axes import BufferAxes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
-from codegen.lower.gpu.value import Evaluation, ThreadEvaluator
+from codegen.lower.gpu.value_at_point import Evaluation, ThreadEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_expr import ZERO, AxisExpr, interval, substitute
 from ir.dtype import DTYPES
-from ir.gpu import GpuParam
-from ir.gpu_nodes import (
+from ir.index.expr import ZERO, AxisExpr, interval, substitute
+from ir.index.strides import flat, row_major
+from ir.kernel.gpu.kernel import GpuParam
+from ir.kernel.gpu.nodes import (
     At,
     Element,
     For,
@@ -35,9 +36,8 @@ from ir.gpu_nodes import (
     StSharedVec,
     Value,
 )
-from ir.gpu_places import divisor
-from ir.kernel_nodes import Bind, Within, register_type
-from ir.strides import flat, row_major
+from ir.kernel.gpu.places import divisor
+from ir.kernel.nodes import Bind, Within, register_type
 
 MOST_BYTES = 16
 """That one thread moves at once."""

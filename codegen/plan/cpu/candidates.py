@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.cpu.stream_candidates import stream_candidates
-from ir.plan import CpuPlan
-from ir.poly_core import PolyCore
+from ir.plan.plan import CpuPlan
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 
 
 def candidates(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.contraction_blocks import block_axis, steps_of
+from codegen.plan.cpu.contraction_tiling import block_axis, steps_of
 from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
     CpuContractionWork,
@@ -24,12 +24,12 @@ from codegen.plan.cpu.contraction_work import (
     is_parallel,
     registers_per_vector,
 )
-from codegen.where.tails import tail_axes
-from ir.cpu_plan import Blocks, CpuContractionPlan, KeptOperand
+from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
-from ir.poly_core import PolyCore
+from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 
 BLOCK_K = 1024

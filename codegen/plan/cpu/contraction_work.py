@@ -13,10 +13,10 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
-from codegen.plan.cpu.contraction_values import ContractionValues
+from codegen.plan.cpu.contraction_value_work import ContractionValues
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
-from ir.cpu_plan import Blocks
 from ir.dtype import DTYPES
+from ir.plan.cpu import Blocks
 from ir.pricer import Work
 from ir.target import Target
 

@@ -14,13 +14,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.plan.region_loops import RegionLoops
-from ir.axis_facts import picked_axes
-from ir.axis_map import AxisMap
-from ir.cpu_plan import KeptValue
 from ir.dtype import DTYPES
-from ir.poly_core import Site
+from ir.index.facts import picked_axes
+from ir.index.map import AxisMap
+from ir.plan.cpu import KeptValue
+from ir.poly.core import Site
 from ir.post_order import post_order
-from ir.region_work import flops_per_point
+from ir.region.work import flops_per_point
 
 _COMPUTED = frozenset({"ewise", "unary", "cast"})
 _WORTH_FLOPS = 8

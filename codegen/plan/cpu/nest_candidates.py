@@ -14,15 +14,15 @@ from functools import cached_property
 import msgspec
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.cpu.nest_choices import RESCALED, may_keep
+from codegen.plan.cpu.nest_tiling import RESCALED, may_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
-from codegen.where.tails import Steps, tail_axes
-from ir.cpu_plan import CpuNestPlan, PlannedLoop
-from ir.poly_core import PolyCore
+from codegen.poly.tail_axes import Steps, tail_axes
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
-from ir.region_work import region_flops
+from ir.region.region import Region
+from ir.region.work import region_flops
 from ir.target import Target
 
 SMALL_FLOPS = 200_000

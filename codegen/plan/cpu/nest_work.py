@@ -1,8 +1,8 @@
 """The work that a plan of a nest makes the machine do.
 
 The model counts the cycles of one core per vector: arithmetic at every point where the nest computes it
-(`codegen.plan.cpu.nest_values`), loads and stores by how their lanes lie in memory (`codegen.plan.cpu.nest_accesses`),
-and what lanes wait for (`codegen.plan.cpu.nest_waits`); traffic beyond the caches is the buffers' own size.
+(`nest_value_work`), loads and stores by how their lanes lie in memory (`nest_access_work`), and what lanes wait for
+(`nest_latency`); traffic beyond the caches is the buffers' own size.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.cpu.kept_rows import KeptRow
-from codegen.plan.cpu.nest_accesses import Collision, NestAccesses
-from codegen.plan.cpu.nest_values import NestValues
-from codegen.plan.cpu.nest_waits import waits
-from codegen.plan.cpu.planned_nest import NestKey, PlannedNest
+from codegen.plan.cpu.nest_access_work import Collision, NestAccesses
+from codegen.plan.cpu.nest_latency import waits
+from codegen.plan.cpu.nest_trips import NestKey, PlannedNest
+from codegen.plan.cpu.nest_value_work import NestValues
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from codegen.plan.region_loops import RegionLoops
-from ir.cpu_plan import CpuNestPlan
+from ir.plan.cpu import CpuNestPlan
 from ir.pricer import Work
 from ir.target import Target
 

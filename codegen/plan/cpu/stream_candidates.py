@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen.plan.cpu.contraction_candidates import block_k, dot_possible
-from codegen.plan.cpu.stream_blocks import packable, stream_steps
+from codegen.plan.cpu.stream_tiling import packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_parallel, lies_well, row_bytes
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
-from codegen.where.tails import tail_axes
-from ir.cpu_plan import CpuStreamPlan, PackedTensor, StreamBlocks
+from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
-from ir.poly_core import PolyCore
+from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 
 _REGISTERS = {"avx512": 32}

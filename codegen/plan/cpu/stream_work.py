@@ -13,11 +13,11 @@ from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.stream_view import StreamView
-from ir.cpu_plan import StreamBlocks
 from ir.dtype import DTYPES
+from ir.plan.cpu import StreamBlocks
 from ir.pricer import Work
-from ir.region import Operand, behind
-from ir.region_work import region_bytes
+from ir.region.region import Operand, behind
+from ir.region.work import region_bytes
 from ir.target import Target
 
 _PACK, _STORE = 5.0, 3.0

@@ -8,13 +8,13 @@ from codegen.plan.gpu.contraction_candidates import contraction_candidates
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
 from codegen.plan.gpu.stream_candidates import gpu_stream_candidates
 from codegen.plan.stream_sums import without_streams
-from codegen.where.region_facts import region_facts
-from ir.plan import GpuPlan
-from ir.poly_core import PolyCore
+from codegen.poly.region_facts import region_facts
+from ir.plan.plan import GpuPlan
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 
 
 def candidates(

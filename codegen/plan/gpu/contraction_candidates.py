@@ -11,18 +11,26 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import columns_of, is_empty, made_tile, operands_of, steps_of, tiles_of, turns_of
+from codegen.plan.gpu.contraction_shared import fills_banks, is_swizzled, shared_bytes
+from codegen.plan.gpu.contraction_tiling import (
+    columns_of,
+    is_empty,
+    made_tile,
+    operands_of,
+    steps_of,
+    tiles_of,
+    turns_of,
+)
 from codegen.plan.gpu.contraction_work import GpuContractionWork, most_registers, registers_of
 from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
-from codegen.plan.gpu.shared_tiles import fills_banks, is_swizzled, shared_bytes
 from codegen.plan.gpu.split_k import splits_of
-from codegen.where.tails import tail_axes
-from ir.gpu_limits import MAX_GRID, MAX_THREADS
-from ir.gpu_occupancy import shared_limit
-from ir.gpu_plan import BlockPlaces, ContractionTile, GpuContractionPlan
-from ir.poly_core import PolyCore
+from codegen.poly.tail_axes import tail_axes
+from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.occupancy import shared_limit
+from ir.plan.gpu import BlockPlaces, ContractionTile, GpuContractionPlan
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 
 _CANDIDATES = 16

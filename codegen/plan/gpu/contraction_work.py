@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import pieces_of, tiles_of, turns_of_block
-from codegen.plan.gpu.shared_tiles import shared_bytes
+from codegen.plan.gpu.contraction_shared import shared_bytes
+from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of, turns_of_block
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
-from ir.gpu_limits import HIDING_THREADS
-from ir.gpu_occupancy import blocks_per_unit
-from ir.gpu_plan import ContractionTile, Staging
+from ir.kernel.gpu.limits import HIDING_THREADS
+from ir.kernel.gpu.occupancy import blocks_per_unit
+from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
-from ir.region import Operand, behind
+from ir.region.region import Operand, behind
 from ir.target import Target
 
 _MOST_REGISTERS = 255

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from codegen.plan.gpu.nest_choices import (
+from codegen.plan.gpu.nest_tiling import (
     GpuNestPlan,
     can_split,
     crossing_reads,
@@ -23,13 +23,13 @@ from codegen.plan.gpu.nest_choices import (
 from codegen.plan.gpu.nest_work import GpuNestWork
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
-from ir.gpu import WARP_LANES
-from ir.gpu_limits import HIDING_THREADS, MAX_THREADS
-from ir.gpu_nest_plan import AT_A_TIME, GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
-from ir.gpu_occupancy import shared_limit
-from ir.poly_core import PolyCore
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.limits import HIDING_THREADS, MAX_THREADS
+from ir.kernel.gpu.occupancy import shared_limit
+from ir.plan.gpu_nest import AT_A_TIME, GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 
 MOST = 16

@@ -14,18 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from codegen.plan.gpu.nest_choices import DEAR_FLOPS, kept_buffers, row_passes, row_values, terms_of
+from codegen.plan.gpu.nest_tiling import DEAR_FLOPS, kept_buffers, row_passes, row_values, terms_of
 from codegen.plan.op_weights import weight
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from codegen.plan.relative_sums import relative_sums
-from ir.axis_map import support
 from ir.dtype import DTYPES
-from ir.gpu import WARP_LANES
-from ir.gpu_nest_plan import AT_A_TIME, Points, Rows, Tiles
-from ir.gpu_occupancy import blocks_per_unit
-from ir.poly_core import Site
+from ir.index.map import support
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.occupancy import blocks_per_unit
+from ir.plan.gpu_nest import AT_A_TIME, Points, Rows, Tiles
+from ir.poly.core import Site
 from ir.pricer import Work
-from ir.region_work import flops_per_point, region_bytes
+from ir.region.work import flops_per_point, region_bytes
 from ir.target import Target
 
 _SECTOR_BYTES = 32

@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k
-from ir.axis_facts import offset
-from ir.axis_map import AxisMap
 from ir.dtype import DTYPES
-from ir.gpu_plan import Staging
-from ir.poly_core import OperandRead
-from ir.region import Op, Operand
+from ir.index.facts import offset
+from ir.index.map import AxisMap
+from ir.plan.gpu import Staging
+from ir.poly.core import OperandRead
+from ir.region.region import Op, Operand
 
 MATRIX_DTYPES = ("fp16", "bf16")
 """What tensor cores multiply exactly, summing in fp32."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tile import tiles_of, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import tiles_of, turns_of, turns_of_block
 from ir.dtype import DTYPES
-from ir.gpu_plan import ContractionTile
+from ir.plan.gpu import ContractionTile
 from ir.target import Target
 
 _WAVES = 2

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from codegen.plan.gpu.contraction_tile import columns_of, tiles_of
+from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
 from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import (
+from codegen.plan.gpu.stream_tiling import (
     KERNEL_ARCH,
     made_stream_tile,
     scored_of,
@@ -29,13 +29,13 @@ from codegen.plan.gpu.stream_tile import (
 )
 from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
-from codegen.where.tails import tail_axes
-from ir.gpu_limits import MAX_GRID, MAX_THREADS
-from ir.gpu_occupancy import shared_limit
-from ir.gpu_plan import BlockPlaces, GpuStreamPlan, StreamTile
-from ir.poly_core import PolyCore
+from codegen.poly.tail_axes import tail_axes
+from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.occupancy import shared_limit
+from ir.plan.gpu import BlockPlaces, GpuStreamPlan, StreamTile
+from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from ir.target import Target
 
 _CANDIDATES = 16

@@ -11,9 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from codegen.plan.stream_view import StreamView
-from ir.axis_expr import AxisExpr
-from ir.axis_map import AxisMap, compose
-from ir.region import Number, Op, Operand
+from ir.index.expr import AxisExpr
+from ir.index.map import AxisMap, compose
+from ir.region.region import Number, Op, Operand
 
 _UNSEEN = ("-inf", float("-inf"))
 _BELOW = {"cmple": (0, 1, 0), "cmplt": (0, 1, 1), "cmpge": (1, 0, 0), "cmpgt": (1, 0, 1)}

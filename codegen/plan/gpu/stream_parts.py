@@ -12,10 +12,10 @@ import math
 import msgspec
 
 from codegen.plan.gpu.split_k import arrival_cycles
-from codegen.plan.gpu.stream_tile import part_width
+from codegen.plan.gpu.stream_tiling import part_width
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
-from ir.gpu_plan import StreamTile
+from ir.plan.gpu import StreamTile
 
 _UNDER_WAY = 16
 """Vectors of a thread that are read at one time."""

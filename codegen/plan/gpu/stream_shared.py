@@ -1,6 +1,6 @@
 """The shared memory of streams in tiles: the queries, rings of keys and of values, and over them the tile of results.
 
-Qs                    one stage, as an operand of a contraction has it (`shared_tiles`)
+Qs                    one stage, as an operand of a contraction has it (`contraction_shared`)
 Ks, Vs, Vs_2, …       a ring each
 Ps                    CUDA cores: the weights of a warp's rows, on their way from one product to the next
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-from codegen.plan.gpu.shared_tiles import operand_ring, result_tile
-from codegen.plan.gpu.stream_tile import stream_products
+from codegen.plan.gpu.contraction_shared import operand_ring, result_tile
+from codegen.plan.gpu.stream_tiling import stream_products
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
-from ir.gpu import Shared
-from ir.gpu_plan import StreamTile
+from ir.kernel.gpu.kernel import Shared
+from ir.plan.gpu import StreamTile
 
 
 class StreamShared(msgspec.Struct, frozen=True):

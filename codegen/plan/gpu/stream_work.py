@@ -10,20 +10,20 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from codegen.plan.gpu.contraction_tile import pieces_of, tiles_of
+from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
-from codegen.plan.gpu.stream_tile import stream_products, stream_turns
+from codegen.plan.gpu.stream_tiling import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
-from ir.gpu_occupancy import blocks_per_unit
-from ir.gpu_plan import ContractionTile, Staging, StreamTile
+from ir.kernel.gpu.occupancy import blocks_per_unit
+from ir.plan.gpu import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
-from ir.region import behind
-from ir.region_work import region_bytes
+from ir.region.region import behind
+from ir.region.work import region_bytes
 from ir.target import Target
 
 _MOST_REGISTERS = 255

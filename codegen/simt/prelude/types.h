@@ -1,5 +1,5 @@
 /* The device functions on a CPU: types, macros and where a thread stands. What each function means is said in
-   ir/device_functions.py; those that touch memory or meet other threads ask the engine. */
+   ir/kernel/gpu/device_functions.py; those that touch memory or meet other threads ask the engine. */
 
 typedef struct { unsigned short bits; } eq_f16;
 typedef struct { unsigned short bits; } eq_bf16;

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from eqsat.extraction.cover import Cover, CoverKernel
-from ir.axis_map import identity
-from ir.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
-from ir.region_order import Order, in_orders
+from ir.index.map import identity
+from ir.region.order import Order, in_orders
+from ir.region.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 
 
 class Copies:

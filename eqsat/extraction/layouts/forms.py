@@ -9,8 +9,8 @@ from typing import NamedTuple
 from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.layouts.orders import Walks, has_orders, walked
 from ir.pricer import Price, Pricer
-from ir.region import Operand, Region
-from ir.region_order import Order, in_orders, settled
+from ir.region.order import Order, in_orders, settled
+from ir.region.region import Operand, Region
 
 
 class Form(NamedTuple):

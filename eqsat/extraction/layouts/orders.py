@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.extraction.cover import CoverKernel
-from ir.axis_map import AxisMap, compose, identity, lift
-from ir.region import Operand, Region
-from ir.region_order import Order, settled
+from ir.index.map import AxisMap, compose, identity, lift
+from ir.region.order import Order, settled
+from ir.region.region import Operand, Region
 
 MOST_ORDERS = 4
 """Per buffer: a kernel is priced at the combinations of those of all that it reads and writes."""

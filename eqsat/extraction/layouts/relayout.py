@@ -21,7 +21,7 @@ from eqsat.extraction.layouts.min_sum import Cost, Labels, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.times import Combination, Time, Times
 from ir.diagnostics import Diagnostic, Kind, note
-from ir.region_order import Order
+from ir.region.order import Order
 
 STAGE = "layouts"
 ROUNDS = 32

@@ -8,20 +8,20 @@ import numpy as np
 
 from codegen.lower.gpu.lower import lower
 from codegen.plan.gpu.candidates import candidates
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DTYPES
-from ir.gpu import GpuKernel
-from ir.plan import Plan
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.plan import Plan
 from ir.pricer import Work
-from ir.region import Region
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.region.playback import play_region
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.played import Array, Arrays, unwritten
 from tests.support.gpu_workspace import workspace_of
 

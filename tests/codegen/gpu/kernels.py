@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from codegen.backends.gpu import GpuBackend
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.gpu import GpuKernel
-from ir.plan import Plan, rounds_to_tf32
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.rule import Exactness
-from ir.tiny_tf32 import to_tf32
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.plan import Plan, rounds_to_tf32
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.region import Region
+from ir.term.rule import Exactness
+from ir.tiny.tf32 import to_tf32
 from tests.codegen.gpu.emulated import arguments_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted

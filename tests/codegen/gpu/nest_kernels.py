@@ -7,15 +7,15 @@ from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import gpu_target
-from ir.gpu import GpuKernel
-from ir.gpu_verify import verify
-from ir.region import Region
-from ir.region_playback import play_region
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.verify import verify
+from ir.region.playback import play_region
+from ir.region.region import Region
 from tests.codegen import played
 from tests.codegen.gpu.emulated import launched, order_matters
 from tests.codegen.played import Arrays, assert_played

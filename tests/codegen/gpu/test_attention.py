@@ -11,22 +11,22 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, build
 from codegen.plan.gpu.stream_mask import last_seen
-from codegen.plan.gpu.stream_tile import check_gpu_stream, made_stream_tile
+from codegen.plan.gpu.stream_tiling import check_gpu_stream, made_stream_tile
 from codegen.plan.stream_view import stream_view
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.gpu import GpuKernel
-from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, LdMatrix, StShared, SyncWarp, WaitGroup, walk
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.region import Region
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, StShared, SyncWarp, WaitGroup, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.plan import Plan
+from ir.region.playback import play_region
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.played import Array

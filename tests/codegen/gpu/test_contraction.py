@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from codegen.plan.contraction_view import contraction_of
-from codegen.plan.gpu.contraction_tile import check_gpu_contraction
+from codegen.plan.gpu.contraction_tiling import check_gpu_contraction
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.gpu_limits import LIMITS
-from ir.gpu_nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.region import Definition, Number, Op, Region, Yield
-from ir.rule import Exactness
+from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.plan import Plan
+from ir.region.region import Definition, Number, Op, Region, Yield
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of, values_of
 from tests.support import regions

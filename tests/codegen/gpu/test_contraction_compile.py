@@ -6,9 +6,9 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, build
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.kernel_resources import KernelResources
-from ir.plan import Plan
-from ir.region import Region
+from ir.kernel.resources import KernelResources
+from ir.plan.plan import Plan
+from ir.region.region import Region
 from tests.codegen.changed_plan import sizes
 from tests.codegen.gpu.emulated import lowered, plans_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual

@@ -14,15 +14,15 @@ import pytest
 from codegen.backends.gpu import GpuBackend
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.compile.nvrtc_log import resources
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.gpu import GpuKernel
-from ir.gpu_plan import TF32
-from ir.kernel_resources import KernelResources
-from ir.region import Region
-from ir.rule import Exactness
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.resources import KernelResources
+from ir.plan.gpu import TF32
+from ir.region.region import Region
+from ir.term.rule import Exactness
 from tests.codegen.gpu.kernels import kind_of, small_kernels
 from tests.codegen.gpu.test_contraction import nhwc
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted

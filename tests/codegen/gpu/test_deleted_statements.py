@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from codegen.backends.gpu import GpuBackend
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.diagnostics import EqsatError
-from ir.gpu import GpuKernel
-from ir.gpu_nodes import Barrier, CommitGroup, Fence, SyncWarp, WaitGroup, walk
-from ir.gpu_verify import verify
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.rule import Exactness
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, WaitGroup, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.region import Region
+from ir.term.rule import Exactness
 from tests.codegen.gpu.kernels import Small, small_kernels
 from tests.codegen.test_lower_nest import softmax
 from tests.support import regions as r

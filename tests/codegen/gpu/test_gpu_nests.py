@@ -13,21 +13,21 @@ from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import MOST, gpu_nest_candidates
-from codegen.plan.gpu.nest_choices import points_of, tiles_of
+from codegen.plan.gpu.nest_tiling import points_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.targets import A100, GPUS
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
-from ir.gpu_nodes import Barrier, LdGlobalVec, StGlobalVec, walk
-from ir.plan import Plan
-from ir.plan_to_schedule import plan_to_schedule
+from ir.kernel.gpu.nodes import Barrier, LdGlobalVec, StGlobalVec, walk
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+from ir.plan.plan import Plan
+from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
-from ir.region import Definition, Op, Region, Yield
+from ir.region.region import Definition, Op, Region, Yield
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import launched
 from tests.codegen.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases

@@ -8,10 +8,10 @@ import pytest
 
 from codegen.plan.stream_sums import without_streams
 from codegen.simt import Order
-from ir.gpu_nest_plan import GpuPointsPlan, GpuRowsPlan
-from ir.region import Number, Region, verify
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan
+from ir.region.playback import play_region
+from ir.region.region import Number, Region, verify
+from ir.term.rule import Exactness
 from tests.codegen.gpu.emulated import Emulated, assert_near, plans_of, values_of
 from tests.support import stream_regions as streams
 from tests.support.regions import ewise, read, same

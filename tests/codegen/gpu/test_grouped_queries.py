@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from codegen.plan.stream_view import StreamView, stream_view, stream_views
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order
-from codegen.where.region_facts import region_facts
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
-from ir.axis_map import axis_map
-from ir.gpu_plan import GpuStreamPlan
-from ir.region import Operand, Region
-from ir.rule import Exactness
+from ir.index.map import axis_map
+from ir.plan.gpu import GpuStreamPlan
+from ir.region.region import Operand, Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of
 from tests.support.regions import index_map
 from tests.support.stream_regions import attention

@@ -11,7 +11,7 @@ from bench.device.launch import Device
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.runtime.verify import TOLERANCE, relative_error
 from ir.dtype import DTYPES
-from ir.region_playback import play_region
+from ir.region.playback import play_region
 from tests.codegen.gpu.kernels import Small, small_kernels
 from tests.codegen.played import Array
 from tests.support.gpu_devices import DEVICES

@@ -10,11 +10,11 @@ import pytest
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.poly.region_facts import region_facts
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
 from ir.pricer import Work
-from ir.region import Region
+from ir.region.region import Region
 from tests.codegen.gpu.test_counts import PINNED
 from tests.codegen.gpu.test_gpu_nests import layer_norm, permuted
 from tests.support import regions as r

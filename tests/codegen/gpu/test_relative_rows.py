@@ -14,14 +14,14 @@ from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
-from ir.gpu_meeting import meetings
-from ir.gpu_nest_plan import GpuRowsPlan
-from ir.gpu_nodes import Fence
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.region import Op, Operand, Region, Yield
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.nodes import Fence
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu_nest import GpuRowsPlan
+from ir.plan.plan import Plan
+from ir.region.playback import play_region
+from ir.region.region import Op, Operand, Region, Yield
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.support.gpu_edit import without

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from codegen.plan.gpu.candidates import candidates
-from codegen.where.region_facts import region_facts
+from codegen.poly.region_facts import region_facts
 from eqsat.cost.targets import A100, H100, device_target
-from ir.region import Region
-from ir.rule import Exactness
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.gpu.test_gpu_nests import layer_norm
 from tests.support import regions as r
 from tests.support.stream_regions import attention

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from codegen.compile.nvrtc import build
-from codegen.plan.gpu.stream_tile import shared_stream_tile, stream_turns
+from codegen.plan.gpu.stream_tiling import shared_stream_tile, stream_turns
 from codegen.plan.stream_view import StreamView, stream_view
+from codegen.poly.region_facts import region_facts
 from codegen.simt import FindingKind, Order, Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError
-from ir.gpu import COUNTER, GpuKernel
-from ir.gpu_meeting import meetings
-from ir.gpu_nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
-from ir.gpu_plan import GpuStreamPlan
-from ir.gpu_verify import verify
-from ir.region import Region
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.kernel.gpu.kernel import COUNTER, GpuKernel
+from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu import GpuStreamPlan
+from ir.region.playback import play_region
+from ir.region.region import Region
 from ir.target import Target
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.gpu.test_attention import odd_rows, shifted

@@ -9,10 +9,10 @@ import pytest
 
 from bench.device.launch import Device, launch
 from codegen.text.gpu_to_cuda import cuda_text
-from ir.gpu import GpuKernel
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.region_playback import play_region
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.playback import play_region
+from ir.region.region import Region
 from tests.codegen.gpu.emulated import lowered, plans_of, values_of
 from tests.codegen.gpu.nest_kernels import gpu_cases
 from tests.codegen.played import Array

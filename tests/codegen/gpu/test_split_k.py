@@ -8,23 +8,23 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_tile import turns_of
+from codegen.plan.gpu.contraction_tiling import turns_of
+from codegen.poly.region_facts import region_facts
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100
-from ir.axis_expr import ZERO
 from ir.diagnostics import EqsatError
-from ir.gpu import COUNTER, GpuKernel
-from ir.gpu_dump import kernel_dump
-from ir.gpu_meeting import meetings
-from ir.gpu_nodes import AnyThread, Barrier, Fence, TakeTicket, walk
-from ir.gpu_plan import ContractionTile, GpuContractionPlan
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.region import Region
-from ir.rule import Exactness
+from ir.index.expr import ZERO
+from ir.kernel.gpu.dump import kernel_dump
+from ir.kernel.gpu.kernel import COUNTER, GpuKernel
+from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu import ContractionTile, GpuContractionPlan
+from ir.plan.plan import Plan
+from ir.region.region import Region
 from ir.serde import from_json, to_json
+from ir.term.rule import Exactness
 from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, lowered, plans_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual

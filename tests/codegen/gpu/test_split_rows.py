@@ -10,17 +10,17 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.poly.region_facts import region_facts
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from ir.diagnostics import EqsatError
-from ir.gpu_meeting import meetings
-from ir.gpu_nest_plan import GpuRowsPlan
-from ir.gpu_nodes import Barrier, Fence, TakeTicket, walk
-from ir.gpu_verify import verify
-from ir.plan import Plan
-from ir.region import Number, Region
-from ir.region_playback import play_region
+from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.nodes import Barrier, Fence, TakeTicket, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu_nest import GpuRowsPlan
+from ir.plan.plan import Plan
+from ir.region.playback import play_region
+from ir.region.region import Number, Region
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.gpu.emulated import values_of
 from tests.codegen.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases

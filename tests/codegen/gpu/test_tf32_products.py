@@ -10,21 +10,21 @@ import pytest
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import contraction_of
 from codegen.plan.gpu.contraction_candidates import contraction_plan, fitting_tiles
+from codegen.poly.region_facts import region_facts
 from codegen.simt import Order
 from codegen.text.gpu_to_cuda import cuda_text
-from codegen.where.region_facts import region_facts
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
-from ir.gpu_nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync, walk
-from ir.gpu_plan import TF32, GpuContractionPlan
-from ir.gpu_verify import verify
-from ir.plan import rounds_to_tf32
-from ir.plan_to_schedule import plan_to_schedule
-from ir.region import Region
-from ir.region_playback import play_region
-from ir.rule import Exactness
+from ir.kernel.gpu.nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync, walk
+from ir.kernel.gpu.verify import verify
+from ir.plan.gpu import TF32, GpuContractionPlan
+from ir.plan.plan import rounds_to_tf32
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.region.playback import play_region
+from ir.region.region import Region
 from ir.target import Target
-from ir.tiny_tf32 import to_tf32
+from ir.term.rule import Exactness
+from ir.tiny.tf32 import to_tf32
 from tests.codegen.changed_plan import with_fields
 from tests.codegen.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
 from tests.codegen.gpu.test_contraction import nhwc, prologue, residual, widened

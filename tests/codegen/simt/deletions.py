@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ir.device_functions import DEVICE_FUNCTIONS, Effect
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, Effect
 
 _ORDERING = {Effect.BARRIER, Effect.WARP_SYNC, Effect.COMMIT, Effect.WAIT, Effect.FENCE}
 _NAMES = sorted(name for name, each in DEVICE_FUNCTIONS.items() if each.effect in _ORDERING)

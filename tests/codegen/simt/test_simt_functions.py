@@ -12,8 +12,8 @@ import pytest
 
 from codegen.simt import compile_kernels
 from codegen.simt.compile import Kernels
-from ir.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
 from tests.support.meanings import MEANINGS
 
 C_DTYPES = {c: "i32" if name == "word" else name for name, c in REGISTER_C.items() if name != "word"}

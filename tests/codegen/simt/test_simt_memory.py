@@ -9,9 +9,9 @@ import pytest
 
 from codegen.simt import FindingKind, Report, compile_kernels
 from codegen.simt.compile import Kernels
-from ir.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
+from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C
 
 RNG = np.random.default_rng(11)
 LANES = np.arange(32)

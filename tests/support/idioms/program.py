@@ -9,7 +9,7 @@ import numpy as np
 from eqsat.model import BoundModel, read_model
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
-from ir.tiny import Graph
+from ir.tiny.graph import Graph
 from tests.support.idioms.choices import CHOICES
 from tests.support.idioms.movements import MOVEMENTS
 from tests.support.idioms.norms import NORMS

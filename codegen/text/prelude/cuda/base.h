@@ -1,6 +1,6 @@
 /* What every kernel's body stands on: types in memory, the two macros of a kernel, and where a thread stands.
 
-   The bodies call the functions of `ir.device_functions` and nothing else; this prelude says what they are in PTX. */
+   The bodies call the functions of `ir.kernel.gpu.device_functions` and nothing else; this prelude says what they are in PTX. */
 
 typedef struct { unsigned short bits; } eq_f16;
 typedef struct { unsigned short bits; } eq_bf16;

@@ -1,0 +1,324 @@
+"""Reductions at a point: loops over the reduced axes where their outer axes are bound.
+
+    R[i] = sum over r of x[i, r]                      R[j] = sum over r of x[r, j], lanes along j
+      s0 = s1 = 0                                       s = 0
+      for r in 0 .. n step 2*lanes                      for r in 0 .. n
+        s0 = add(s0, x[n*i + r : unit])                   s = add(s, x[n*r + j : unit])
+        s1 = add(s1, x[n*i + r + lanes : unit])
+      R = hsum(add(s0, s1))
+
+Long floating-point sums are summed in parts, so that their error does not grow with their length. Where the plan asks
+for index order, lanes only compute the terms: they are added one after another, to one accumulator.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codegen.lower.accumulators import Joining
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
+from codegen.lower.cpu.lane_values import converted
+from codegen.lower.points import Point, Where, axes_of
+from codegen.plan.region_loops import Group
+from ir.dtype import DTYPES
+from ir.index.expr import AxisExpr, coordinates
+from ir.kernel.cpu.nodes import CpuCall, Inside, Value
+from ir.kernel.nodes import Reg
+from ir.region.region import Op
+
+_CHAINS = 4
+"""Accumulators per reduction along lanes, of all rows that run together: they hide the latency of an addition."""
+_PART = 256
+"""Additions into one accumulator before it is put away."""
+_WRITTEN_OUT = 49
+"""So few points of reduced axes (a 7 × 7 window) are written out instead of looped over."""
+
+
+@dataclass(frozen=True)
+class ReductionRequest:
+    """The reduction `name` at `point`."""
+
+    name: str
+    point: Point
+
+
+def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Value:
+    """The value of a reduce op at `point`, computed in `block`."""
+    return _together(ev, [ReductionRequest(name, point)], block, where)[0]
+
+
+def reductions(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock) -> None:
+    """Computes reductions over like axes in shared loops, so that `LaneEvaluator.value` finds them afterwards."""
+    fresh = [each for each in requests if block.find((each.name, each.point, ())) is None]
+    by_home: dict[int, list[ReductionRequest]] = {}
+    homes: dict[int, CpuBlock] = {}
+    for each in dict.fromkeys(fresh):
+        home = block.home(axes_of(each.point))
+        homes[id(home)] = home
+        by_home.setdefault(id(home), []).append(each)
+    for key, alike in by_home.items():
+        for request, value in zip(alike, _together(ev, alike, homes[key], ()), strict=True):
+            homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
+
+
+def unconverted(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
+    """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
+    return _totals(ev, [_PointSum.of(ev, ReductionRequest(name, point), ()) for name in names], block)
+
+
+def start(ev: LaneEvaluator, name: str, block: CpuBlock) -> Reg:
+    """A fresh accumulator of the reduction `name`, holding the identity."""
+    return _PointSum.of(ev, ReductionRequest(name, ()), ()).start(block)
+
+
+def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
+    """The accumulator's value in the reduction's own dtype."""
+    return converted(total, total.dtype, ev.ops[name].dtype)
+
+
+def _together(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock, where: Where) -> list[Value]:
+    sums = [_PointSum.of(ev, each, where) for each in requests]
+    totals = _totals(ev, sums, block)
+    return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
+
+
+def _totals(ev: LaneEvaluator, sums: Sequence[_PointSum], block: CpuBlock) -> list[Value]:
+    op = sums[0].op
+    if 0 in op.domain[len(op.domain) - op.reduced :]:
+        return [each.how.identity for each in sums]
+    groups = ev.groups(sums[0].request.name)
+    nest = _ReductionLoops(ev, sums)
+    in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
+    if in_lanes or all(group.extent == 1 for group in groups):
+        return nest.serial(groups, block)
+    return nest.along_lanes(groups[:-1], groups[-1], block)
+
+
+@dataclass(frozen=True)
+class _PointSum:
+    """One reduction at one point: its term, and the op that joins terms."""
+
+    ev: LaneEvaluator
+    request: ReductionRequest
+    op: Op
+    where: Where
+    how: Joining
+
+    @staticmethod
+    def of(ev: LaneEvaluator, request: ReductionRequest, where: Where) -> _PointSum:
+        op = ev.ops[request.name]
+        return _PointSum(ev, request, op, where, ev.joining(op))
+
+    @property
+    def in_order(self) -> bool:
+        """Whether terms are added in index order."""
+        return self.ev.loops.in_order(self.request.name)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether long runs are summed in parts: their error grows with the number of terms."""
+        return self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.in_order
+
+    def term(self, reduced: Point, block: CpuBlock) -> Value:
+        point = (*self.request.point, *reduced)
+        around, self.ev.filling = self.ev.filling, self.request.name
+        term = self.ev.operand(self.op.inputs[0], point, block, self.where)
+        self.ev.filling = around
+        return converted(term, self.how.source, self.how.dtype)
+
+    def start(self, block: CpuBlock) -> Reg:
+        register = block.let(f"{self.request.name}_acc", self.how.identity, mutable=True)
+        assert isinstance(register, Reg)
+        return register
+
+
+Totals = Sequence[Sequence[Reg]]
+"""Per reduction its accumulators."""
+Place = Mapping[Group, AxisExpr]
+"""Where the loops over reduced axes are."""
+
+
+@dataclass(frozen=True)
+class _Innermost:
+    """The innermost loops over reduced axes: `add` makes them, they add `trips` times; `parted`: to a part's totals."""
+
+    add: Callable[[Place, Totals, CpuBlock], None]
+    trips: int
+    parted: bool = False
+
+
+@dataclass(frozen=True)
+class _ReductionLoops:
+    """The loops that several reductions share."""
+
+    ev: LaneEvaluator
+    sums: Sequence[_PointSum]
+
+    def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
+        """One term after another; lanes, if any, are different results."""
+        totals = [[each.start(block)] for each in self.sums]
+        if math.prod(group.extent for group in groups) <= _WRITTEN_OUT:
+            for numbers in itertools.product(*(range(group.extent) for group in groups)):
+                self._add(totals, dict(zip(groups, map(AxisExpr, numbers), strict=True)), block)
+        else:
+            *outer, last = groups
+
+            def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
+                loop = _Loop(last.name, 0, last.extent, 1)
+                self._loop(loop, sums, inside, lambda at, into, body: self._add(into, {**place, last: at}, body))
+
+            self._nested(outer, {}, totals, block, _Innermost(innermost, last.extent))
+        return [registers[0] for registers in totals]
+
+    def along_lanes(self, outer: Sequence[Group], lane: Group, block: CpuBlock) -> list[Value]:
+        """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
+        width = self.ev.writer.lanes
+        in_order = any(each.in_order for each in self.sums)
+        rows = len({each.request.point for each in self.sums})
+        chains = 1 if in_order else max(1, min(_CHAINS // rows, lane.extent // width))
+        totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
+
+        def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
+            self._lane_loops(lane, place, sums, inside)
+
+        self._nested(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
+        return [self._joined(each, registers, block) for each, registers in zip(self.sums, totals, strict=True)]
+
+    def _nested(
+        self, groups: Sequence[Group], place: Place, totals: Totals, block: CpuBlock, innermost: _Innermost
+    ) -> None:
+        """Loops over `groups`, around `innermost`."""
+        if not groups:
+            innermost.add(place, totals, block)
+            return
+        group, *rest = groups
+        below = math.prod(each.extent for each in rest) * innermost.trips
+        long = below * group.extent > _PART and below >= _WRITTEN_OUT
+        part = long and self._in_parts and not innermost.parted
+
+        def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
+            parts = self._fresh(sums, body) if part else sums
+            within = replace(innermost, parted=innermost.parted or part)
+            self._nested(rest, {**place, group: at}, parts, body, within)
+            if part:
+                self._put_away(sums, parts, body)
+
+        self._loop(_Loop(group.name, 0, group.extent, 1), totals, block, emit, plain=True)
+
+    def _lane_loops(self, lane: Group, place: Place, totals: Totals, block: CpuBlock) -> None:
+        """The vectors of one row: as many at a time as there are accumulators, then one at a time, then a tail."""
+        width = self.ev.writer.lanes
+        chains = len(totals[0])
+        unrolled = lane.extent - lane.extent % (width * chains)
+        whole = lane.extent - lane.extent % width
+
+        def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
+            for chain in range(len(sums[0])):
+                one = [[registers[chain]] for registers in sums]
+                self._add(one, {**place, lane: at.shift(width * chain)}, body, along_lanes=True)
+
+        first = [registers[:1] for registers in totals]
+        self._loop(_Loop(lane.name, 0, unrolled, width * chains, width), totals, block, emit)
+        self._loop(_Loop(lane.name, unrolled, whole, width, width), first, block, emit)
+        self._loop(_Loop(lane.name, whole, lane.extent, width, lane.extent - whole), first, block, emit)
+
+    def _loop(
+        self,
+        loop: _Loop,
+        totals: Totals,
+        block: CpuBlock,
+        emit: Callable[[AxisExpr, Totals, CpuBlock], None],
+        *,
+        plain: bool = False,
+    ) -> None:
+        """`emit` at every step, in parts of `_PART` steps where there are many."""
+        if loop.start >= loop.stop:
+            return
+        writer = self.ev.writer
+        variable = writer.variable(loop.name, loop.start, loop.last)
+        lanes = loop.lane_axis(variable, writer.lanes)
+        if plain or not self._in_parts or loop.trips <= 2 * _PART:
+            body = block.inner({variable}, lane_axis=lanes)
+            emit(writer.counter(variable), totals, body)
+            block.loop(body, variable, AxisExpr(loop.start), AxisExpr(loop.stop), loop.step)
+            return
+        chunk = _PART * loop.step
+        origin = writer.variable(f"{loop.name}o", loop.start, loop.stop - 1)
+        around = block.inner({origin})
+        parts = self._fresh(totals, around)
+        body = around.inner({variable}, lane_axis=lanes)
+        emit(writer.counter(variable), parts, body)
+        start = writer.axis(origin)
+        around.loop(body, variable, start, start.shift(chunk), loop.step, loop.stop)
+        self._put_away(totals, parts, around)
+        block.loop(around, origin, AxisExpr(loop.start), AxisExpr(loop.stop), chunk)
+
+    def _add(self, totals: Totals, place: Place, block: CpuBlock, *, along_lanes: bool = False) -> None:
+        """The terms at `place` to the first accumulators. Where lanes are terms, those of a tail that do not exist
+        add nothing."""
+        box = self.ev.writer.box
+        reduced: dict[int, AxisExpr] = {}
+        for group, at in place.items():
+            reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
+        point = tuple(reduced[axis] for axis in sorted(reduced))
+        for each, registers in zip(self.sums, totals, strict=True):
+            term = each.term(point, block)
+            lane = block.lane_axis
+            if along_lanes and lane is not None and lane.count is not None:
+                mask = Inside((), lane.variable, lane.count)
+                term = CpuCall("where", (mask, term, each.how.identity), each.how.dtype)
+            if along_lanes and each.in_order:
+                running = CpuCall(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
+                block.assign(registers[0], CpuCall("last", (running,), each.how.dtype))
+            else:
+                block.accumulate(registers[0], each.how.fn, term)
+
+    def _fresh(self, totals: Totals, block: CpuBlock) -> Totals:
+        return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
+
+    def _put_away(self, totals: Totals, parts: Totals, block: CpuBlock) -> None:
+        for each, registers, new in zip(self.sums, totals, parts, strict=True):
+            for register, part in zip(registers, new, strict=True):
+                block.accumulate(register, each.how.fn, part)
+
+    def _joined(self, each: _PointSum, registers: Sequence[Reg], block: CpuBlock) -> Value:
+        total: Value = registers[0]
+        if each.in_order:
+            return total
+        for other in registers[1:]:
+            total = CpuCall(each.how.fn, (total, other), each.how.dtype)
+        horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.how.fn]
+        return CpuCall(horizontal, (total,), each.how.dtype)
+
+    @property
+    def _in_parts(self) -> bool:
+        return any(each.in_parts for each in self.sums)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """From `start` to `stop` by `step`; `lanes` neighbours at a time share a register where it is not 0."""
+
+    name: str
+    start: int
+    stop: int
+    step: int
+    lanes: int = 0
+
+    @property
+    def trips(self) -> int:
+        return -(-(self.stop - self.start) // self.step)
+
+    @property
+    def last(self) -> int:
+        """The greatest value of the variable in any lane of the first register of a step."""
+        return self.start + (self.trips - 1) * self.step + max(self.lanes, 1) - 1
+
+    def lane_axis(self, variable: int, width: int) -> LaneAxis | None:
+        if not self.lanes:
+            return None
+        return LaneAxis(variable, None if self.lanes == width else self.lanes)

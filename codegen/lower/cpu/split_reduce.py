@@ -1,0 +1,121 @@
+"""Long reductions with few results, cut into parts that run side by side.
+
+    phase t in 0 .. 16: R_parts[t, …] = sum over the t-th sixteenth of the reduced axis
+    later:              R[…] = R_parts[0, …] + R_parts[1, …] + …
+
+The parts are those of the plan, whatever the number of threads, and are joined in order: the same bits always.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from codegen.lower.cpu import reduce_at_point as lower_reduce
+from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.lane_evaluator import LaneEvaluator
+from codegen.lower.points import Point, Where, axes_of
+from ir.index.expr import AxisExpr
+from ir.kernel.cpu.kernel import Phase, Scratch
+from ir.kernel.cpu.nodes import CpuIf, Value
+from ir.kernel.nodes import Bind, Within
+from ir.region.region import Buffer, MemRef
+
+
+def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Phase:
+    """The phase that reduces each part, of so many terms, into shared memory; afterwards `ev` gives the reductions'
+    values as the combinations of their parts."""
+    names = ev.loops.parted
+    op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
+    kept = op.domain[: len(op.domain) - op.reduced]
+    long = max(groups, key=lambda each: each.extent)
+    size = min(part, long.extent)
+    whole = long.extent // size
+    left = long.extent - size * whole
+    tasks = whole + (left > 0)
+    parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
+    task = writer.variable("t", 0, tasks - 1)
+    root = CpuBlock(writer, None, {task})
+    results = _Results(ev, parts, writer.axis(task), lanes_in_results)
+
+    def reduce_part(body: CpuBlock, extent: int) -> None:
+        """One part of `extent` terms."""
+        origin = writer.variable("part", 0, long.extent - extent)
+        body.add(Bind(origin, writer.axis(task) * size))
+        body.variables.add(origin)
+        piece = replace(long, origin=writer.axis(origin), extent=extent)
+        ev.parts |= dict.fromkeys(names, tuple(piece if each is long else each for each in groups))
+        results.each((), kept, body)
+
+    if left:
+        full, short = root.inner(barrier=True), root.inner(barrier=True)
+        reduce_part(full, size)
+        reduce_part(short, left)
+        root.add(CpuIf((Within(writer.axis(task), 0, whole),), tuple(full.statements), tuple(short.statements)))
+    else:
+        reduce_part(root, size)
+    for name, buffer in parts.items():
+        del ev.parts[name]
+        ev.provided[name] = partial(_combined, ev, name, buffer)
+    return Phase(task, tasks, tuple(root.statements))
+
+
+def _shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:
+    """Memory for the parts of a reduction."""
+    kind = ev.joining(ev.ops[name]).dtype
+    parts = Buffer(f"{name}_parts", MemRef(shape, kind))
+    ev.buffers[parts.name] = parts
+    ev.writer.shared.append(Scratch(ev.writer.buffer(parts.name), kind, math.prod(shape)))
+    return parts
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The results of reductions that task `task` lays into their `parts`; lanes along the last of their axes, or along
+    the terms."""
+
+    ev: LaneEvaluator
+    parts: Mapping[str, Buffer]
+    task: AxisExpr
+    lanes_in_results: bool
+
+    def each(self, point: Point, sizes: Sequence[int], block: CpuBlock) -> None:
+        """Loops over the axes of `sizes`, inside those where `point` is."""
+        writer = self.ev.writer
+        if not sizes:
+            totals = lower_reduce.unconverted(self.ev, list(self.parts), point, block)
+            for parts, total in zip(self.parts.values(), totals, strict=True):
+                block.store(parts.name, self.ev.offset(parts.name, (self.task, *point)), total)
+            return
+        size, *rest = sizes
+        lanes = writer.lanes if self.lanes_in_results and not rest else 1
+        whole = size - size % lanes
+        for start, stop in ((0, whole), (whole, size)):
+            if start >= stop:
+                continue
+            variable = writer.variable(f"i{len(point)}", start, stop - 1)
+            count = min(lanes, stop - start)
+            axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
+            body = block.inner({variable}, lane_axis=axis)
+            self.each((*point, writer.counter(variable)), rest, body)
+            block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
+
+
+def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: CpuBlock, where: Where) -> Value:
+    """The parts at `point`, joined in order."""
+    key = ("combined", name, point, where)
+    found = block.find(key)
+    if found is not None:
+        return found
+    home = block.home(axes_of(point, where))
+    total = lower_reduce.start(ev, name, home)
+    tasks = parts.memref.shape[0]
+    variable = ev.writer.variable("p", 0, tasks - 1)
+    body = home.inner({variable})
+    part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
+    body.accumulate(total, ev.joining(ev.ops[name]).fn, part)
+    home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
+    home.memo[key] = found = home.let(name, lower_reduce.finished(ev, name, total))
+    return found

@@ -1,0 +1,329 @@
+"""Streams whose scores are tiles, and their plan → a GPU kernel: attention and its kin, never the matrix of scores.
+
+where the block stands: product, tile of rows, tile of columns
+the queries                                            operand_tile: once, then fragments in registers or read again
+main_loop: a ring of keys and values; each turn
+  S = queries·keys                                     tensor_core | cuda_core
+  scores, maxima, weights P, sums of rows              score_rows: where S stands
+  A = A·shrink + P·values                              the registers of P are the fragments of its rows
+split_stream                                           where several blocks share the keys: their parts, joined
+contraction_epilogue                                   the region's ops on A and the sums of rows, and the stores
+
+The order is that of FlashAttention-2 (T. Dao, 2023). On CUDA cores P goes through shared memory, a warp's own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
+from codegen.lower.gpu.contraction_epilogue import epilogue
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
+from codegen.lower.gpu.cuda_core import CudaCore, ThreadFragment
+from codegen.lower.gpu.main_loop import TurnRange, main_loop
+from codegen.lower.gpu.operand_tile import OperandTile
+from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register, reach_of
+from codegen.lower.gpu.split_stream import joined_streams
+from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
+from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
+from codegen.plan.contraction_view import STAGE
+from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
+from codegen.plan.gpu.operand_read import copied_axes
+from codegen.plan.gpu.stream_parts import stream_parts
+from codegen.plan.gpu.stream_shared import stream_shared
+from codegen.plan.gpu.stream_tiling import (
+    KERNEL_ARCH,
+    bound_of,
+    check_gpu_stream,
+    score_tails,
+    stream_products,
+    stream_turns,
+)
+from codegen.plan.stream_view import StreamView, stream_view
+from ir.diagnostics import Kind, fail
+from ir.index.expr import ZERO, AxisExpr, floordiv
+from ir.kernel.gpu.kernel import WORD, GpuKernel, Shared
+from ir.kernel.gpu.nodes import (
+    At,
+    Barrier,
+    Call,
+    CommitGroup,
+    Element,
+    SetElement,
+    StShared,
+    SyncWarp,
+    Value,
+    WaitGroup,
+)
+from ir.kernel.nodes import Bind, Comment
+from ir.plan.gpu import GpuStreamPlan
+from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.poly.core import PolyCore
+from ir.region.region import Region
+
+Product = TensorCore | CudaCore
+
+
+def lower_stream(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
+
+    Raises:
+        EqsatError: UnsupportedOp where the region holds no streams that the template covers; what
+            `codegen.plan.gpu.stream_tiling.check_gpu_stream` raises where the plan does not fit it.
+    """
+    view = stream_view(region, core, together=plan.together)
+    if view is None or 0 in view.roles.sizes:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
+    check_gpu_stream(view, plan)
+    return _GpuStreamTemplate(view, plan).kernel(name)
+
+
+@dataclass(frozen=True)
+class _RowSums:
+    """The sums of rows as the accumulators of a tile: each row's once for the lanes that share it, of which the first
+    alone stands at the only column."""
+
+    scores: RowsFragment
+    writer: GpuWriter
+    acc: str
+    neighbours: int = 1
+
+    @property
+    def count(self) -> int:
+        return self.scores.own_rows
+
+    def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
+        return self.scores.row_place(element), self.writer.split(self.writer.lane, self.scores.across)[1]
+
+    def row_of(self, element: AxisExpr) -> AxisExpr:
+        return element
+
+
+class _GpuStreamTemplate:
+    """The template with one plan injected."""
+
+    def __init__(self, view: StreamView, plan: GpuStreamPlan) -> None:
+        self.view, self.plan, self.tile = view, plan, plan.tile
+        of, lead = stream_products(view), self.tile.lead
+        self.bound = bound_of(view, lead.bm)
+        self.writer = writer = GpuWriter(self.tile.threads, grid_of(of[0], lead, plan.places))
+        self.block = GpuBlock(writer)
+        params_of(view.region, writer)  # their names come first
+        batch, row, column = block_place(of[0], lead, plan.places, writer)
+        self.part = block_part(of[0], lead, plan.places, writer)
+        if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
+            row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
+        at = row * lead.bm, column * lead.bn
+        frame = GpuContractionFrame(
+            of[0], lead, plan.tails, plan.epilogue, writer, ThreadEvaluator(view.region, writer), *at, {}
+        )
+        frame = frame.placed(frame.along(self.block, of[0].batch, batch))
+        self.place = batch, row, column
+        self.frames = [replace(frame, view=each, tile=own) for each, own in zip(of, self.tile.sums, strict=True)]
+        shared = stream_shared(view, self.tile)
+        self.queries: OperandTile | None = None
+        self.keys: OperandTile | None = None
+        if shared.queries is not None and shared.keys is not None:
+            self.queries, self.keys = self._scored(shared.queries, shared.keys)
+        self.values = tuple(
+            OperandTile(each, each.tile.rhs, writer.allocate(ring), each.column)
+            for each, ring in zip(self.frames, shared.values, strict=False)
+        )
+        self.weights = shared.weights and writer.allocate(shared.weights)
+        self.result = shared.result and writer.allocate(shared.result)
+
+    def kernel(self, name: str) -> GpuKernel:
+        view, block = self.view, self.block
+        scores = self._scores()
+        products = self._products()
+        coarse = self.tile.tensor_cores and bool(products)
+        rows = ScoreRows(view, self.frames[0], scores, coarse, self.bound)
+        rows.start(block)
+        ring = [each for each in (self.keys, *self.values) if each is not None]
+        copied = any(each.is_copied for each in ring)
+        self._fetch_queries(copied)
+
+        def turn(body: GpuBlock, number: AxisExpr, stage: AxisExpr) -> None:
+            body.add(Comment("scores, and the maximum of each row"))
+            if isinstance(scores, Product):
+                rows.clear(body)
+                scores.multiply(body, stage)
+            rows.finish(body, number)
+            for each in products:
+                rows.rescale(body, each)
+            body.add(Comment("weights"))
+            rows.weigh(body, number)
+            self._hand_on(body, scores, products)
+            for each in products:
+                each.multiply(body, stage)
+
+        turns, own = stream_turns(view, self.tile)
+        filled = partial(self._await_queries, scores=scores, copied=copied)
+        part = TurnRange(self.part * own, own, self._turns_seen(turns, own))
+        main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
+        rows.gather(block)
+        if self.tile.split == 1:
+            self._finish(block, rows, products)
+        else:
+            parts = stream_parts(view, self.tile)
+            with joined_streams(parts, rows, products, block, self.place, self.part) as joined:
+                self._finish(*joined)
+        return self._kernel(name)
+
+    def _finish(self, block: GpuBlock, rows: ScoreRows, products: Sequence[RowsFragment]) -> None:
+        """What follows from the sums of all terms."""
+        rows.complete(block, products)
+        sums = rows.sums.get(self.frames[0].view.name, "")
+        ends: RowsFragment | _RowSums = products[0] if products else _RowSums(rows.scores, self.writer, sums)
+        beside = partial(self._known, rows, products, ends)
+        free = self.tile.split > 1 or self._result_lies_over_queries
+        epilogue(self.frames[0], block, ends, self.result, beside, free=free)
+
+    def _turns_seen(self, turns: int, own: int) -> AxisExpr | None:
+        """How many of the block's turns have terms that a row of the tile sees; one at least is made."""
+        bound, tile, writer = self.bound, self.tile, self.writer
+        if bound is None or not tile.stops or own == 1:
+            return None
+        first = self.part * own
+        reach = reach_of(bound, self.frames[0], tile.lead.bm - 1)
+        below = max(0, -(writer.bounds(reach)[0] // tile.terms))  # so many stages more keep the quotient positive
+        seen = floordiv(reach.shift((below + 1) * tile.terms), tile.terms, writer.box).shift(-below)
+        variable = writer.variable("turns", 1, own)
+        most = (AxisExpr(own),) if turns % own == 0 else (AxisExpr(own), AxisExpr(turns) - first)
+        self.block.add(Bind(variable, seen - first, most, (AxisExpr(1),)))
+        self.block.variables.add(variable)
+        return writer.axis(variable)
+
+    # --- products ---
+
+    def _scored(self, queries: Shared, keys: Shared) -> tuple[OperandTile, OperandTile]:
+        """The queries, and the ring of keys."""
+        assert self.view.scores is not None
+        tile = self.tile.scores
+        tails = score_tails(self.view, self.tile)
+        frame = replace(self.frames[0], view=self.view.scores, tile=tile, tails=tails, column=ZERO)
+        rows = OperandTile(frame, tile.lhs, self.writer.allocate(queries), frame.row)
+        return rows, OperandTile(frame, tile.rhs, self.writer.allocate(keys), ZERO, over_own=True)
+
+    def _scores(self) -> RowsFragment:
+        """The tile of scores: a product, or registers to be filled."""
+        if self.queries is None or self.keys is None:
+            if self.tile.tensor_cores:
+                return MatrixFragment(self.writer, self.tile.scores, "s")
+            return ThreadFragment(self.writer, self.tile.scores, self.view.kind, name="s")
+        if self.tile.tensor_cores:
+            return TensorCore(
+                self.queries.frame, self.queries, self.keys, held=self.tile.held, ahead=self.tile.ahead, name="s"
+            )
+        return CudaCore(self.queries.frame, self.queries, self.keys, name="s")
+
+    def _products(self) -> list[Product]:
+        found: list[Product] = []
+        for frame, values in zip(self.frames, self.values, strict=False):
+            if self.weights is None:
+                found.append(TensorCore(frame, None, values, held=True, ahead=self.tile.ahead, name=frame.view.name))
+            else:
+                weights = OperandTile(frame, frame.tile.lhs, self.weights, ZERO)
+                found.append(CudaCore(frame, weights, values, name=frame.view.name))
+        return found
+
+    def _hand_on(self, block: GpuBlock, scores: RowsFragment, products: list[Product]) -> None:
+        """The weights, where the products take them."""
+        if self.weights is not None:
+            with each_register(block, scores.count) as (body, e):
+                body.add(StShared(At(self.weights.name, scores.place(e)), Element(scores.acc, e, self.view.kind)))
+            block.add(SyncWarp())
+        for each in products:
+            if isinstance(each, TensorCore) and isinstance(scores, MatrixFragment):
+                _pack(block, scores, each)
+
+    # --- queries ---
+
+    def _fetch_queries(self, copied: bool) -> None:
+        """Starts their copies. Where nobody needs them before the first stage, its group takes them along."""
+        if self.queries is None:
+            return
+        self.block.add(Comment("the queries"))
+        self.queries.fetch(self.block, ZERO, ZERO)
+        self.queries.put(self.block, ZERO)
+        if self.queries.is_copied and (self.tile.held or not copied):
+            self.block.add(CommitGroup())
+
+    def _await_queries(self, block: GpuBlock, scores: RowsFragment, copied: bool) -> None:
+        """Until they have come, and their fragments where these stay in registers."""
+        if self.queries is None:
+            return
+        if self.queries.is_copied and (self.tile.held or not copied):
+            block.add(WaitGroup(max(self.tile.scores.stages - 1, 1) if copied else 0))
+        if self.tile.held and isinstance(scores, TensorCore):
+            block.add(Barrier())
+            scores.hold(block)
+
+    @property
+    def _result_lies_over_queries(self) -> bool:
+        """And over nothing else, when these have been in registers since before the first turn."""
+        if self.queries is None or self.result is None:
+            return False
+        return self.tile.held and self.result.end <= self.queries.shared.end
+
+    # --- the kernel ---
+
+    def _known(
+        self, rows: ScoreRows, products: Sequence[RowsFragment], ends: RowsFragment | _RowSums, e: AxisExpr
+    ) -> dict[str, Value]:
+        """The region's values where register `e` of the first sums stands."""
+        kind, ev = self.view.kind, self.frames[0].evaluator
+        beside = {
+            frame.view.name: converted(Element(each.acc, e, kind), kind, ev.dtype(frame.view.name))
+            for frame, each in zip(self.frames, products, strict=False)
+        }
+        return {**beside, **rows.known(ends.row_of(e))}
+
+    def _kernel(self, name: str) -> GpuKernel:
+        operands = [each for each in (self.queries, self.keys, *self.values) if each is not None]
+        merged: dict[str, int] = {}
+        for each in operands:
+            merged |= copied_axes(each.frame.view, [each.staged])
+        writer = self.writer
+        return GpuKernel(
+            name=name,
+            arch=KERNEL_ARCH,
+            threads=writer.threads,
+            grid=writer.grid,
+            params=params_of(self.view.region, writer, merged),
+            variables=tuple(writer.variables),
+            body=tuple(self.block.statements),
+            shared=tuple(writer.shared),
+            registers=tuple(writer.registers),
+            workspace=tuple(writer.workspace),
+            comment=self._comment(),
+        )
+
+    def _comment(self) -> str:
+        view, schedule = self.view, plan_to_schedule(self.plan)
+        depth = f" of depth {view.scores.depth}" if view.scores else " from memory"
+        hints = ", ".join(f"{key} {value}" for key, value in schedule.layout_hints.items())
+        return "\n".join(
+            [
+                *str(view.region).splitlines(),
+                f"{view.repeats} streams of {view.m} x {view.terms} scores{depth}, {len(view.products)} products",
+                f"plan {schedule.arch}: tile {'x'.join(map(str, schedule.tile))}, warp_tile {schedule.warp_tile}, "
+                f"stages {schedule.stages}, {', '.join(schedule.algo_choice.values())}, {hints}",
+                *schedule.notes,
+            ]
+        )
+
+
+def _pack(block: GpuBlock, scores: MatrixFragment, product: TensorCore) -> None:
+    """The weights as fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms."""
+    dtype = product.columns.staged.dtype
+    with each_register(block, product.steps * A * product.mi) as (body, number):
+        split = block.writer.split
+        step, rest = split(number, A * product.mi)
+        i, word = split(rest, A)
+        right, low = split(word, 2)
+        first = (i * scores.ni + step * 2 + right) * ACC + low * 2
+        both = tuple(Element(scores.acc, first.shift(column), "fp32") for column in (0, 1))
+        body.add(SetElement(product.a, number, Call(f"pack_{dtype.replace('fp', 'f')}", both, WORD)))

@@ -1,0 +1,142 @@
+"""How a region's values are computed by one thread of a GPU at a point of their domain.
+
+    v = relu(x[i, j] + b[j])   at (i, j), where j < 100
+      x_1 = x[i, j] where 0 <= j < 100
+      b_1 = b[j] where 0 <= j < 100
+      v_1 = relu(add(x_1, b_1))
+
+Operand maps are composed by substitution. A read padded with zeros is a load under a condition, any other a choice.
+Each op rounds to its dtype: fp16 and bf16 live rounded in fp32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from codegen.lower.conversions import Conversions
+from codegen.lower.evaluation import Evaluation as _Evaluation
+from codegen.lower.evaluator import Provider as _Provider
+from codegen.lower.evaluator import Read, ValueEvaluator
+from codegen.lower.gpu.builder import GpuBlock, GpuWriter
+from codegen.lower.points import Point, Where, axes_of
+from ir.diagnostics import Kind, fail
+from ir.index.expr import AxisExpr
+from ir.kernel.gpu.kernel import GpuParam
+from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Pick, Value
+from ir.kernel.nodes import Const, register_type
+from ir.region.region import Buffer, Op, Region
+
+Provider: TypeAlias = _Provider[GpuBlock, Value]
+Evaluation: TypeAlias = _Evaluation[Value]
+
+CONVERSIONS: Conversions[Value] = Conversions(Call)
+converted = CONVERSIONS.converted
+
+STAGE = "gpu_value"
+
+
+class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
+    """Evaluates the values of one region into blocks; they are scalars of one thread."""
+
+    def __init__(self, region: Region, writer: GpuWriter) -> None:
+        super().__init__(region, writer, CONVERSIONS)
+        self.writer = writer
+
+    # --- values ---
+
+    def _value(self, name: str, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+        if name in self.provided:
+            return self.provided[name](point, block, where)
+        if name not in self.ops:
+            return self._load(name, point, block, where)
+        key = (name, point, where)
+        found = block.find(key)
+        if found is None:
+            home = block.home(axes_of(point, where))
+            found = home.let(name, (yield self._computed(name, self.ops[name], point, home, where)))
+            home.memo[key] = found
+        return found
+
+    def _guarded(
+        self,
+        guards: Sequence[tuple[Where, Const]],
+        at: Point,
+        block: GpuBlock,
+        where: Where,
+        read: Read[GpuBlock, Value],
+    ) -> Evaluation:
+        if not guards:
+            return (yield read(at, block, where))
+        (conditions, fill), *rest = guards
+        open_ = tuple(each for each in conditions if each not in where and not block.knows(each))
+        if any(map(self.writer.refutes, open_)):
+            return fill
+        value = yield self._guarded(rest, at, block, (*where, *open_), read)
+        if not open_ or (_is_zero(fill) and is_zero_outside(value, open_)):
+            return value
+        return Call("where", (Holds(open_), value, fill), fill.dtype)
+
+    # --- memory ---
+
+    def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
+        open_ = tuple(each for each in where if not block.knows(each))
+        return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), open_)
+
+    # --- ops ---
+
+    def _computed(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+        match op.kind:
+            case "gather":
+                return (yield self._gather(name, op, point, block, where))
+            case "index":
+                return self._index(op, point, block, where)
+            case "contraction" | "reduce" | "stream" | "scan":
+                fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
+        return (yield self._elementwise(op, point, block, where))
+
+    def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+        source, axis, size = self._gathered(name, op)
+        chosen = op.inputs[1]
+        index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
+        variable = self.writer.variable("at", 0, size - 1)
+        block.add(Pick(variable, index))
+        block.variables.add(variable)
+        picked = self.writer.axis(variable)
+
+        def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
+            return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
+
+        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+
+    def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
+        return Index(expr, dtype)
+
+
+def params_of(
+    region: Region, writer: GpuWriter, merged: Mapping[str, int] = MappingProxyType({})
+) -> tuple[GpuParam, ...]:
+    """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
+    are one in the kernel."""
+    written = {each.name for each in region.outputs}
+
+    def shape(each: Buffer) -> tuple[int, ...]:
+        whole, last = each.memref.shape, merged.get(each.name, 1)
+        return (*whole[: len(whole) - last], math.prod(whole[len(whole) - last :])) if last > 1 else whole
+
+    return tuple(
+        GpuParam(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written)
+        for each in region.buffers
+    )
+
+
+def is_zero_outside(value: Value, where: Where) -> bool:
+    """Whether it is a load that gives 0 wherever one of the conditions fails."""
+    return isinstance(value, LoadGlobal) and set(where) <= set(value.where)
+
+
+def _is_zero(number: Const) -> bool:
+    """What a load gives where it is not wanted."""
+    return number.number == 0 and str(number.number) != "-0.0"

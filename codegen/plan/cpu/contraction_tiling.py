@@ -1,0 +1,86 @@
+"""Which loops the blocks of a plan cut, and whether the plan fits the contraction."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.plan_check import check_cpu
+from codegen.poly.tail_axes import Steps, check_tails
+from ir.diagnostics import Kind, fail
+from ir.plan.cpu import Blocks, CpuContractionPlan
+from ir.target import LANES
+
+
+def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
+    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where blocks, lanes or axes do not
+    divide as the plan says; MalformedGraph where it contradicts the region; UnsupportedOp where the template has no
+    such choice."""
+    check_cpu(plan.arch, STAGE)
+    blocks = plan.blocks
+    if min(blocks.mr, blocks.nr, blocks.bm, blocks.bn, blocks.bk) < 1:
+        _malformed(view, f"{blocks} are not sizes in elements")
+    if plan.pattern != view.pattern:
+        _malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
+    if blocks.dot and view.ordered:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "dot products do not sum in index order", at=view.region.name, hint="outer")
+    if blocks.lanes != LANES[plan.arch]:
+        _misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
+    _check_multiples(view, blocks)
+    _check_operands(view, plan)
+    if plan.epilogue != view.epilogue:
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
+    check_tails(steps_of(view, blocks), plan.tails, STAGE, view.region.name)
+
+
+def steps_of(view: Contraction, blocks: Blocks) -> tuple[Steps, ...]:
+    """The loops that a tail may cut: register tiles of m and n; of k its blocks, or the vectors of a dot product."""
+    k = Steps("k", 1, 1)
+    if view.k and view.depth and blocks.dot:
+        k = Steps("k", view.extent(view.run(view.vector, view.k)[0]), blocks.lanes)
+    elif view.k and view.depth:
+        position, inner = block_axis(view, blocks.bk)
+        k = Steps("k", view.sizes[position], blocks.bk // inner)
+    return Steps("m", view.m, blocks.mr), Steps("n", view.n, blocks.nr), k
+
+
+def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
+    """The reduced digit that blocks of `bk` terms cut, and the terms per step of it. Some sum has terms."""
+    inner = 1
+    for position in reversed(view.k):
+        if inner * view.sizes[position] > bk:
+            return position, inner
+        inner *= view.sizes[position]
+    return view.k[0], inner // view.sizes[view.k[0]]
+
+
+def _check_multiples(view: Contraction, blocks: Blocks) -> None:
+    for axis, block, tile in (("m", blocks.bm, blocks.mr), ("n", blocks.bn, blocks.nr)):
+        if block % tile:
+            _misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
+    if not blocks.dot and blocks.nr % blocks.lanes:
+        _misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
+    if (blocks.dot and blocks.bk < view.depth) or blocks.bk > max(view.depth, 1):
+        _misaligned(view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block")
+    if view.k and view.depth and blocks.bk % block_axis(view, blocks.bk)[1]:
+        inner = block_axis(view, blocks.bk)[1]
+        _misaligned(view, f"a block of {blocks.bk} terms is no whole number of steps of {inner}")
+
+
+def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
+    """Each is the region's, and kept where the template can keep it."""
+    for side, each in enumerate(plan.operands):
+        if each.tensor != view.operand(side).value:
+            _malformed(view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {each.tensor!r}")
+        if each.place != "memory" and (plan.blocks.dot or (each.place == "const_pool" and not view.is_constant(side))):
+            message = f"{each.tensor!r} can not be kept in {each.place} by {plan.blocks.algorithm} products"
+            hint = "packed, a constant in const_pool, nothing for dot products"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+
+
+def _malformed(view: Contraction, message: str) -> NoReturn:
+    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
+
+
+def _misaligned(view: Contraction, message: str) -> NoReturn:
+    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

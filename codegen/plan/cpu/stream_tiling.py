@@ -1,0 +1,102 @@
+"""Which loops the blocks of a plan of streams cut, and whether the plan fits the streams."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.contraction_candidates import dot_possible
+from codegen.plan.cpu.contraction_tiling import block_axis
+from codegen.plan.plan_check import check_cpu
+from codegen.plan.stream_view import STAGE, StreamView, stream_epilogue
+from codegen.poly.tail_axes import Steps, check_tails
+from ir.diagnostics import Kind, fail
+from ir.plan.cpu import Blocks, CpuStreamPlan, PackedTensor, StreamBlocks
+from ir.target import LANES
+
+
+def blocks_of_scores(view: Contraction, blocks: StreamBlocks) -> Blocks:
+    """The blocks as the product of queries and keys sees them."""
+    return Blocks(blocks.mr, blocks.nr, blocks.bm, blocks.width, max(view.depth, 1), blocks.lanes, blocks.dot)
+
+
+def scores_are_aligned(view: Contraction, blocks: StreamBlocks) -> bool:
+    """Whether every panel of keys starts at a multiple of the register tile's terms."""
+    return view.n <= blocks.bc or (len(view.columns) == 1 and blocks.bc % blocks.nr == 0)
+
+
+def blocks_of_product(view: Contraction, blocks: StreamBlocks) -> Blocks:
+    """The blocks as a product of weights and values sees them."""
+    return Blocks(blocks.mr, blocks.nv, blocks.bm, view.n, blocks.bc, blocks.lanes)
+
+
+def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
+    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where blocks, lanes or axes do not
+    divide as the plan says; MalformedGraph where it contradicts the region; UnsupportedOp where the template has no
+    such choice."""
+    check_cpu(plan.arch, STAGE)
+    blocks, lanes = plan.blocks, LANES[plan.arch]
+    if min(blocks.mr, blocks.nr, blocks.nv, blocks.bm, blocks.br, blocks.bc) < 1:
+        _malformed(view, f"{blocks} are not sizes in elements")
+    if plan.products != bool(view.products):
+        _malformed(view, f"the streams have {len(view.products)} products, the plan says products: {plan.products}")
+    if blocks.dot and (view.scores is None or not dot_possible(view.scores)):
+        message = "the scores are no dot products of neighbours"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="outer")
+    if blocks.lanes != lanes:
+        _misaligned(view, f"{blocks.lanes} elements are no register of {lanes}, which {plan.arch} has")
+    multiples = ((blocks.bm, blocks.br, "rows of a task"), (blocks.br, blocks.mr, "rows of a tile"))
+    registers = (
+        (blocks.nr, 1 if blocks.dot else lanes, "terms of a register tile"),
+        (blocks.nv, lanes, "columns of a register tile"),
+    )
+    for size, unit, what in (*multiples, *registers):
+        if size % unit:
+            _misaligned(view, f"{size} {what} are no whole number of {unit}")
+    _, inner = block_axis(view.lead, blocks.bc) if view.roles.terms else (0, 1)
+    if blocks.bc % inner or blocks.bc > max(view.terms, 1):
+        _misaligned(view, f"a block of {blocks.bc} of {view.terms} terms is no whole number of steps of {inner}")
+    _check_packed(view, plan)
+    if plan.epilogue != stream_epilogue(view):
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
+    check_tails(stream_steps(view, blocks), plan.tails, STAGE, view.region.name)
+
+
+def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
+    """The loops that a tail may cut: register tiles of rows and columns, blocks of terms."""
+    k = Steps("k", 1, 1)
+    if view.roles.terms:
+        position, inner = block_axis(view.lead, blocks.bc)
+        k = Steps("k", view.roles.sizes[position], blocks.bc // inner)
+    return (
+        Steps("m", view.m, blocks.mr),
+        Steps("n", view.n if view.products else 1, blocks.nv if view.products else 1),
+        k,
+    )
+
+
+def packable(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
+    """The tensors that may be packed: queries and keys, but for dot products of them, and values."""
+    found = []
+    if view.scores is not None and not blocks.dot:
+        side = view.scores.vector
+        found.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
+        found.append(PackedTensor(view.scores.operand(side).value, "k.o"))
+    return (*found, *(PackedTensor(each.operand(1).value, "k.o") for each in view.products))
+
+
+def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:
+    known = packable(view, plan.blocks)
+    for each in plan.packed:
+        if each not in known:
+            hint = ", ".join(f"{one.tensor} packed at {one.at}" for one in known)
+            message = f"{each.tensor!r} can not be packed at {each.at}"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+
+
+def _malformed(view: StreamView, message: str) -> NoReturn:
+    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
+
+
+def _misaligned(view: StreamView, message: str) -> NoReturn:
+    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

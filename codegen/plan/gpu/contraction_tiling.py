@@ -1,0 +1,193 @@
+"""The tiles of a GPU's plans of a contraction, and whether a plan fits the contraction."""
+
+from __future__ import annotations
+
+import math
+from typing import NoReturn
+
+import msgspec
+
+from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.gpu.operand_read import fits_tf32, neighbours, on_tensor_cores, staging
+from codegen.plan.plan_check import check_gpu
+from codegen.poly.tail_axes import Steps, check_tails
+from ir.diagnostics import Kind, fail
+from ir.dtype import DTYPES
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.nodes import register_type
+from ir.plan.gpu import MMA_BYTES, BlockPlaces, ContractionTile, GpuContractionPlan, GridAxis, Staging, Store
+
+WARP = WARP_LANES
+GRID_AXES: tuple[GridAxis, ...] = ("x", "y", "z")
+STORES: tuple[Store, ...] = ("staged", "vectors", "elements")
+"""How results leave, the best way first."""
+_MOST_BYTES = 128
+"""Of a row of a stage on tensor cores: what a swizzle permutes."""
+_STAGED_BYTES = 8
+"""Stores narrower than this gain nothing from shared memory."""
+
+
+def turns_of(view: Contraction, tile: ContractionTile) -> int:
+    """Stages that are filled and used, one after another, by all blocks that share a tile."""
+    return -(-view.depth // tile.bk)
+
+
+def turns_of_block(view: Contraction, tile: ContractionTile) -> int:
+    """Those of one block, at most."""
+    return -(-turns_of(view, tile) // tile.split)
+
+
+def parts_hold(view: Contraction, tile: ContractionTile) -> bool:
+    """Whether each of the blocks that share a tile has terms."""
+    return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
+
+
+def tiles_of(view: Contraction, tile: ContractionTile) -> tuple[int, int, int]:
+    """Products, tiles of rows and tiles of columns."""
+    return view.extent(view.batch), -(-view.m // tile.bm), -(-columns_of(view) // tile.bn)
+
+
+def pieces_of(tile: ContractionTile, staged: Staging) -> int:
+    """Copies, or elements, of a thread for one stage of an operand, at most."""
+    return -(-tile.extent(staged) * tile.bk // (staged.width * tile.threads))
+
+
+def columns_of(view: Contraction) -> int:
+    """All columns, whatever the output's order."""
+    return view.extent((*view.outer, *view.columns))
+
+
+def is_empty(view: Contraction) -> bool:
+    """Whether the output has no elements."""
+    return 0 in view.sizes[: view.roles.rank]
+
+
+def steps_of(view: Contraction, tile: ContractionTile) -> tuple[Steps, ...]:
+    """The loops that a tail may cut."""
+    return Steps("m", view.m, tile.bm), Steps("n", columns_of(view), tile.bn), Steps("k", view.depth, tile.bk)
+
+
+def made_tile(
+    view: Contraction,
+    tile: tuple[int, int, int],
+    warp: tuple[int, int],
+    stages: int = 1,
+    *,
+    thread: tuple[int, int] | None = None,
+    tf32: bool = False,
+    raster: int = 1,
+) -> ContractionTile:
+    """The tile of these sizes, its operands and results moved as widely as they allow; on CUDA cores where `thread` is
+    given, with `tf32` on tensor cores for floats, else on those for halves."""
+    bm, bn, bk = tile
+    sides = zip((1 - view.vector, view.vector), (bm, bn), strict=True)
+    narrow = thread is None and not tf32
+    rows, columns = (staging(view, side, narrow).fitted(extent, bk) for side, extent in sides)
+    neighbours = 2
+    if thread is not None:
+        neighbours = 1 if columns.along_k else math.gcd(thread[1], 16 // DTYPES[view.accumulator].bytes)
+    store, width = _store(view, neighbours, thread is None)
+    return ContractionTile(bm, bn, bk, *warp, stages, rows, columns, store, width, thread, raster)
+
+
+def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[Store, int]:
+    """How the first output leaves a thread that has so many neighbours, and those stored at once."""
+    first = next(each for each in view.region.outputs if each.name == view.region.yields[0].buffer).memref
+    size = DTYPES[first.dtype].bytes
+    width = neighbours(view.roles.out, first.shape, (*view.outer, *view.columns), view.sizes, size)
+    if register_type(first.dtype) != view.accumulator or min(width, side_by_side) == 1:
+        return "elements", 1
+    if tensor_cores and size == 2 and width * size >= _STAGED_BYTES:
+        return "staged", width
+    return "vectors", min(width, side_by_side)
+
+
+def check_gpu_contraction(view: Contraction, plan: GpuContractionPlan) -> None:
+    """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
+    contradicts the region; UnsupportedOp where the template has no such choice; UnknownTarget for another machine's
+    plan; ResourceExceeded for more threads than a block has."""
+    check_gpu(plan.arch, STAGE)
+    tile = plan.tile
+    if min(tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.raster, *(tile.thread or ())) < 1:
+        _malformed(view, f"{tile} has a tile without elements")
+    if plan.pattern != view.pattern:
+        _malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
+    if plan.epilogue != view.epilogue:
+        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
+    if tile.tensor_cores and not tile.tf32 and not on_tensor_cores(view):
+        _malformed(view, "tensor cores multiply fp16 or bf16 by the same, and sum in fp32 in an order of their own")
+    if tile.tf32 and not fits_tf32(view):
+        _malformed(view, "what is rounded to tf32 are floats that are no halves, summed in fp32 in any order")
+    _check_shape(view, tile)
+    _check_moves(view, tile)
+    if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
+        _malformed(view, f"{plan.operands}, {plan.sums}, {plan.result} are not the values of the region")
+    check_tails(steps_of(view, tile), plan.tails, STAGE, view.region.name)
+
+
+def grid_of(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> tuple[int, int, int]:
+    """Blocks along x, y and z.
+
+    Raises:
+        EqsatError: ResourceExceeded where these are too many.
+    """
+    grid = dict.fromkeys(GRID_AXES, 1)
+    for piece, count in zip(("batch", "rows", "columns", "parts"), (*tiles_of(view, tile), tile.split), strict=True):
+        grid[getattr(places, piece)] *= count
+    if any(size > most for size, most in zip(grid.values(), MAX_GRID, strict=True)):
+        hint = f"at most {MAX_GRID}"
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"a grid of {[*grid.values()]} blocks", at=view.region.name, hint=hint)
+    return grid["x"], grid["y"], grid["z"]
+
+
+def operands_of(view: Contraction, tile: ContractionTile) -> tuple[str, str]:
+    """The tensors with the rows and with the columns."""
+    return view.operand(tile.lhs.side).value, view.operand(tile.rhs.side).value
+
+
+def _check_moves(view: Contraction, tile: ContractionTile) -> None:
+    """Operands and results move as widely as the region allows; results may also leave in a lesser way."""
+    sizes, warp = (tile.bm, tile.bn, tile.bk), (tile.warp_m, tile.warp_n)
+    made = made_tile(view, sizes, warp, tile.stages, thread=tile.thread, tf32=tile.tf32, raster=tile.raster)
+    if STORES.index(tile.store) < STORES.index(made.store):
+        _malformed(view, f"results can not leave {tile.store}: {made.store} at the most")
+    if tile.store != made.store:
+        made = msgspec.structs.replace(made, store=tile.store, store_width=2 if tile.store == "vectors" else 1)
+    if tile != msgspec.structs.replace(made, split=tile.split):
+        _misaligned(view, f"operands and results move as in {made}, not as in {tile}")
+
+
+def _check_shape(view: Contraction, tile: ContractionTile) -> None:
+    if tile.bm % tile.warp_m or tile.bn % tile.warp_n:
+        _misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
+    if tile.threads > MAX_THREADS:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{tile.threads} threads a block", at=view.region.name)
+    if tile.split != 1 and (tile.split < 1 or view.ordered or not parts_hold(view, tile)):
+        _malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
+    if tile.stages < 1 or (tile.stages == 1 and turns_of_block(view, tile) > 1):
+        _malformed(view, f"{tile.stages} stages do not hold one that is used and one that is filled")
+    if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
+        _misaligned(view, f"{tile.raster} tiles of rows beside each other do not divide {tiles_of(view, tile)[1]}")
+    if tile.tensor_cores:
+        line = tile.bk * DTYPES[tile.rhs.dtype].bytes
+        if tile.warp_m % 16 or tile.warp_n % 16 or line % MMA_BYTES or line > _MOST_BYTES:
+            _misaligned(
+                view, f"tensor cores take tiles of 16 x 16 and rows of {MMA_BYTES} bytes, at most {_MOST_BYTES} a stage"
+            )
+        return
+    assert tile.thread is not None
+    rows, columns = tile.thread
+    if tile.warp_m % rows or tile.warp_n % columns or math.prod(tile.lanes) != WARP:
+        _misaligned(view, f"threads of {rows} x {columns} are not {WARP} in a warp of {tile.warp_m} x {tile.warp_n}")
+    vector = 16 // DTYPES[view.accumulator].bytes
+    if tile.bk % vector:
+        _misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")
+
+
+def _malformed(view: Contraction, message: str) -> NoReturn:
+    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
+
+
+def _misaligned(view: Contraction, message: str) -> NoReturn:
+    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

@@ -1,0 +1,191 @@
+"""The points, rows and tiles of a region that a GPU's plans of nests may have, and whether a plan fits the region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from codegen.plan.plan_check import check_gpu
+from codegen.plan.region_loops import RegionLoops
+from codegen.plan.relative_sums import relative_sums
+from ir.diagnostics import Kind, fail
+from ir.index.map import AxisMap, support
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.limits import MAX_THREADS
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
+from ir.poly.core import MemoryAccess
+from ir.region.region import behind
+
+STAGE = "gpu_nest_choices"
+DEAR_FLOPS = 8
+"""Additions per element above which a row's threads keep a value instead of computing it again."""
+GpuNestPlan = GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
+
+
+def points_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int], width: int) -> Points:
+    """Points along loops over `groups` of axes; `tile`: threads of a block, vectors of each."""
+    return Points(tuple(map(tuple, groups)), _extents(loops, groups), width, *tile)
+
+
+def rows_of(loops: RegionLoops, tile: tuple[int, int], *, near: bool, keep: Keep, width: int, split: int = 1) -> Rows:
+    """Rows of a region, which `split` blocks share; `tile`: rows of a block, threads of a team."""
+    axes, inner = row_axes(loops)
+    count = math.prod(loops.shape[axis] for axis in axes)
+    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split)
+
+
+def tiles_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int]) -> Tiles:
+    """Tiles along the last two of loops over `groups` of axes."""
+    return Tiles(tuple(map(tuple, groups)), _extents(loops, groups), *tile)
+
+
+def _extents(loops: RegionLoops, groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(math.prod(loops.shape[axis] for axis in group) for group in groups)
+
+
+def check_gpu_nest(loops: RegionLoops, plan: GpuNestPlan) -> None:
+    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where vectors do not divide a
+    loop; MalformedGraph where it contradicts the region; UnsupportedOp where a nest has no such choice."""
+    check_gpu(plan.arch, STAGE)
+    match plan:
+        case GpuPointsPlan():
+            _check_points(loops, plan.points)
+        case GpuRowsPlan():
+            _check_rows(loops, plan.rows)
+        case GpuTilesPlan():
+            _check_tiles(loops, plan.tiles)
+
+
+def _check_points(loops: RegionLoops, points: Points) -> None:
+    _check_loops(loops, points)
+    if min(points.threads, points.turns, points.width) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{points} have no points")
+    if points.width > 1 and (not points.axes or (len(points.axes) > 1 and points.extents[-1] % points.width)):
+        message = f"{points.width} neighbours at once along the last loop"
+        fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, extents=points.extents)
+    _check_block(points.threads)
+    if loops.scan_axes(loops.shape) and 0 not in loops.shape:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "threads that have points cannot carry a scan", hint="nest: rows")
+
+
+def _check_rows(loops: RegionLoops, rows: Rows) -> None:
+    near, keep, width, team = rows.near, rows.keep, rows.width, rows.team
+    if min(rows.height, team, width) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows} have no rows")
+    if rows != rows_of(loops, (rows.height, team), near=near, keep=keep, width=width, split=rows.split):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows} are not the rows of the region", shape=loops.shape)
+    _check_block(rows.threads)
+    if near and team > 1 and (team & (team - 1) if team < WARP_LANES else team % WARP_LANES):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a team of {team}: a power of two, or whole warps")
+    if not near and width > 1:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "neighbouring threads have neighbouring rows, and one element at once")
+    if rows.in_shared and near and team <= WARP_LANES:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a warp that meets no other keeps its row in registers", hint="keep: reg")
+    if loops.scan_axes(loops.shape) and (width > 1 or not near):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is carried from neighbour to neighbour", hint="team: near, width 1")
+    if rows.split != 1:
+        _check_split(loops, rows)
+
+
+def _check_tiles(loops: RegionLoops, tiles: Tiles) -> None:
+    _check_loops(loops, tiles)
+    pointwise = not any(op.reduced or op.kind == "scan" for op in loops.ops.values())
+    if len(tiles.axes) < 2 or 0 in tiles.extents or not pointwise:
+        message = "tiles are of two loops over the outputs, of regions without reductions"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=tiles.axes)
+    if min(tiles.across, tiles.along) < 1 or tiles.across % WARP_LANES or tiles.along % WARP_LANES:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a tile of {tiles.across} x {tiles.along}: multiples of {WARP_LANES}")
+
+
+def _check_loops(loops: RegionLoops, made: Points | Tiles) -> None:
+    covers = sorted(axis for each in made.axes for axis in each) == list(range(len(loops.shape)))
+    if not covers or made.extents != _extents(loops, made.axes):
+        message = "the plan's loops do not cover the output"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=made.axes, extents=made.extents, shape=loops.shape)
+
+
+def crossing_reads(loops: RegionLoops, axes: Sequence[Sequence[int]]) -> tuple[MemoryAccess, ...]:
+    """The reads whose neighbours lie along the last loop but one, each place once."""
+    across, along = axes[-2][-1], axes[-1][-1]
+    found: dict[tuple[str, AxisMap], MemoryAccess] = {}
+    for each in loops.core.accesses:
+        if each.scope == loops.scope and each.input >= 0 and each.indirect is None and not each.map.guards:
+            steps = each.strides[across].step, each.strides[along].step
+            if steps[0] == 1 and steps[1] not in (0, 1):
+                found.setdefault((each.buffer, each.map), each)
+    return tuple(found.values())
+
+
+def row_axes(loops: RegionLoops) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The outer axes that number the rows, and those inside a row: reductions are made once a row, scans along it."""
+    shape, carried = loops.shape, loops.scan_axes(loops.shape)
+    needed = {int(name[1:]) for value in row_values(loops) for name in loops.core.finished[value]}
+    if carried:
+        needed = {axis for axis in range(len(shape)) if axis not in carried}
+    rows = tuple(axis for axis in range(len(shape)) if axis in needed)
+    return rows, tuple(axis for axis in range(len(shape)) if axis not in needed)
+
+
+def row_values(loops: RegionLoops) -> tuple[str, ...]:
+    """The reductions that are finished in the outer scope, in the body's order."""
+    names = (let.name for let in loops.region.body if let.op.kind == "reduce")
+    return tuple(name for name in names if loops.core.finished.get(name) is not None)
+
+
+def can_split(loops: RegionLoops, *, relative: bool = True) -> bool:
+    """Whether several blocks may share a row: all that is made of it is reductions side by side, whose terms may be
+    joined in any order, or, if `relative`, sums relative to a maximum among them; and what follows once a row."""
+    names, (_, inner) = row_values(loops), row_axes(loops)
+    bases = {name: {each.maximum} for name, each in relative_sums(loops.region).items()} if relative else {}
+    below = {name: set(behind(loops.ops, name)) & (set(names) - {name}) for name in names}
+    alone = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
+    alike = len({terms_of(loops, name) for name in names}) == 1
+    of_row = all(loops.shape[axis] == 1 for axis in inner)
+    ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
+    return alone and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
+
+
+def row_length(loops: RegionLoops) -> int:
+    """Elements of the longest pass over a row."""
+    _, inner = row_axes(loops)
+    lengths = [math.prod(loops.shape[axis] for axis in inner)]
+    lengths += [terms_of(loops, name) for name in row_values(loops)]
+    return max(lengths)
+
+
+def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:
+    """The inputs that several passes over a row read, element by element."""
+    return tuple(name for name, scopes in row_passes(loops).items() if len(scopes) > 1)
+
+
+def row_passes(loops: RegionLoops) -> dict[str, set[str]]:
+    """The inputs that passes over a row read element by element, each with the scopes of those passes."""
+    passes: dict[str, set[str]] = {}
+    _, inner = row_axes(loops)
+    for each in loops.core.accesses:
+        if each.input >= 0 and each.scope in (loops.scope, *row_values(loops)):
+            rank = len(loops.ops[each.scope].shape) if each.scope in loops.ops else 0
+            along = inner if each.scope == loops.scope else range(rank, len(each.map.sizes))
+            if not support(each.map).isdisjoint(along):
+                passes.setdefault(each.buffer, set()).add(each.scope)
+    return passes
+
+
+def terms_of(loops: RegionLoops, name: str) -> int:
+    """Terms of each value of a reduction."""
+    op = loops.ops[name]
+    return math.prod(op.domain[len(op.shape) :])
+
+
+def _check_split(loops: RegionLoops, rows: Rows) -> None:
+    turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
+    if 0 in loops.shape or not can_split(loops) or rows.in_shared:
+        message = "blocks share a row of reductions side by side, in any order of terms, of which registers keep parts"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, keep=rows.keep)
+    if rows.split < 1 or (rows.split - 1) * own >= turns:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks cannot share {turns} turns")
+
+
+def _check_block(threads: int) -> None:
+    if threads % WARP_LANES or threads > MAX_THREADS:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a block of {threads} threads: whole warps, at most {MAX_THREADS}")

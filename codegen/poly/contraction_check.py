@@ -1,0 +1,93 @@
+"""What code generation takes for granted of a contraction, decided by isl once for every kernel that is lowered.
+
+A rule said that there is a contraction; index maps said what it is and which digits its loops are. Here that is held
+against sets and maps: the pattern says what the accesses do, the loops run over every term of every element of the
+outputs exactly once, and what they load is what the contraction reads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ir.diagnostics import Kind, fail
+from ir.index.expr import parse_expr
+from ir.index.isl import isl_read
+from ir.index.isl_text import box, expression, tuple_name
+from ir.index.map import axis_map
+from ir.poly.block import PolyBlock
+from ir.poly.core import PolyCore, Roles
+from ir.poly.view import PolyView
+from ir.poly.view_isl import domain, relation
+
+if TYPE_CHECKING:
+    import islpy
+
+STAGE = "poly_core"
+
+
+def check_contractions(view: PolyView, core: PolyCore) -> None:
+    """Check every contraction of a legal region.
+
+    Raises:
+        EqsatError: UnsoundRule, where a contraction is not what the code generator takes it for: a defect of eqsat.
+    """
+    shape = tuple(size for _, size in core.outer)
+    for block in view.blocks:
+        if block.attrs is None:
+            continue
+        reads = [relation(block, each) for each in block.reads]
+        wrong = "" if pattern_holds(block, reads) else f"its accesses are not those of a {block.attrs.pattern}"
+        if not wrong and block.name == core.contraction and core.roles is not None:
+            wrong = wrong_loops(core.roles, block, reads, shape)
+        if wrong:
+            hint = "a defect of eqsat: please report it, with the program"
+            fail(Kind.UNSOUND_RULE, STAGE, f"contraction `{block.name}`: {wrong}", at=core.region, hint=hint)
+
+
+def pattern_holds(block: PolyBlock, reads: Sequence[islpy.Map]) -> bool:
+    """Whether the pattern of a contraction of two tensors says what its `reads` do, and that exactly its reduced axes
+    are the ones that its value does not have."""
+    import islpy
+
+    pattern = block.attrs
+    if pattern is None or len(reads) != 2:
+        return False
+    if (pattern.out_idx, pattern.reduce_idx) != (block.own_axes, block.reduced_axes):
+        return False
+    within = domain(block)
+    for each, done, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
+        texts = [pattern.affine_offsets.get(index, index) for index in indices]
+        coordinates = ", ".join(expression(parse_expr(text, block.axes), block.axes) for text in texts)
+        said = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(each.tensor)}[{coordinates}] }}")
+        if not done.is_subset(said.intersect_domain(within)):
+            return False
+    return True
+
+
+def wrong_loops(roles: Roles, block: PolyBlock, reads: Sequence[islpy.Map], shape: tuple[int, ...]) -> str:
+    """What is wrong with the loops of a contraction that is `block`, for outputs of `shape`; empty if nothing is."""
+    import islpy
+
+    if 0 in roles.sizes:
+        return ""
+    rank = len(block.own_axes)
+    visited = isl_read(axis_map(roles.sizes, (*roles.out.exprs, *roles.point.exprs[rank:])))
+    if not (visited.is_injective() and visited.range().is_equal(_box((*shape, *block.sizes[rank:])))):
+        return "its loops do not run over every term of every element once"
+    point = isl_read(roles.point)
+    if not point.range().is_subset(_box(block.sizes)):
+        return "its loops leave its domain"
+    for each, read, loads in zip(block.reads, reads, roles.reads, strict=True):
+        wanted = point.apply_range(read)
+        found = [isl_read(load.map) for load in loads if load.buffer == each.tensor]
+        if any(not one.set_tuple_name(islpy.dim_type.out, tuple_name(each.tensor)).is_equal(wanted) for one in found):
+            return f"its loops do not load `{each.tensor}` where it is read"
+    return ""
+
+
+def _box(sizes: tuple[int, ...]) -> islpy.Set:
+    import islpy
+
+    names = [f"x{axis}" for axis in range(len(sizes))]
+    return islpy.Set(f"{{ [{', '.join(names)}] : {' and '.join(box(sizes, names)) or '1 = 1'} }}")

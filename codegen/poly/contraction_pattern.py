@@ -1,0 +1,93 @@
+"""What a contraction is: a matrix product or a convolution, in the terms of seed 000 §5's ContractionPattern.
+
+A rule decided that it is a contraction; here its maps are read. It is a convolution when a coordinate of an operand
+is a window: affine, over an axis of the output and a reduced one. All else is a matrix product, batched where
+both operands move along an axis of the output; strided or re-split coordinates stand in `affine_offsets`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from codegen.poly.contraction_roles import op_groups
+from ir.index.expr import AxisExpr, FloorDiv
+from ir.poly.block import Pattern
+from ir.poly.indexbook import named
+from ir.region.region import Op, Operand
+
+
+def pattern_of(op: Op, names: tuple[str, ...]) -> Pattern:
+    """The pattern of a contraction op over axes of these names.
+
+    Every coordinate of an operand is in its `_idx`: an axis, "0" for a constant 0, or a key of `affine_offsets`.
+    The key is the first output axis in the coordinate, or `lhs.2` where there is none or the name is taken.
+    """
+    kept = len(op.domain) - op.reduced
+    plain = {named(expr, names) for each in op.inputs for expr in _coordinates(each)} & set(names)
+    offsets: dict[str, str] = {}
+    lhs, rhs = (
+        _indices(side, _coordinates(each), names, kept, plain, offsets)
+        for side, each in zip(("lhs", "rhs"), op.inputs, strict=True)
+    )
+    batch, m, n = (tuple(names[axis] for axis in group) for group in op_groups(op))
+    windowed = any(_is_window(expr, kept) for each in op.inputs for expr in _coordinates(each))
+    return Pattern(
+        pattern="conv" if windowed else "matmul",
+        lhs_idx=lhs,
+        rhs_idx=rhs,
+        out_idx=names[:kept],
+        reduce_idx=names[kept:],
+        affine_offsets=offsets,
+        batch_idx=batch,
+        m_idx=m,
+        n_idx=n,
+        groups=_groups(op, batch, names) if windowed else 1,
+    )
+
+
+def _coordinates(operand: object) -> tuple[AxisExpr, ...]:
+    return operand.map.exprs if isinstance(operand, Operand) else ()
+
+
+def _indices(
+    side: str,
+    coordinates: Sequence[AxisExpr],
+    names: tuple[str, ...],
+    kept: int,
+    plain: set[str],
+    offsets: dict[str, str],
+) -> tuple[str, ...]:
+    """The index of each coordinate of one operand; what is neither 0 nor an axis goes to `offsets`, under a key
+    that is not an axis which either operand reads as it stands."""
+    found: list[str] = []
+    for position, coordinate in enumerate(coordinates):
+        text = named(coordinate, names)
+        if text == "0" or text in plain:
+            found.append(text)
+            continue
+        own = [names[axis] for axis in sorted(coordinate.axes) if axis < kept]
+        taken = not own or own[0] in plain or own[0] in offsets
+        key = f"{side}.{position}" if taken else own[0]
+        offsets[key] = text
+        found.append(key)
+    return tuple(found)
+
+
+def _is_window(expr: AxisExpr, kept: int) -> bool:
+    moving = {axis for axis in expr.axes if axis < kept}
+    return expr.is_affine and bool(moving) and len(moving) < len(expr.axes)
+
+
+def _groups(op: Op, batch: tuple[str, ...], names: tuple[str, ...]) -> int:
+    """Blocks of a grouped convolution: an output channel read at floor(channel / size), or axes of their own."""
+    sizes = dict(zip(names, op.domain, strict=True))
+    groups = {name: sizes[name] for name in batch}
+    for operand in op.inputs:
+        for expr in _coordinates(operand):
+            for term, _ in expr.terms:
+                if isinstance(term, FloorDiv) and len(term.expr.axes) == 1:
+                    name = names[min(term.expr.axes)]
+                    if name in groups:
+                        groups[name] = -(-sizes[name] // term.divisor)
+    return math.prod(groups.values())

@@ -1,0 +1,47 @@
+"""IndexBook → Poly-View: one block per value, a contraction with its product in one (seed 000 §5.2, seed 001 §2).
+
+Axes keep the names of the IndexBook. A gather reads where data says, so it is no part of the view; what reads its
+value reads a tensor.
+"""
+
+from __future__ import annotations
+
+from codegen.poly.contraction_pattern import pattern_of
+from ir.poly.block import Access, BlockKind, PolyBlock
+from ir.poly.indexbook import IndexBook
+from ir.poly.view import PolyView
+from ir.region.region import Definition, Region
+
+_KINDS: dict[str, BlockKind] = {
+    "contraction": "contraction_pattern",
+    "reduce": "reduce",
+    "stream": "stream",
+    "scan": "scan",
+}
+
+
+def poly_view(region: Region, book: IndexBook) -> PolyView:
+    """The affine part of a region whose IndexBook is `book`."""
+    writes: dict[str, list[Access]] = {}
+    for each in region.yields:
+        (read,) = book.values[each.buffer].inputs
+        writes.setdefault(each.value, []).append(Access(each.buffer, read.map, "write"))
+    affine = [let for let in region.body if not book.values[let.name].non_scop]
+    return PolyView(
+        region.name,
+        tuple(_block(book, let, writes.get(let.name, [])) for let in affine),
+        tuple(let.name for let in region.body if book.values[let.name].non_scop),
+    )
+
+
+def _block(book: IndexBook, let: Definition, writes: list[Access]) -> PolyBlock:
+    info = book.values[let.name]
+    reads = tuple(Access(read.value_id, read.map, "read") for read in book.reads(let.name))
+    return PolyBlock(
+        name=let.name,
+        kind=_KINDS.get(let.op.kind, "ewise"),
+        axes=info.names,
+        sizes=info.domain,
+        accesses=(*reads, *writes),
+        attrs=pattern_of(let.op, info.names) if let.op.kind == "contraction" else None,
+    )

@@ -1,0 +1,197 @@
+"""May a region be one kernel? The verdict, from the sites of its values and the patterns of its contractions.
+
+Elementwise values can be computed at any point, so they are never in the way. An accumulator is finished in the
+outer scope, at the axes it depends on, before the axes it does not: what follows from that is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from codegen.poly.stream_roles import holds_contraction, stream_roles
+from codegen.poly.value_sites import ACCUMULATORS, Sites, outer_scope
+from ir.diagnostics import Kind
+from ir.index.facts import is_injective, picked_axes
+from ir.index.map import AxisMap
+from ir.poly.core import Site, StreamRoles
+from ir.poly.indexbook import MOST_PIECES
+from ir.poly.view import PolyView
+from ir.region.region import Definition, Operand, Region
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A region that may become a kernel, and where its values are."""
+
+    region: Region
+    view: PolyView
+    found: Sites
+
+    @cached_property
+    def accumulators(self) -> list[tuple[Definition, list[Site]]]:
+        """Those that are used, with their sites."""
+        lets = [let for let in self.region.body if let.op.kind in ACCUMULATORS]
+        return [(let, sites) for let in lets if (sites := self.found.of(let.name))]
+
+    @cached_property
+    def finished(self) -> Mapping[str, frozenset[int] | None]:
+        """`finished_at` of every accumulator in the outer scope, at its first site."""
+        outer = outer_scope(self.region)
+        return {
+            let.name: finished_at(sites[0].map, let.op.shape) if sites[0].scope == outer else None
+            for let, sites in self.accumulators
+        }
+
+    @cached_property
+    def streams(self) -> StreamRoles | str | None:
+        """The loops of its streams, or why tiles of their scores are no kernel; None where there are no streams."""
+        if not any(let.op.kind == "stream" for let, _ in self.accumulators):
+            return None
+        return stream_roles(self.accumulators, outer_scope(self.region))
+
+    @cached_property
+    def carried(self) -> Mapping[str, int | None]:
+        """Scan → the outer axis along which it carries its value; None where that axis has one point."""
+        return {let.name: _scanned_axis(let, sites[0]) for let, sites in self.accumulators if let.op.kind == "scan"}
+
+
+_Rule = Callable[[Candidate], Iterator[str]]
+
+
+def reason_against(each: Candidate) -> tuple[Kind | None, str]:
+    """Why the region can not be one kernel, with the kind of diagnostic that says so; (None, "") when it can."""
+    in_tiles = isinstance(each.streams, StreamRoles) or holds_contraction(each.accumulators)
+    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans)
+    rules: tuple[tuple[Kind, _Rule], ...] = (
+        (Kind.UNSUPPORTED_OP, _outputs),
+        (Kind.EXCESSIVE_PIECEWISE, _pieces),
+        (Kind.NON_SCOP, _gathers),
+        *((Kind.UNSUPPORTED_OP, rule) for rule in loops),
+    )
+    return next(((kind, reason) for kind, rule in rules for reason in rule(each)), (None, ""))
+
+
+def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
+    """The output axes (of more than one point) on which an accumulator of these sizes, read at `view`, depends:
+    those it picks, or all where no two outputs read one point of it. None when its points would be computed
+    repeatedly, or stand under padding."""
+    picked = picked_axes(view, sizes)
+    if picked is not None:
+        return frozenset(picked)
+    if view.guards or not is_injective(view):
+        return None
+    return frozenset(axis for axis, size in enumerate(view.sizes) if size != 1)
+
+
+def _outputs(each: Candidate) -> Iterator[str]:
+    """Each output is written once per point, none over an input, all over the domain of the first: at its own points,
+    or where its axes are some of them."""
+    first, *_ = each.region.outputs
+    places = {written.buffer: written.at for written in each.region.yields}
+    names = [written.buffer for written in each.region.yields]
+    inputs = {buffer.name for buffer in each.region.inputs}
+    for buffer in each.region.outputs:
+        if names.count(buffer.name) != 1:
+            yield f"output `{buffer.name}` is written {names.count(buffer.name)} times"
+        if buffer.name in inputs:
+            yield f"output `{buffer.name}` overwrites an input"
+        at = places.get(buffer.name)
+        if at is None and buffer.memref.shape != first.memref.shape:
+            yield f"outputs `{first.name}` and `{buffer.name}` have different domains"
+        if at is not None and (at.is_empty or picked_axes(at, buffer.memref.shape) is None):
+            yield f"the axes of output `{buffer.name}` are none of those of `{first.name}`"
+
+
+def _pieces(each: Candidate) -> Iterator[str]:
+    """Padding of padding of padding is cheaper through memory."""
+    for read in each.found.reads:
+        if len(read.map.guards) >= MOST_PIECES:
+            yield f"`{read.value}` reads `{read.source}` in {len(read.map.guards) + 1} pieces"
+
+
+def _gathers(each: Candidate) -> Iterator[str]:
+    """Data may pick a coordinate of a buffer, not of a value computed here."""
+    inputs = {buffer.name for buffer in each.region.inputs}
+    for let in each.region.body:
+        source = let.op.inputs[0] if let.name in each.view.non_scop else None
+        if isinstance(source, Operand) and source.value not in inputs:
+            yield f"`{let.name}` gathers from `{source.value}`, which is not in memory"
+
+
+def _accumulators(each: Candidate) -> Iterator[str]:
+    """Accumulators live in the outer scope, each at one place, on nested sets of its axes."""
+    placed: list[tuple[str, frozenset[int]]] = []
+    for let, sites in each.accumulators:
+        nested = next((site.scope for site in sites if site.scope != outer_scope(each.region)), None)
+        if nested is not None:
+            yield f"`{let.name}` is accumulated inside `{nested}`"
+            return
+        if len(sites) > 1:
+            yield f"`{let.name}` is read at {len(sites)} different maps of the output"
+            return
+        axes = each.finished[let.name]
+        if axes is None:
+            yield f"`{let.name}` is read at {sites[0].map}: its points would be padded or computed repeatedly"
+            return
+        placed.append((let.name, axes))
+    placed.sort(key=lambda value: len(value[1]))
+    for (inner, fewer), (name, more) in pairwise(placed):
+        if not fewer <= more:
+            yield f"no order of the output's axes finishes both `{inner}` and `{name}` before their readers"
+
+
+def _contractions(each: Candidate) -> Iterator[str]:
+    """One tile of accumulators: contractions share domain, roles and place, and no other accumulator is there."""
+    several = [(let, sites) for let, sites in each.accumulators if let.op.kind == "contraction"]
+    if not several:
+        return
+    first, place = several[0]
+    for let, sites in each.accumulators:
+        if let.op.kind != "contraction":
+            yield f"`{let.name}` ({let.op.kind}) shares the kernel with the contraction `{first.name}`"
+        elif (let.op.domain, let.op.reduced) != (first.op.domain, first.op.reduced) or sites[0].map != place[0].map:
+            yield f"contractions `{first.name}` and `{let.name}` have different domains"
+        elif each.view.pattern(let.name).roles != each.view.pattern(first.name).roles:
+            yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
+    if not _covers(each, first):
+        yield f"`{first.name}` would be repeated over output axes that it does not have"
+
+
+def _streams(each: Candidate) -> Iterator[str]:
+    """Tiles of scores: all accumulators are streams of one score, its maxima, or the contraction in it."""
+    if isinstance(each.streams, str):
+        yield each.streams
+
+
+def _scans(each: Candidate) -> Iterator[str]:
+    """A scan runs over the whole output; several run along one axis."""
+    along = None
+    for let, sites in each.accumulators:
+        if let.op.kind != "scan":
+            continue
+        if not _covers(each, let):
+            yield f"`{let.name}` would be repeated over output axes that it does not have"
+        if picked_axes(sites[0].map, let.op.shape) is None:
+            yield f"`{let.name}` is a scan read at {sites[0].map}, which does not just pick axes of the output"
+        if along not in (None, each.carried[let.name]):
+            yield f"`{let.name}` scans along another axis than the scan before it"
+        along = each.carried[let.name]
+
+
+def _scanned_axis(let: Definition, site: Site) -> int | None:
+    own = let.op.shape
+    picked = picked_axes(site.map, own)
+    along = let.op.axis or 0
+    if picked is None or own[along] == 1:
+        return None
+    return picked[sum(size != 1 for size in own[:along])]
+
+
+def _covers(each: Candidate, let: Definition) -> bool:
+    """Whether the value has every output axis of more than one point."""
+    outer = each.region.outputs[0].memref.shape
+    axes = each.finished[let.name]
+    return axes is not None and len(axes) == sum(size != 1 for size in outer)

@@ -1,0 +1,54 @@
+"""How every read and write moves through memory: strides and unguarded ranges, per axis of its scope."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from codegen.poly.unpadded_range import interior, is_guarded
+from codegen.poly.value_sites import Read, Sites
+from ir.index.facts import offset
+from ir.index.map import AxisMap, identity
+from ir.poly.core import MemoryAccess, Stride
+from ir.region.region import Op, Region
+
+
+def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
+    """Every read of an input buffer and every write of an output, writes first; a read that is padding everywhere
+    touches no memory and is none."""
+    ops = {let.name: let.op for let in region.body}
+    places = {each.buffer: each.at for each in region.yields}
+    shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
+    accesses = []
+    for read in found.reads:
+        if read.input < 0:
+            accesses.append(_write(read, shapes[read.value], places[read.value]))
+        elif read.source in shapes and read.map.fill is None:
+            accesses.append(_read(read, shapes[read.source], ops[read.value]))
+    return tuple(accesses)
+
+
+def _read(read: Read, shape: tuple[int, ...], op: Op) -> MemoryAccess:
+    indirect = op.axis if op.kind == "gather" and read.input == 0 else None
+    return MemoryAccess(
+        read.value, read.input, read.source, read.scope, read.map, strides_of(read.map, shape), indirect
+    )
+
+
+def _write(read: Read, shape: tuple[int, ...], at: AxisMap | None) -> MemoryAccess:
+    place = at or identity(shape)
+    return MemoryAccess(read.source, -1, read.value, read.scope, place, strides_of(place, shape))
+
+
+@lru_cache(maxsize=1 << 14)
+def strides_of(view: AxisMap, shape: tuple[int, ...]) -> tuple[Stride, ...]:
+    """The strides of an access to a row-major buffer of `shape`, one per axis of the map's domain."""
+    if view.is_empty:
+        return tuple(Stride(size, 0, guarded=False, interior=(0, size)) for size in view.sizes)
+    linear = offset(view, shape)
+    return tuple(_stride(view, linear.coeff(axis), axis) for axis in range(len(view.sizes)))
+
+
+def _stride(view: AxisMap, step: int | None, axis: int) -> Stride:
+    size = view.sizes[axis]
+    guarded = is_guarded(view, axis)
+    return Stride(size, step, guarded, interior(view, axis) if guarded else (0, size))

@@ -1,0 +1,35 @@
+"""Data on disk that is used only where it is what was written, under the name that it was written to: a line with the
+SHA-256 of the name and the rest, then the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ir.host.atomic_file import read_regular, write_atomically
+
+
+def write_checked(path: Path, body: bytes) -> None:
+    """Write `body` atomically: a reader sees all of it or none.
+
+    Raises:
+        OSError: where the folder cannot be written.
+    """
+    write_atomically(path, _checksum(path, body).encode() + b"\n" + body)
+
+
+def read_checked(path: Path) -> bytes:
+    """What `write_checked` wrote.
+
+    Raises:
+        OSError: where there is no such file, or it cannot be read.
+        ValueError: where it is not as it was written.
+    """
+    head, _, body = read_regular(path).partition(b"\n")
+    if head.decode("ascii", "replace") != _checksum(path, body):
+        raise ValueError("it does not match its checksum")
+    return body
+
+
+def _checksum(path: Path, body: bytes) -> str:
+    return hashlib.sha256(f"{path.name}\0".encode() + body).hexdigest()

@@ -1,0 +1,1 @@
+"""Kernels: what the dialects of CPUs and GPUs share."""

@@ -1,0 +1,142 @@
+"""What must hold of a CPU kernel: names are bound, types agree, and no access leaves its buffer."""
+
+from __future__ import annotations
+
+from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.index.expr import AxisExpr, interval
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.cpu.nodes import (
+    CpuAssign,
+    CpuFor,
+    CpuIf,
+    CpuLet,
+    CpuPick,
+    Inside,
+    Lanes,
+    Load,
+    Stmt,
+    Store,
+    Transpose,
+    Value,
+    values_of,
+)
+from ir.kernel.nodes import Bind, Reg, register_type
+
+STAGE = "cpu"
+
+
+def verify(kernel: CpuKernel) -> None:
+    """Raises an EqsatError (MalformedGraph) with all that is wrong with a kernel.
+
+    Accesses are held against their buffers by the ranges of the variables (a variable that lanes run along counts
+    its lanes); those under an `CpuIf` or a mask are legal by their conditions, which this does not follow, and
+    those to private scratch by the distance of two variables, which their ranges do not tell.
+    """
+    found = _CpuCheck(kernel).run()
+    if found:
+        raise EqsatError(
+            Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=message, at=kernel.name) for message in found
+        )
+
+
+class _CpuScope:
+    """What is bound in a block and around it: register → (dtype, mutable), and variables."""
+
+    def __init__(self, registers: dict[str, tuple[str, bool]], variables: set[int], guarded: bool) -> None:
+        self.registers, self.variables, self.guarded = dict(registers), set(variables), guarded
+
+    def inner(self, guarded: bool = False) -> _CpuScope:
+        return _CpuScope(self.registers, self.variables, self.guarded or guarded)
+
+
+class _CpuCheck:
+    def __init__(self, kernel: CpuKernel) -> None:
+        self.kernel = kernel
+        self.problems: list[str] = []
+        self.elements = {each.name: each.elements for each in kernel.buffers}
+        self.dtypes = {each.name: each.dtype for each in kernel.buffers}
+        self.private = {each.name for each in kernel.private}
+        self.read_only = {each.name for each in kernel.params if not each.written}
+
+    def run(self) -> list[str]:
+        for phase in self.kernel.phases:
+            self._block(phase.body, _CpuScope({}, {phase.variable}, False))
+        return self.problems
+
+    def _block(self, body: tuple[Stmt, ...], scope: _CpuScope) -> None:
+        for stmt in body:
+            for value in values_of(stmt):
+                self._value(value, scope)
+            self._stmt(stmt, scope)
+
+    def _stmt(self, stmt: Stmt, scope: _CpuScope) -> None:
+        match stmt:
+            case CpuLet():
+                scope.registers[stmt.name] = (stmt.value.dtype, stmt.mutable)
+            case CpuAssign():
+                dtype, mutable = scope.registers.get(stmt.name, ("", False))
+                self._require(mutable and dtype == stmt.value.dtype, f"`{stmt.name}` cannot take a {stmt.value.dtype}")
+            case Store():
+                self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
+                self._access(stmt.buffer, stmt.offset, scope)
+                wanted = register_type(self.dtypes.get(stmt.buffer, stmt.value.dtype))
+                self._require(stmt.value.dtype == wanted, f"a {stmt.value.dtype} stored to {stmt.buffer}")
+            case Bind():
+                for expr in (stmt.expr, *stmt.most, *stmt.least):
+                    self._bound(expr, scope)
+                scope.variables.add(stmt.variable)
+            case CpuPick():
+                scope.variables.add(stmt.variable)
+            case CpuFor():
+                self._bound(stmt.start, scope)
+                self._bound(stmt.stop, scope)
+                inner = scope.inner()
+                inner.variables.add(stmt.variable)
+                self._block(stmt.body, inner)
+            case CpuIf():
+                for each in stmt.conditions:
+                    self._bound(each.expr, scope)
+                self._block(stmt.then, scope.inner(guarded=True))
+                self._block(stmt.orelse, scope.inner(guarded=True))
+            case Transpose():
+                self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
+                self._access(stmt.buffer, stmt.offset, scope)
+                self._access(stmt.source, stmt.source_offset, scope)
+
+    def _value(self, value: Value, scope: _CpuScope) -> None:
+        match value:
+            case Reg():
+                known = scope.registers.get(value.name)
+                self._require(known is not None and known[0] == value.dtype, f"`{value.name}` is no {value.dtype} here")
+            case Lanes():
+                self._bound(value.expr, scope)
+            case Inside():
+                for each in value.conditions:
+                    self._bound(each.expr, scope)
+            case Load():
+                if value.mode != "gather" and value.mask is None:
+                    self._access(value.buffer, value.offset, scope)
+                self._require(
+                    register_type(self.dtypes.get(value.buffer, value.dtype)) == value.dtype,
+                    f"{value.buffer} loaded as {value.dtype}",
+                )
+
+    def _access(self, buffer: str, offset: AxisExpr, scope: _CpuScope) -> None:
+        self._bound(offset, scope)
+        if buffer not in self.elements:
+            self.problems.append(f"there is no buffer {buffer}")
+            return
+        if scope.guarded or buffer in self.private:
+            return
+        low, high = interval(offset, self.kernel.box)
+        size = self.elements[buffer]
+        self._require(low >= 0, f"{buffer} is reached before its start, at {low}")
+        self._require(high < size, f"{buffer} of {size} elements is reached at {high}")
+
+    def _bound(self, expr: AxisExpr, scope: _CpuScope) -> None:
+        free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables)
+        self._require(not free, f"{', '.join(free)} not bound in {expr}")
+
+    def _require(self, condition: bool, message: str) -> None:
+        if not condition and message not in self.problems:
+            self.problems.append(message)

@@ -1,0 +1,80 @@
+"""The dump of a GPU kernel as seed 000 §9 shows it: `{"gpu_ir": {"arch": …, "stmts": [{"CpAsync": {…}}, …]}}`.
+
+It is for people; `ir.serde` writes the kernel as data that reads back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ir.diagnostics import jsonable
+from ir.index.expr import AxisExpr
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import At, Epilogue, For, If, Stmt
+from ir.kernel.gpu.text import GpuPrinter
+from ir.kernel.nodes import KernelNode, Within
+
+_VARIABLE = "variable"
+
+
+def kernel_dump(kernel: GpuKernel) -> dict[str, Any]:
+    """The kernel as plain JSON: each statement an object of one key, its name; indices as people write them."""
+    printer = GpuPrinter(kernel.variables)
+    return {
+        "gpu_ir": {
+            "name": kernel.name,
+            "arch": kernel.arch,
+            "threads": kernel.threads,
+            "grid": list(kernel.grid),
+            "params": [jsonable(msgspec.to_builtins(each)) for each in kernel.params],
+            **_workspace(kernel),
+            "smem": [str(each) for each in kernel.shared],
+            "smem_bytes": kernel.shared_bytes,
+            "registers": [jsonable(msgspec.to_builtins(each)) for each in kernel.registers],
+            "stmts": _block(kernel.body, printer),
+        }
+    }
+
+
+def _workspace(kernel: GpuKernel) -> dict[str, Any]:
+    each = [jsonable(msgspec.to_builtins(each)) for each in kernel.workspace]
+    return {"workspace": each} if each else {}
+
+
+def _block(body: tuple[Stmt, ...], printer: GpuPrinter) -> list[dict[str, Any]]:
+    return [_stmt(stmt, printer) for stmt in body]
+
+
+def _stmt(stmt: Stmt, printer: GpuPrinter) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name in stmt.__struct_fields__:
+        value = getattr(stmt, name)
+        if value is None or value == () or value is False:
+            continue
+        fields[name] = _field(name, value, printer)
+    match stmt:
+        case For() | Epilogue():
+            fields["body"] = _block(stmt.body, printer)
+        case If():
+            fields["then"] = _block(stmt.then, printer)
+            if stmt.orelse:
+                fields["orelse"] = _block(stmt.orelse, printer)
+    return {type(stmt).__name__: fields}
+
+
+def _field(name: str, value: Any, printer: GpuPrinter) -> Any:
+    if name == _VARIABLE:
+        return printer.variable(value)
+    if isinstance(value, AxisExpr):
+        return printer.index(value)
+    if isinstance(value, At):
+        return printer.at(value)
+    if isinstance(value, Within):
+        return f"{value.low} <= {printer.index(value.expr)} < {value.high}"
+    if isinstance(value, tuple):
+        return [_field("", each, printer) for each in value if not isinstance(each, KernelNode)]
+    if isinstance(value, KernelNode):
+        return printer.value(value)  # type: ignore[arg-type]  # the only nodes in a field are values
+    return value

@@ -1,0 +1,158 @@
+"""What a kernel's statements do to shared memory and to the order of threads, and the control around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.nodes import (
+    AnyThread,
+    At,
+    Barrier,
+    CommitGroup,
+    CpAsync,
+    Epilogue,
+    For,
+    If,
+    LdMatrix,
+    LdSharedVec,
+    LoadShared,
+    Pick,
+    Stmt,
+    StShared,
+    StSharedVec,
+    SyncWarp,
+    WaitGroup,
+    values_of,
+)
+from ir.kernel.nodes import Bind, Within
+
+
+class SharedAccess(msgspec.Struct, frozen=True):
+    """To one stage of a shared buffer; "copy" is an asynchronous one to it."""
+
+    kind: Literal["read", "store", "copy"]
+    shared: str
+    stage: AxisExpr
+
+
+class Commit(msgspec.Struct, frozen=True):
+    pass
+
+
+class Wait(msgspec.Struct, frozen=True):
+    pending: int
+
+
+class Sync(msgspec.Struct, frozen=True):
+    """A barrier of the block, or of each warp alone."""
+
+    block: bool
+
+
+class Set(msgspec.Struct, frozen=True):
+    """A variable set as `Bind` does; `known`: not by data."""
+
+    variable: int
+    expr: AxisExpr = ZERO
+    most: tuple[AxisExpr, ...] = ()
+    least: tuple[AxisExpr, ...] = ()
+    known: bool = True
+
+
+class EffectLoop(msgspec.Struct, frozen=True):
+    """`alike`: every turn does the same, and a second one nothing more."""
+
+    variable: int
+    start: AxisExpr
+    stop: AxisExpr
+    step: int
+    alike: bool
+    body: tuple[Effect, ...]
+
+
+class Branch(msgspec.Struct, frozen=True):
+    conditions: tuple[Within, ...]
+    then: tuple[Effect, ...]
+    orelse: tuple[Effect, ...]
+
+
+Effect: TypeAlias = "SharedAccess | Commit | Wait | Sync | Set | EffectLoop | Branch"
+
+
+def effects(kernel: GpuKernel) -> tuple[Effect, ...]:
+    """Those of a kernel; what has none is left out."""
+    return tuple(_block(kernel.body))
+
+
+def axes_of(tree: Sequence[Effect]) -> frozenset[int]:
+    """The variables on which effects, or whether they happen, depend."""
+    used: frozenset[int] = frozenset()
+    for effect in tree:
+        match effect:
+            case SharedAccess():
+                used |= effect.stage.axes
+            case Set():
+                used = used.union(*(each.axes for each in (effect.expr, *effect.most, *effect.least)))
+            case EffectLoop():
+                used |= effect.start.axes | effect.stop.axes | axes_of(effect.body)
+            case Branch():
+                used = used.union(*(each.expr.axes for each in effect.conditions))
+                used |= axes_of(effect.then) | axes_of(effect.orelse)
+    return used
+
+
+def _block(body: Sequence[Stmt]) -> Iterator[Effect]:
+    for stmt in body:
+        for value in values_of(stmt):
+            if isinstance(value, LoadShared):
+                yield _access("read", value.source)
+        yield from _stmt(stmt)
+
+
+def _stmt(stmt: Stmt) -> Iterator[Effect]:
+    match stmt:
+        case CpAsync():
+            yield _access("copy", stmt.to)
+        case LdMatrix() | LdSharedVec():
+            yield _access("read", stmt.source)
+        case StSharedVec() | StShared():
+            yield _access("store", stmt.to)
+        case CommitGroup():
+            yield Commit()
+        case WaitGroup():
+            yield Wait(stmt.pending)
+        case Barrier():
+            yield Sync(True)
+        case SyncWarp():
+            yield Sync(False)
+        case AnyThread():
+            yield Sync(True)
+            yield Set(stmt.variable, known=False)
+        case Bind():
+            yield Set(stmt.variable, stmt.expr, stmt.most, stmt.least)
+        case Pick():
+            yield Set(stmt.variable, known=False)
+        case For():
+            yield from _loop(stmt.variable, stmt.start, stmt.stop, stmt.step, tuple(_block(stmt.body)))
+        case Epilogue():
+            yield from _loop(stmt.variable, ZERO, constant(1), 1, tuple(_block(stmt.body)))
+        case If():
+            then, orelse = tuple(_block(stmt.then)), tuple(_block(stmt.orelse))
+            if then or orelse:
+                yield Branch(stmt.conditions, then, orelse)
+
+
+def _loop(variable: int, start: AxisExpr, stop: AxisExpr, step: int, body: tuple[Effect, ...]) -> Iterator[EffectLoop]:
+    if any(not isinstance(each, Set) for each in body):
+        kinds = {each.kind for each in body if isinstance(each, SharedAccess)}
+        plain = all(isinstance(each, SharedAccess) for each in body) and len(kinds) == 1
+        yield EffectLoop(variable, start, stop, step, plain and variable not in axes_of(body), body)
+
+
+def _access(kind: Literal["read", "store", "copy"], at: At) -> SharedAccess:
+    return SharedAccess(kind, at.shared, at.stage)

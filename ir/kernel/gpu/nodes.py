@@ -1,0 +1,356 @@
+"""The values and statements of the GPU dialect: what one thread computes, and what threads do together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ir.index.expr import ZERO, AxisExpr
+from ir.kernel.nodes import Bind, Comment, Const, KernelNode, Reg, Within
+
+
+class At(msgspec.Struct, frozen=True):
+    """An element of shared memory: the stage, and the coordinates in it."""
+
+    shared: str
+    at: tuple[AxisExpr, ...]
+    stage: AxisExpr = ZERO
+
+
+# Values: scalars of one thread.
+
+
+class Index(KernelNode, frozen=True):
+    """The value of an index, as i32 or i64 (or a float, rounded)."""
+
+    expr: AxisExpr
+    dtype: str = "i32"
+
+
+class Holds(KernelNode, frozen=True):
+    """Whether all conditions hold."""
+
+    conditions: tuple[Within, ...]
+    dtype: str = "bool"
+
+
+class Call(KernelNode, frozen=True):
+    """A device function on scalars: `eq_<fn>_<R of the last argument>`; "cast" converts to `dtype`; "pack_f16" and
+    "pack_bf16" make a word of two."""
+
+    fn: str
+    args: tuple[Value, ...]
+    dtype: str
+
+
+class Element(KernelNode, frozen=True):
+    """One register of an array."""
+
+    registers: str
+    index: AxisExpr
+    dtype: str
+
+
+class LoadGlobal(KernelNode, frozen=True):
+    """One element; 0, and memory is not touched, where one of `where` does not hold."""
+
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    dtype: str
+    where: tuple[Within, ...] = ()
+
+
+class LoadShared(KernelNode, frozen=True):
+    """One element."""
+
+    source: At
+    dtype: str
+
+
+class Shuffle(KernelNode, frozen=True):
+    """The value that another lane of the warp passes here: `eq_shfl_<way>`."""
+
+    way: Literal["xor", "down", "up", "lane"]
+    value: Value
+    by: AxisExpr
+    dtype: str
+
+
+# Statements.
+
+
+class Let(KernelNode, frozen=True):
+    """A scalar, defined until the end of its block; `mutable` ones may be assigned."""
+
+    name: str
+    value: Value
+    mutable: bool = False
+
+
+class Assign(KernelNode, frozen=True):
+    name: str
+    value: Value
+
+
+class SetElement(KernelNode, frozen=True):
+    """Sets one register of an array."""
+
+    registers: str
+    index: AxisExpr
+    value: Value
+
+
+class Pick(KernelNode, frozen=True):
+    """Sets a variable to an integer from data, held within [0, its greatest value]."""
+
+    variable: int
+    value: Value
+
+
+class For(KernelNode, frozen=True):
+    """`variable` from `start` while it is below `stop`; `unroll`: every turn is written out, so that it may index
+    registers."""
+
+    variable: int
+    start: AxisExpr
+    stop: AxisExpr
+    body: tuple[Stmt, ...]
+    step: int = 1
+    unroll: bool = False
+
+
+class If(KernelNode, frozen=True):
+    conditions: tuple[Within, ...]
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+class CpAsync(KernelNode, frozen=True):
+    """Starts a copy of `nbytes` (4, 8 or 16) neighbours from memory to shared memory. Where one of `where` fails zeros
+    are written and memory is not touched; of `count` only so many elements (held within the piece) come from memory,
+    and zeros follow."""
+
+    to: At
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    nbytes: Literal[4, 8, 16]
+    where: tuple[Within, ...] = ()
+    count: AxisExpr | None = None
+
+
+class CommitGroup(KernelNode, frozen=True):
+    """Ends this thread's group of copies; one without copies is a group too."""
+
+
+class WaitGroup(KernelNode, frozen=True):
+    """Until all but the `pending` latest groups of this thread are complete, and seen by this thread alone."""
+
+    pending: int
+
+
+class Barrier(KernelNode, frozen=True):
+    """All threads of the block: what any wrote before it is seen by all after it."""
+
+
+class SyncWarp(KernelNode, frozen=True):
+    """As a barrier, among the lanes of one warp."""
+
+
+class AnyThread(KernelNode, frozen=True):
+    """A barrier, after which `variable` is 1 in all threads of the block where `value` holds in any, else 0."""
+
+    variable: int
+    value: Value
+
+
+class Fence(KernelNode, frozen=True):
+    """What this thread has done in memory, and what barriers have told it of others, comes before all that it does
+    next, for every thread of the device: a `TakeTicket` after it publishes that, one before it brings what other blocks
+    published."""
+
+
+class TakeTicket(KernelNode, frozen=True):
+    """The scalar `name`: how many of `count` came to this counter before; the last sets it back to 0. It orders nothing
+    without a `Fence`."""
+
+    name: str
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    count: AxisExpr
+
+
+class LdMatrix(KernelNode, frozen=True):
+    """`matrices` tiles of 8 × 8 halves, or of 8 × 4 words unless `trans`, into as many words from `index` on; the row
+    that a lane points at is `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
+
+    registers: str
+    index: AxisExpr
+    source: At
+    matrices: Literal[1, 2, 4]
+    trans: bool = False
+
+
+class MmaSync(KernelNode, frozen=True):
+    """acc += a · b of one tile of a tensor core, from the given registers on (`eq_mma_<shape>_<dtype>`)."""
+
+    shape: str
+    dtype: str
+    acc: str
+    acc_index: AxisExpr
+    a: str
+    a_index: AxisExpr
+    b: str
+    b_index: AxisExpr
+
+
+class Epilogue(KernelNode, frozen=True):
+    """`body` for every register of `acc` in turn, `variable` numbering them, unrolled: what is applied to the
+    accumulator where it stands. `ops` names it for people."""
+
+    acc: str
+    ops: tuple[str, ...]
+    variable: int
+    body: tuple[Stmt, ...]
+
+
+class LdGlobalVec(KernelNode, frozen=True):
+    """`count` neighbours at once into registers from `index` on: elements, or words as they stand where the registers
+    are `WORD`s. Zeros where one of `where` fails."""
+
+    registers: str
+    index: AxisExpr
+    count: int
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    where: tuple[Within, ...] = ()
+
+
+class StGlobalVec(KernelNode, frozen=True):
+    """`count` registers at once to neighbours in memory: elements rounded to its dtype, or words as they stand.
+    Nothing where one of `where` fails."""
+
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    registers: str
+    index: AxisExpr
+    count: int
+    where: tuple[Within, ...] = ()
+
+
+class StGlobal(KernelNode, frozen=True):
+    """One element, rounded to the buffer's dtype; nothing where one of `where` fails."""
+
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    value: Value
+    where: tuple[Within, ...] = ()
+
+
+class LdSharedVec(KernelNode, frozen=True):
+    """As `LdGlobalVec`, from shared memory."""
+
+    registers: str
+    index: AxisExpr
+    count: int
+    source: At
+
+
+class StSharedVec(KernelNode, frozen=True):
+    """As `StGlobalVec`, to shared memory."""
+
+    to: At
+    registers: str
+    index: AxisExpr
+    count: int
+
+
+class StShared(KernelNode, frozen=True):
+    """One element, rounded to the buffer's dtype."""
+
+    to: At
+    value: Value
+
+
+Value: TypeAlias = Const | Reg | Index | Holds | Call | Element | LoadGlobal | LoadShared | Shuffle
+Stmt: TypeAlias = (
+    Comment
+    | Bind
+    | Pick
+    | Let
+    | Assign
+    | SetElement
+    | For
+    | If
+    | CpAsync
+    | CommitGroup
+    | WaitGroup
+    | Barrier
+    | SyncWarp
+    | AnyThread
+    | Fence
+    | TakeTicket
+    | LdMatrix
+    | MmaSync
+    | Epilogue
+    | LdGlobalVec
+    | StGlobalVec
+    | StGlobal
+    | LdSharedVec
+    | StSharedVec
+    | StShared
+)
+
+
+def children(value: Value) -> tuple[Value, ...]:
+    """The values that a value is computed from."""
+    match value:
+        case Call():
+            return value.args
+        case Shuffle():
+            return (value.value,)
+    return ()
+
+
+def bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The blocks inside a statement."""
+    match stmt:
+        case For() | Epilogue():
+            return (stmt.body,)
+        case If():
+            return (stmt.then, stmt.orelse)
+    return ()
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """All statements, outer before inner, in order."""
+    for stmt in body:
+        yield stmt
+        for inner in bodies(stmt):
+            yield from walk(inner)
+
+
+def values_of(stmt: Stmt) -> Iterator[Value]:
+    """The values in a statement itself, not in its body: operands before what uses them."""
+    match stmt:
+        case Let() | Assign() | SetElement() | Pick() | AnyThread() | StGlobal() | StShared():
+            yield from _below(stmt.value)
+
+
+def _below(value: Value) -> Iterator[Value]:
+    for child in children(value):
+        yield from _below(child)
+    yield value
+
+
+def used_variables(part: object) -> frozenset[int]:
+    """The variables on which indices in a part of a kernel (a node, or several) depend."""
+    if isinstance(part, AxisExpr):
+        return part.axes
+    inner: tuple[object, ...] = ()
+    if isinstance(part, tuple):
+        inner = part
+    elif isinstance(part, msgspec.Struct):
+        inner = tuple(getattr(part, name) for name in part.__struct_fields__)
+    return frozenset().union(*map(used_variables, inner))

@@ -1,0 +1,443 @@
+"""What must hold of a GPU kernel: names are bound, types agree, no access leaves its buffer or its alignment, what
+threads do together they reach together, and nothing is read or overwritten before its time, neither a tile
+(`ir.kernel.gpu.async_copies`) nor what blocks hand on (`ir.kernel.gpu.meeting`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.dtype import DTYPES
+from ir.index.expr import AxisExpr, Box, FloorDiv, interval
+from ir.index.strides import flat
+from ir.index.text import bounds
+from ir.kernel.gpu import declared as gpu_declared
+from ir.kernel.gpu.async_copies import hazards
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called, parameters
+from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam, Registers, Shared
+from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.nodes import (
+    AnyThread,
+    Assign,
+    At,
+    Barrier,
+    Call,
+    CommitGroup,
+    CpAsync,
+    Element,
+    Epilogue,
+    For,
+    Holds,
+    If,
+    Index,
+    LdGlobalVec,
+    LdMatrix,
+    LdSharedVec,
+    Let,
+    LoadGlobal,
+    LoadShared,
+    MmaSync,
+    Pick,
+    SetElement,
+    Shuffle,
+    StGlobal,
+    StGlobalVec,
+    Stmt,
+    StShared,
+    StSharedVec,
+    SyncWarp,
+    TakeTicket,
+    Value,
+    WaitGroup,
+    values_of,
+)
+from ir.kernel.gpu.places import divisor, outside
+from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
+from ir.kernel.nodes import Bind, Const, Reg, Within, register_type
+
+STAGE = "gpu"
+Found = Iterator[tuple[Kind, str]]
+
+_WRONG, _MISALIGNED = Kind.MALFORMED_GRAPH, Kind.ALIGNMENT_MISMATCH
+
+
+def verify(kernel: GpuKernel) -> None:
+    """Raises an EqsatError with all that is wrong with a kernel: MalformedGraph, AlignmentMismatch for an access that
+    its width forbids, ResourceExceeded for what no block may have.
+
+    Bounds are those of coordinates, one by one, by the ranges of the variables and the conditions around an access.
+    Threads are told apart by where they stand only: two accesses by different threads are ordered by barriers alone.
+    """
+    found = dict.fromkeys((*gpu_declared.problems(kernel), *_GpuCheck(kernel).run()))
+    if not found:  # what follows walks through a kernel that is well formed
+        found = dict.fromkeys((_WRONG, message) for message in (*hazards(kernel), *meetings(kernel)))
+    if found:
+        raise EqsatError(Diagnostic(kind=kind, stage=STAGE, message=message, at=kernel.name) for kind, message in found)
+
+
+class _GpuScope:
+    """What is bound in a block and around it."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = set(names)
+        self.scalars: dict[str, tuple[str, bool]] = {}
+        """Register → its dtype, and whether it may be assigned."""
+        self.variables: dict[int, Spread] = dict(ID_SPREADS)
+        self.unrolled: frozenset[int] = frozenset()
+        self.facts: tuple[Within, ...] = ()
+        self.control = Spread.BLOCK
+        """Who comes here together."""
+
+    def inner(self) -> _GpuScope:
+        scope = _GpuScope(self.names)
+        scope.scalars, scope.variables = dict(self.scalars), dict(self.variables)
+        scope.unrolled, scope.facts, scope.control = self.unrolled, self.facts, self.control
+        return scope
+
+    def named(self, name: str) -> Found:
+        """Takes a name, which must not hide another."""
+        yield from _unless(name not in self.names, f"the name {name} hides another")
+        self.names.add(name)
+
+
+class _GpuCheck:
+    def __init__(self, kernel: GpuKernel) -> None:
+        self.kernel = kernel
+        self.box = kernel.box
+        self.params: dict[str, GpuParam] = {each.name: each for each in kernel.memory}
+        self.shared: dict[str, Shared] = {each.name: each for each in kernel.shared}
+        self.registers: dict[str, Registers] = {each.name: each for each in kernel.registers}
+        self.filled = {each.name for each in kernel.registers if each.zero}
+
+    def run(self) -> list[tuple[Kind, str]]:
+        ids = (each.name for each in self.kernel.variables if each.name in IDS)
+        return list(self._block(self.kernel.body, _GpuScope((*self.params, *self.registers, *ids))))
+
+    def _block(self, body: tuple[Stmt, ...], scope: _GpuScope) -> Found:
+        for stmt in body:
+            for value in values_of(stmt):
+                yield from self._value(value, scope)
+            yield from self._stmt(stmt, scope)
+
+    # --- statements ---
+
+    def _stmt(self, stmt: Stmt, scope: _GpuScope) -> Found:
+        match stmt:
+            case Bind() | Pick():
+                yield from self._bind(stmt, scope)
+            case Let():
+                yield from scope.named(stmt.name)
+                scope.scalars[stmt.name] = (stmt.value.dtype, stmt.mutable)
+            case Assign():
+                dtype, mutable = scope.scalars.get(stmt.name, ("", False))
+                yield from _unless(mutable and dtype == stmt.value.dtype, f"`{stmt.name}` takes no {stmt.value.dtype}")
+            case SetElement():
+                yield from self._fill(stmt.registers, stmt.index, 1, stmt.value.dtype, scope)
+            case For():
+                yield from self._for(stmt, scope)
+            case If():
+                yield from self._if(stmt, scope)
+            case Epilogue():
+                yield from self._epilogue(stmt, scope)
+            case CommitGroup() | WaitGroup() | Barrier() | SyncWarp():
+                yield from self._synchronising(stmt, scope)
+            case AnyThread():
+                yield from self._any(stmt, scope)
+            case TakeTicket():
+                yield from self._ticket(stmt, scope)
+            case CpAsync():
+                yield from self._copy(stmt, scope)
+            case LdMatrix() | MmaSync():
+                yield from _unless(scope.control <= Spread.WARP, f"a {_named(stmt)} that not all lanes reach together")
+                yield from self._load_matrix(stmt, scope) if isinstance(stmt, LdMatrix) else self._mma(stmt, scope)
+            case LdGlobalVec() | StGlobalVec() | LdSharedVec() | StSharedVec():
+                yield from self._vector(stmt, scope)
+            case StGlobal():
+                written = self.params.get(stmt.buffer)
+                yield from self._memory(stmt.buffer, stmt.at, 1, stmt.where, scope, write=True)
+                yield from _fits(written, stmt.value.dtype, stmt.buffer)
+            case StShared():
+                yield from self._place(stmt.to, 1, 1, scope)
+                yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
+
+    def _bind(self, stmt: Bind | Pick, scope: _GpuScope) -> Found:
+        variable = self.kernel.variables[stmt.variable]
+        known = Spread.THREAD
+        if isinstance(stmt, Bind):
+            exprs = (stmt.expr, *stmt.most, *stmt.least)
+            yield from self._bound(exprs, scope)
+            known = spread(exprs, scope.variables)
+            low, high = bounds(stmt.expr, self.box)
+            for each in stmt.most:
+                low, high = (min(a, b) for a, b in zip((low, high), bounds(each, self.box), strict=True))
+            for each in stmt.least:
+                low, high = (max(a, b) for a, b in zip((low, high), bounds(each, self.box), strict=True))
+            inside = variable.low <= low and high <= variable.high
+            yield from _unless(inside, f"{variable.name} is set to {low} … {high}, beyond its range")
+        else:
+            yield from _unless(stmt.value.dtype in ("i32", "i64"), f"{variable.name} is picked from no integer")
+            yield from _unless(variable.low == 0, f"{variable.name} is picked, and does not start at 0")
+        yield from scope.named(variable.name)
+        scope.variables[stmt.variable] = known
+
+    def _for(self, loop: For, scope: _GpuScope) -> Found:
+        variable = self.kernel.variables[loop.variable]
+        yield from self._bound((loop.start, loop.stop), scope)
+        yield from _unless(loop.step >= 1, f"the loop over {variable.name} does not advance")
+        low, high = interval(loop.start, self.box)[0], interval(loop.stop, self.box)[1] - 1
+        inside = variable.low <= low and high <= variable.high
+        yield from _unless(inside, f"{variable.name} runs over {low} … {high}, beyond its range")
+        inner = scope.inner()
+        yield from inner.named(variable.name)
+        inner.variables[loop.variable] = spread((loop.start, loop.stop), scope.variables)
+        inner.control = max(scope.control, inner.variables[loop.variable])
+        if loop.unroll:
+            ends = (loop.start.axes | loop.stop.axes) - scope.unrolled
+            yield from _unless(not ends, f"the loop over {variable.name} cannot be unrolled: its ends are not constant")
+            inner.unrolled |= {loop.variable}
+        yield from self._block(loop.body, inner)
+
+    def _if(self, stmt: If, scope: _GpuScope) -> Found:
+        yield from self._bound((each.expr for each in stmt.conditions), scope)
+        together = max(scope.control, spread_of(stmt.conditions, scope.variables))
+        for body, facts in ((stmt.then, stmt.conditions), (stmt.orelse, ())):
+            inner = scope.inner()
+            inner.facts, inner.control = (*scope.facts, *facts), together
+            yield from self._block(body, inner)
+
+    def _epilogue(self, stmt: Epilogue, scope: _GpuScope) -> Found:
+        inner = scope.inner()
+        inner.variables[stmt.variable] = Spread.BLOCK
+        inner.unrolled |= {stmt.variable}
+        variable, acc = self.kernel.variables[stmt.variable], self.registers.get(stmt.acc)
+        yield from inner.named(variable.name)
+        yield from _unless(acc is not None, f"there are no registers {stmt.acc}")
+        if acc is not None:
+            inside = variable.low == 0 and variable.high == acc.count - 1
+            yield from _unless(inside, f"{variable.name} does not number the {acc.count} registers of {stmt.acc}")
+        yield from self._block(stmt.body, inner)
+
+    def _synchronising(self, stmt: CommitGroup | WaitGroup | Barrier | SyncWarp, scope: _GpuScope) -> Found:
+        widest = Spread.WARP if isinstance(stmt, SyncWarp) else Spread.BLOCK
+        whose = "lanes of a warp" if widest is Spread.WARP else "threads of the block"
+        yield from _unless(scope.control <= widest, f"a {_named(stmt)} that not all {whose} reach together")
+        if isinstance(stmt, WaitGroup):
+            yield from _unless(stmt.pending >= 0, "a WaitGroup for fewer than no groups")
+
+    def _any(self, stmt: AnyThread, scope: _GpuScope) -> Found:
+        variable = self.kernel.variables[stmt.variable]
+        together = scope.control is Spread.BLOCK
+        yield from _unless(together, "an AnyThread that not all threads of the block reach together")
+        dtype = stmt.value.dtype
+        yield from _unless(dtype == "bool", f"{variable.name} is whether any thread has a {dtype}")
+        yield from _unless((variable.low, variable.high) == (0, 1), f"{variable.name} is 0 or 1, beyond its range")
+        yield from scope.named(variable.name)
+        scope.variables[stmt.variable] = Spread.BLOCK
+
+    def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Found:
+        counters = self.params.get(stmt.buffer)
+        if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
+            yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
+            return
+        yield from self._bound((*stmt.at, stmt.count), scope)
+        for problem in outside(stmt.at, counters.shape, 1, scope.facts, self.box):
+            yield _WRONG, f"{stmt.buffer}: {problem}"
+        yield from _unless(interval(stmt.count, self.box)[0] >= 1, "a TakeTicket of none")
+        yield from scope.named(stmt.name)
+        scope.scalars[stmt.name] = ("i32", False)
+
+    def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Found:
+        param = self.params.get(stmt.buffer)
+        if param is None or param.dtype == COUNTER:
+            yield _WRONG, f"there is no buffer {stmt.buffer} of elements"
+            return
+        count = stmt.nbytes // DTYPES[param.dtype].bytes
+        if stmt.count is not None:
+            yield from self._bound((stmt.count,), scope)
+        yield from self._memory(stmt.buffer, stmt.at, count, stmt.where, scope, limit=stmt.count)
+        yield from self._place(stmt.to, count, stmt.nbytes, scope)
+        shared = self.shared.get(stmt.to.shared)
+        same = shared is None or shared.dtype == param.dtype
+        yield from _unless(same, f"{stmt.buffer} copied as it stands to {stmt.to.shared} of another dtype")
+
+    def _load_matrix(self, stmt: LdMatrix, scope: _GpuScope) -> Found:
+        shared = self.shared.get(stmt.source.shared)
+        size = DTYPES[shared.dtype].bytes if shared is not None else 2
+        fits = size == 2 or (size == 4 and not stmt.trans)
+        yield from _unless(fits, f"an LdMatrix of {stmt.source.shared}, whose elements are no halves")
+        yield from self._place(stmt.source, 16 // size, 16, scope)
+        yield from self._fill(stmt.registers, stmt.index, stmt.matrices, WORD, scope)
+
+    def _mma(self, stmt: MmaSync, scope: _GpuScope) -> Found:
+        limits = LIMITS.get(self.kernel.arch)
+        tile = limits.mma.get((stmt.shape, stmt.dtype)) if limits else None
+        if tile is None:
+            yield _WRONG, f"{self.kernel.arch} has no MmaSync {stmt.shape} of {stmt.dtype}"
+            return
+        yield from self._read(stmt.acc, stmt.acc_index, tile.acc, "fp32", scope)
+        yield from self._read(stmt.a, stmt.a_index, tile.a, WORD, scope)
+        yield from self._read(stmt.b, stmt.b_index, tile.b, WORD, scope)
+
+    def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _GpuScope) -> Found:
+        registers = self.registers.get(stmt.registers)
+        if registers is None:
+            yield _WRONG, f"there are no registers {stmt.registers}"
+            return
+        buffer: GpuParam | Shared | None
+        if isinstance(stmt, LdGlobalVec | StGlobalVec):
+            buffer = self.params.get(stmt.buffer)
+        else:
+            buffer = self.shared.get((stmt.source if isinstance(stmt, LdSharedVec) else stmt.to).shared)
+        size = DTYPES[buffer.dtype].bytes if buffer is not None else 4
+        nbytes = stmt.count * (4 if registers.dtype == WORD else size)
+        yield from _unless(nbytes in (4, 8, 16), f"{nbytes} bytes moved at once")
+        if registers.dtype != WORD:
+            yield from _unless(stmt.count > 1, f"one element of {stmt.registers} moved as several")
+            yield from _fits(buffer, registers.dtype, stmt.registers)
+        elements = max(1, nbytes // size)
+        match stmt:
+            case LdGlobalVec():
+                yield from self._memory(stmt.buffer, stmt.at, elements, stmt.where, scope)
+            case StGlobalVec():
+                yield from self._memory(stmt.buffer, stmt.at, elements, stmt.where, scope, write=True)
+            case LdSharedVec():
+                yield from self._place(stmt.source, elements, nbytes, scope)
+            case StSharedVec():
+                yield from self._place(stmt.to, elements, nbytes, scope)
+        if isinstance(stmt, LdGlobalVec | LdSharedVec):
+            yield from self._fill(stmt.registers, stmt.index, stmt.count, registers.dtype, scope)
+        else:
+            yield from self._read(stmt.registers, stmt.index, stmt.count, registers.dtype, scope)
+
+    # --- values ---
+
+    def _value(self, value: Value, scope: _GpuScope) -> Found:
+        match value:
+            case Const():
+                yield from _unless(value.dtype in REGISTER_C, f"a constant {value.dtype}")
+            case Reg():
+                known = scope.scalars.get(value.name)
+                yield from _unless(known is not None and known[0] == value.dtype, f"`{value.name}` is no {value.dtype}")
+            case Index():
+                yield from self._bound((value.expr,), scope)
+            case Holds():
+                yield from self._bound((each.expr for each in value.conditions), scope)
+            case Call():
+                yield from _calls(value)
+            case Element():
+                yield from self._read(value.registers, value.index, 1, value.dtype, scope)
+            case LoadGlobal():
+                yield from self._memory(value.buffer, value.at, 1, value.where, scope)
+                yield from _fits(self.params.get(value.buffer), value.dtype, value.buffer)
+            case LoadShared():
+                yield from self._place(value.source, 1, 1, scope)
+                yield from _fits(self.shared.get(value.source.shared), value.dtype, value.source.shared)
+            case Shuffle():
+                yield from self._bound((value.by,), scope)
+                yield from _unless(scope.control <= Spread.WARP, "a Shuffle that not all lanes reach together")
+                yield from _unless(value.value.dtype == value.dtype, f"a Shuffle of {value.value.dtype}")
+
+    # --- places ---
+
+    def _memory(
+        self,
+        buffer: str,
+        at: tuple[AxisExpr, ...],
+        count: int,
+        where: tuple[Within, ...],
+        scope: _GpuScope,
+        *,
+        write: bool = False,
+        limit: AxisExpr | None = None,
+    ) -> Found:
+        param = self.params.get(buffer)
+        if param is None or param.dtype == COUNTER or len(param.shape) != len(at):
+            yield _WRONG, f"there is no buffer {buffer} of {len(at)} axes"
+            return
+        yield from self._bound((*at, *(each.expr for each in where)), scope)
+        if write:
+            yield from _unless(param.written, f"a store to the input {buffer}")
+        for problem in outside(at, param.shape, count, (*scope.facts, *where), self.box, limit):
+            yield _WRONG, f"{buffer}: {problem}"
+        size = DTYPES[param.dtype].bytes
+        offset = flat(at, param.strides) * size
+        aligned = divisor(offset) % (count * size) == 0 and param.alignment % (count * size) == 0
+        yield from _unless(
+            aligned, f"{count * size} bytes of {buffer} at once, which are not aligned to it", _MISALIGNED
+        )
+
+    def _place(self, at: At, count: int, nbytes: int, scope: _GpuScope) -> Found:
+        shared = self.shared.get(at.shared)
+        if shared is None or len(shared.shape) != len(at.at):
+            yield _WRONG, f"there is no shared {at.shared} of {len(at.at)} axes"
+            return
+        yield from self._bound((at.stage, *at.at), scope)
+        together = spread((at.stage,), scope.variables) is Spread.BLOCK
+        yield from _unless(together, f"the stage of {at.shared} differs between threads")
+        for problem in outside((at.stage,), (shared.stages,), 1, scope.facts, self.box):
+            yield _WRONG, f"the stages of {at.shared}: {problem}"
+        for problem in outside(at.at, shared.shape, count, scope.facts, self.box):
+            yield _WRONG, f"{at.shared}: {problem}"
+        size = DTYPES[shared.dtype].bytes
+        offset = flat(at.at, shared.strides) * size
+        aligned = all(each % nbytes == 0 for each in (divisor(offset), shared.start, shared.stage_bytes))
+        yield from _unless(aligned, f"{nbytes} bytes of {at.shared} at once, which are not aligned to it", _MISALIGNED)
+
+    def _fill(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+        yield from self._array(name, index, count, dtype, scope)
+        self.filled.add(name)
+
+    def _read(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+        yield from self._array(name, index, count, dtype, scope)
+        yield from _unless(name in self.filled, f"{name} is read before anything is put into it")
+
+    def _array(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+        registers = self.registers.get(name)
+        if registers is None:
+            yield _WRONG, f"there are no registers {name}"
+            return
+        yield from _unless(registers.dtype == dtype, f"{name} holds {registers.dtype}, not {dtype}")
+        yield from self._bound((index,), scope)
+        running = sorted(self.kernel.variables[each].name for each in index.axes - scope.unrolled)
+        yield from _unless(not running, f"{name} is indexed by {', '.join(running)}, which is not unrolled")
+        for problem in outside((index,), (registers.count,), count, scope.facts, self.box):
+            yield _WRONG, f"{name}: {problem}"
+
+    def _bound(self, exprs: Iterable[AxisExpr], scope: _GpuScope) -> Found:
+        for expr in exprs:
+            free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables.keys())
+            yield from _unless(not free, f"{', '.join(free)} not bound in an index")
+            yield from _unless(not _negative(expr, self.box), "a floor of what may be negative in an index")
+
+
+def _calls(call: Call) -> Found:
+    dtypes = [each.dtype for each in call.args]
+    name = called(call.fn, dtypes, call.dtype)
+    if name not in DEVICE_FUNCTIONS:
+        yield _WRONG, f"there is no device function {name}"
+        return
+    result, takes = parameters(DEVICE_FUNCTIONS[name])
+    given = [REGISTER_C[each] for each in dtypes]
+    agree = takes == given and result == REGISTER_C[call.dtype]
+    yield from _unless(agree, f"{name} of {', '.join(dtypes)} as a {call.dtype}")
+
+
+def _negative(expr: AxisExpr, box: Box) -> bool:
+    """Whether a floor in it may have a negative numerator, which languages divide as they please."""
+    floors = [term.expr for term, _ in expr.terms if isinstance(term, FloorDiv)]
+    return any(bounds(each, box)[0] < 0 or _negative(each, box) for each in floors)
+
+
+def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Found:
+    fits = buffer is None or register_type(buffer.dtype) == dtype
+    yield from _unless(fits, f"{name} does not go with registers of {dtype}")
+
+
+def _unless(condition: bool, message: str, kind: Kind = _WRONG) -> Found:
+    if not condition:
+        yield kind, message
+
+
+def _named(stmt: Stmt) -> str:
+    return type(stmt).__name__

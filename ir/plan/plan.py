@@ -1,0 +1,20 @@
+"""How one region runs: a plan of the template that makes its kernel, one class per template and backend.
+
+A planner of `codegen.plan` makes a plan, the template's lowering takes it. `ir.plan.plan_to_schedule` prints it in the
+fields of seed 000 §8.
+"""
+
+from __future__ import annotations
+
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+
+CpuPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan
+GpuPlan = GpuContractionPlan | GpuStreamPlan | GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
+Plan = CpuPlan | GpuPlan
+
+
+def rounds_to_tf32(plan: Plan) -> bool:
+    """Whether products round floats to tf32."""
+    return isinstance(plan, GpuContractionPlan) and plan.tile.tf32

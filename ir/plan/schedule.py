@@ -1,0 +1,66 @@
+"""Schedule Plan (seed 000 §8): how a plan is printed, dumped and explained. `ir.plan.plan_to_schedule` makes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """A tensor kept close: packed panels on a CPU, shared memory on a GPU; refilled at each step of `at`."""
+
+    tensor: str
+    where: Literal["packed", "const_pool", "smem"]
+    at: str
+    pingpong: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.tensor}: {self.where} at {self.at}"
+
+
+class Vectorize(msgspec.Struct, frozen=True):
+    """The axis whose neighbours share a vector register, and how many."""
+
+    axis: str
+    width: int
+
+
+class LocalEdge(msgspec.Struct, frozen=True):
+    """A value handed on inside the kernel, without memory."""
+
+    src: str = msgspec.field(name="from")
+    dst: str = msgspec.field(name="to")
+    buffer: Literal["reg", "stack"] = "reg"
+    depth: int = 1
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """One way to run one region, in seed 000 §8's fields.
+
+    tile: block sizes (elements) [BM, BN, BK] of a contraction, and of streams in tiles on a GPU; of those on a CPU
+    [BM, BR, BC]: rows of a task, rows and terms of a tile of scores; else of the output axes in order.
+    stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}, {"m.o": "block.y"}.
+    warp_tile: the register tile, "14x32"; of a warp, "64x64". predicate_tail: axes whose last tile (m and n of a
+    contraction on a CPU: register tile) is cut by a predicate; an axis left out promises that its tile divides it.
+    epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
+    terms one by one in index order.
+    layout_hints: how data lies and moves; of a GPU also how blocks are ordered ("raster"), how many share a tile of the
+    result or a row, each with a part of the terms ("split_k"), and whether rows are of several heads ("heads").
+    notes: degradations and choices, for people.
+    """
+
+    arch: str
+    algo_choice: dict[str, str]
+    tile: tuple[int, ...]
+    bind: dict[str, str]
+    vectorize: Vectorize | None = None
+    stages: int = 1
+    warp_tile: str = ""
+    cache: tuple[Cached, ...] = ()
+    predicate_tail: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    ordered: bool = False
+    layout_hints: dict[str, str | bool | int] = {}
+    local_edges: tuple[LocalEdge, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,231 @@
+"""Poly Core (seed 000 §7): what the index sets of a region allow: the verdict, and what plans and code read.
+
+A region runs in *scopes*, each a box of loops. The outer scope is that of the outputs: its axes are `i0, i1, …` of
+the first output and its name is that buffer's. Every accumulator (contraction, reduce, scan) opens a scope of
+its own, named by its value: its axes are `i0, i1, …` of that value, then the reduced ones `r0, r1, …`. All
+axis names are those of the scope it names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from ir.diagnostics import Kind
+from ir.index.map import AxisMap
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Value `value` is computed in `scope`, at `map` of the scope's point (a map to the value's own axes).
+
+    A value inlined in two scopes, or at two maps, has two sites: it is recomputed. The map of an accumulator in
+    the outer scope only picks axes: the accumulator is finished before the axes it does not depend on."""
+
+    value: str
+    scope: str
+    map: AxisMap
+
+
+class OperandRead(msgspec.Struct, frozen=True):
+    """An operand is computed from buffer `buffer`, read at `map` of a contraction's digits."""
+
+    buffer: str
+    map: AxisMap
+
+
+class Roles(msgspec.Struct, frozen=True):
+    """A contraction's loops, by the operands that move along them.
+
+    The loops are the output's axes `i0, i1, …`, then the reduced ones `r0, r1, …`, each cut into *digits* where a
+    map divides it (`i1/64` and `i1%64` of an axis read at `i1//64` and `i1%64`), so that all maps are affine
+    wherever they can be:
+
+        C[batch, m, n] = Σ_k  lhs[batch, m, k] · rhs[batch, k, n]
+
+    names, sizes  of the digits, outer first; the first `rank` of them are the output's
+    batch, m, n   positions of the output's digits moved by both operands, by the lhs only or neither, by the rhs only
+    k             positions of the reduced digits, whichever operand they move
+    out, point    digits → the coordinates of the outputs, and the point of the op's domain
+    reads         per operand, the buffers it is computed from
+
+    Digits of one point have no role.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rank: int
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    out: AxisMap
+    point: AxisMap
+    reads: tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]
+
+    def extent(self, group: Iterable[int]) -> int:
+        """Points of a group of digits."""
+        return math.prod(self.sizes[position] for position in group)
+
+    def named(self, group: Iterable[int]) -> tuple[str, ...]:
+        """The names of a group of digits."""
+        return tuple(self.names[position] for position in group)
+
+
+class StreamRoles(msgspec.Struct, frozen=True):
+    """The loops of streams of one score, by what moves along them: those of the outputs, `i0, i1, …`, then the reduced
+    ones, `r0, r1, …`, over which the score is read.
+
+        A[batch, rows, columns] = Σ_terms fn(score[batch, rows, terms] - max)·value[batch, terms, columns]
+
+    score, read         the value, and the loops → its coordinates
+    members             the streams, and the maxima of the score, in body order
+    batch, rows         positions of outer loops that move the score: with the value or the keys, or alone
+    columns             positions of those that do not
+    terms               positions of the reduced loops
+    sizes               of all loops
+    contraction, place  what the score is computed from, and the loops → its coordinates; None where there is none
+    keys                which operand of the contraction moves along the terms
+
+    Loops of one point have no role.
+    """
+
+    score: str
+    read: AxisMap
+    members: tuple[str, ...]
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    terms: tuple[int, ...]
+    sizes: tuple[int, ...]
+    contraction: str | None = None
+    place: AxisMap | None = None
+    keys: int = 1
+
+    def named(self, group: Iterable[int], rank: int) -> tuple[str, ...]:
+        """The names of some loops, of which the first `rank` are those of the outputs."""
+        return tuple(f"i{axis}" if axis < rank else f"r{axis - rank}" for axis in group)
+
+
+class Stride(msgspec.Struct, frozen=True):
+    """How one access to memory moves along one axis of its scope.
+
+    step: elements per step of the axis; None where that is not a constant (a floordiv).
+    guarded: the access is padded somewhere along this axis. interior: the half-open range of the axis in which it
+    never is because of this axis, whatever the others are; the whole axis when not guarded.
+    """
+
+    size: int
+    step: int | None
+    guarded: bool
+    interior: tuple[int, int]
+
+
+class MemoryAccess(msgspec.Struct, frozen=True):
+    """One read of a buffer by value `value` (its access `input` in the IndexBook), or the write of an output
+    (`input` -1, `value` the value yielded), over the axes of `scope`.
+
+    `map` is the access in the scope's axes, already composed through the values between; `strides` are its, per
+    axis. A gather's data-dependent coordinate counts as 0 and `indirect` gives its position.
+    """
+
+    value: str
+    input: int
+    buffer: str
+    scope: str
+    map: AxisMap
+    strides: tuple[Stride, ...]
+    indirect: int | None = None
+
+
+class PolyCore(msgspec.Struct, frozen=True):
+    """What plans and code of one region are made from; `ir.poly.report` has what people ask besides.
+
+    legal: the verdict on the region as one kernel; `reason` names what stands in the way, `refusal` its kind.
+    scopes: per scope its axes with their sizes, the outer scope first.
+    sequential_axes: outer axes along which a scan carries a value; nothing may run in parallel along them.
+    finished: accumulator → the outer axes (of more than one point) on which it depends: it is finished once for all
+    the others, so loops over the others stand inside.
+    affine_closed: no index is data.
+    contraction, pattern: the value that the region's contraction is, and what it is; None where there is none.
+    roles: of its loops, where the region is legal.
+    streams: the loops of streams whose score is a tile: computed by a contraction, or used in a product.
+    """
+
+    region: str
+    legal: bool
+    reason: str
+    scopes: dict[str, tuple[tuple[str, int], ...]]
+    sequential_axes: tuple[str, ...]
+    finished: dict[str, tuple[str, ...]]
+    affine_closed: bool
+    sites: tuple[Site, ...]
+    accesses: tuple[MemoryAccess, ...]
+    contraction: str | None = None
+    pattern: Literal["matmul", "conv"] | None = None
+    roles: Roles | None = None
+    refusal: Kind | None = None
+    streams: StreamRoles | None = None
+
+    @property
+    def outer(self) -> tuple[tuple[str, int], ...]:
+        """The axes of the outputs."""
+        return next(iter(self.scopes.values()))
+
+    @property
+    def parallel_axes(self) -> tuple[str, ...]:
+        """Outer axes along which points may be computed in any order, so that threads and lanes may share them."""
+        return tuple(name for name, _ in self.outer if name not in self.sequential_axes)
+
+    @property
+    def reduce_axes(self) -> tuple[str, ...]:
+        """The reduced axes of all accumulators, each name once."""
+        return tuple(dict.fromkeys(name for name, _ in self._reduced))
+
+    @property
+    def tail_axes(self) -> tuple[str, ...]:
+        """Axes that some tile does not divide: all of more than one point. `codegen.poly.tail_axes` answers for the
+        steps of a given plan."""
+        return tuple(dict.fromkeys(name for name, size in (*self.outer, *self._reduced) if size > 1))
+
+    @property
+    def _reduced(self) -> list[tuple[str, int]]:
+        return [axis for axes in self.scopes.values() for axis in axes if axis[0].startswith("r")]
+
+    def reads(self, buffer: str) -> tuple[MemoryAccess, ...]:
+        """The reads of an input buffer, in body order."""
+        return tuple(each for each in self.accesses if each.buffer == buffer and each.input >= 0)
+
+    def __str__(self) -> str:
+        verdict = "legal" if self.legal else f"illegal: {self.reason}"
+        lines = [f"poly_core {self.region}: {verdict}"]
+        for name, axes in self.scopes.items():
+            lines.append(f"  scope {name}: " + " ".join(f"{axis}<{size}" for axis, size in axes))
+        lines.append(f"  parallel {_names(self.parallel_axes)}  reduce {_names(self.reduce_axes)}")
+        if self.sequential_axes:
+            lines.append(f"  sequential {_names(self.sequential_axes)}")
+        if self.roles:
+            groups = ((name, self.roles.named(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
+            roles = "  ".join(f"{name} {_names(axes)}" for name, axes in groups)
+            lines.append(f"  {self.contraction} ({self.pattern}): {roles}")
+        if self.streams:
+            found, rank = self.streams, len(self.outer)
+            parts = {"batch": found.batch, "rows": found.rows, "columns": found.columns, "terms": found.terms}
+            roles = "  ".join(f"{name} {_names(found.named(axes, rank))}" for name, axes in parts.items())
+            lines.append(f"  {', '.join(self.streams.members)} (stream of {self.streams.score}): {roles}")
+        lines += [f"  {self._access(each)}" for each in self.accesses]
+        return "\n".join(lines)
+
+    def _access(self, access: MemoryAccess) -> str:
+        steps = ", ".join(
+            f"{axis}:{'?' if each.step is None else each.step}{'*' if each.guarded else ''}"
+            for (axis, _), each in zip(self.scopes[access.scope], access.strides, strict=True)
+        )
+        verb = "writes" if access.input < 0 else "reads"
+        return f"{access.value} {verb} {access.buffer} in {access.scope} ({steps})"
+
+
+def _names(axes: tuple[str, ...]) -> str:
+    return f"[{', '.join(axes)}]"

@@ -1,0 +1,1 @@
+"""Regions: one region is one kernel. Its structure, meaning, work and printed form."""

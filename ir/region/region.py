@@ -1,0 +1,346 @@
+"""Region Buffer SSA (seed 000 §6): one region is one kernel.
+
+Only buffers at the edge live in memory; inside are SSA values. Every op has an iteration domain (a box of
+sizes, reduced axes last) and reads each operand through an `AxisMap` from that domain to the operand's own
+coordinates; broadcast, padding and every other movement live in those maps. A value's coordinates are its
+domain without the reduced axes, and it is defined only over the axes that it depends on.
+
+    region dot_add_relu(A: fp32[4,8], B: fp32[8,16], bias: fp32[16]) -> (C: fp32[4,16])
+      dot_0: fp32[4,16] = contraction[4,16|8](A[i0, r0], B[r0, i1])
+      add_1: fp32[4,16] = add[4,16](dot_0[i0, i1], bias[i1])
+      relu_2: fp32[4,16] = relu[4,16](add_1[i0, i1])
+      yield relu_2[i0, i1] -> C
+
+`verify` checks it, `ir.region.dump` gives the JSON of the seeds' dumps, `ir.region.playback` its meaning.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.dtype import DTYPES, dtype
+from ir.index.map import AxisMap
+from ir.post_order import post_order
+
+STAGE = "region"
+
+OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "index"]
+
+
+class MemRef(msgspec.Struct, frozen=True):
+    """Where a buffer lies: `shape` in elements, row-major; `alignment` in bytes.
+
+    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one: every region makes it,
+    since a call's outputs overlap none of its inputs, and every emitted pointer is `restrict`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    alignment: int = 64
+    noalias: bool = True
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * dtype(self.dtype).bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+class Buffer(msgspec.Struct, frozen=True):
+    """A tensor at the region's edge. A `constant` input is known when the program is built, so that a plan may keep it
+    packed. `materialize` is seed 000 §6's: "deferred" is an output that its reader takes inside the same launch, "gmem"
+    one that goes through memory, as all outputs of kernels on a CPU do."""
+
+    name: str
+    memref: MemRef
+    materialize: Literal["gmem", "deferred"] = "gmem"
+    constant: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'const ' if self.constant else ''}{self.memref}"
+
+
+class Operand(msgspec.Struct, frozen=True, tag="value"):
+    """A read of an SSA value or of an input buffer, at `map` of the op's domain point."""
+
+    value: str
+    map: AxisMap
+
+
+class Number(msgspec.Struct, frozen=True, tag="number"):
+    """An immediate of the op's operand dtype; "inf", "-inf" and "nan" are written as text."""
+
+    number: bool | int | float | str
+    dtype: str
+
+
+class Op(msgspec.Struct, frozen=True):
+    """One op at every point of `domain` (sizes); the last `reduced` axes are accumulated away.
+
+    kind         fn                       inputs
+    contraction  "sum"                    lhs, rhs: the sum of lhs·rhs, accumulated in `dtype`
+    ewise/unary  lower-case uop           in the uop's order; `dtype` is the result's
+    cast, copy   "cast", "copy"           one
+    reduce       sum max min prod         one
+    stream       exp, exp2                score, value: the sum of fn(score - m)·value, m the maximum of score over the
+                                          reduced axes, accumulated in `dtype`; a NaN where m is none or infinite
+    scan         sum prod max             one, accumulated along `axis` of the domain
+    gather       "gather"                 source buffer, index: source at map(point), coordinate `axis`
+                                          replaced by the index's value, clamped
+    index        "index"                  none: `index_map`'s only coordinate
+    """
+
+    kind: OpKind
+    fn: str
+    dtype: str
+    domain: tuple[int, ...]
+    inputs: tuple[Operand | Number, ...] = ()
+    reduced: int = 0
+    axis: int | None = None
+    index_map: AxisMap | None = None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The inputs that are read, numbers aside."""
+        return tuple(each for each in self.inputs if isinstance(each, Operand))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The values and buffers that it reads."""
+        return tuple(each.value for each in self.operands)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the value: the domain without the reduced axes."""
+        return self.domain[: len(self.domain) - self.reduced]
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """`name = op`."""
+
+    name: str
+    op: Op
+
+
+class Yield(msgspec.Struct, frozen=True):
+    """The value `value`, over the whole of `buffer`'s shape, written to `buffer` at the same index;
+    `map` takes the buffer's index to the value's coordinates.
+
+    A region runs over the points of its first output. `at` takes such a point to the index of `buffer` that is written
+    there, where that is another: a statistic of each row has fewer axes than the row. Every element is written, at
+    any of its points or at all of them."""
+
+    value: str
+    buffer: str
+    map: AxisMap
+    at: AxisMap | None = None
+
+
+class Region(msgspec.Struct, frozen=True):
+    """One kernel: inputs and outputs in memory, a body in SSA order, what is yielded where."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    body: tuple[Definition, ...]
+    yields: tuple[Yield, ...]
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.inputs + self.outputs
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all that it reads is known when the program is built."""
+        return all(each.constant for each in self.inputs)
+
+    def __str__(self) -> str:
+        inputs, outputs = (", ".join(map(str, each)) for each in (self.inputs, self.outputs))
+        lines = [f"region {self.name}({inputs}) -> ({outputs})"]
+        lines += [f"  {let.name}: {let.op.dtype}{_sizes(let.op.shape)} = {_call(let.op)}" for let in self.body]
+        for each in self.yields:
+            where = _reading(each.at, len(each.at.sizes)) if each.at else ""
+            lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}{where}")
+        return "\n".join(lines)
+
+
+def behind(ops: Mapping[str, Op], *values: str) -> list[str]:
+    """All that these values are computed from by `ops`, and they themselves, each after what it reads."""
+    return post_order(values, lambda name: ops[name].reads if name in ops else ())
+
+
+def is_order_bound(op: Op) -> bool:
+    """Whether another order of its terms changes the bits of an accumulator: sums and products of several floats."""
+    summing = op.kind in ("contraction", "stream") or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
+    several = op.kind == "scan" or math.prod(op.domain[len(op.shape) :]) > 1
+    return summing and several and DTYPES[op.dtype].is_float
+
+
+def verify(region: Region) -> None:
+    """Check a region from nothing. Raises EqsatError (MalformedGraph) naming the value that is wrong."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for each in region.buffers:
+        _require(each.name not in shapes, region, each.name, "two buffers have this name")
+        _require(each.memref.dtype in DTYPES, region, each.name, f"no dtype {each.memref.dtype!r}")
+        shapes[each.name] = each.memref.shape
+    readable = {each.name: each.memref.shape for each in region.inputs}
+    for let in region.body:
+        _require(let.name not in shapes, region, let.name, "the name is taken")
+        _verify_op(region, let, readable)
+        readable[let.name] = shapes[let.name] = let.op.shape
+    outputs = {each.name: each.memref.shape for each in region.outputs}
+    written = [each.buffer for each in region.yields]
+    _require(sorted(written) == sorted(outputs), region, region.name, "each output is yielded once", yields=written)
+    values = {let.name for let in region.body}
+    for end in region.yields:
+        _require(end.value in values, region, end.buffer, f"yields {end.value!r}, which is no value")
+        _verify_read(region, end.buffer, Operand(end.value, end.map), outputs[end.buffer], readable)
+        if end.at is not None:
+            points = region.outputs[0].memref.shape
+            _verify_read(region, end.buffer, Operand(end.buffer, end.at), points, outputs)
+
+
+def canonical(region: Region) -> Region:
+    """The region with names that say only the order: equal for regions that are one kernel."""
+    buffers = {each.name: f"in{k}" for k, each in enumerate(region.inputs)}
+    buffers |= {each.name: f"out{k}" for k, each in enumerate(region.outputs)}
+    names = buffers | {let.name: f"v{k}" for k, let in enumerate(region.body)}
+    return renamed(region, "region", names)
+
+
+def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
+    """The region as `name`, its buffers and values renamed by `names` (those without an entry stay)."""
+
+    def operand(each: Operand | Number) -> Operand | Number:
+        return Operand(names.get(each.value, each.value), each.map) if isinstance(each, Operand) else each
+
+    def buffer(each: Buffer) -> Buffer:
+        return msgspec.structs.replace(each, name=names.get(each.name, each.name))
+
+    return Region(
+        name=name,
+        inputs=tuple(map(buffer, region.inputs)),
+        outputs=tuple(map(buffer, region.outputs)),
+        body=tuple(
+            Definition(
+                names.get(let.name, let.name),
+                msgspec.structs.replace(let.op, inputs=tuple(map(operand, let.op.inputs))),
+            )
+            for let in region.body
+        ),
+        yields=tuple(
+            msgspec.structs.replace(
+                written,
+                value=names.get(written.value, written.value),
+                buffer=names.get(written.buffer, written.buffer),
+            )
+            for written in region.yields
+        ),
+    )
+
+
+EXPONENTIALS = ("exp", "exp2")
+"""The functions of a stream: those that turn a difference of scores into a quotient."""
+
+_ARITY = {
+    "contraction": 2,
+    "unary": 1,
+    "cast": 1,
+    "copy": 1,
+    "reduce": 1,
+    "stream": 2,
+    "scan": 1,
+    "gather": 2,
+    "index": 0,
+}
+
+
+def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, ...]]) -> None:
+    op = let.op
+    _require(op.dtype in DTYPES, region, let.name, f"no dtype {op.dtype!r}")
+    arity = _ARITY.get(op.kind)
+    fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
+    _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
+    accumulates = op.kind in ("contraction", "reduce", "stream")
+    _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
+    _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
+    if op.kind == "scan":
+        along = op.axis is not None and 0 <= op.axis < len(op.domain)
+        _require(along, region, let.name, "a scan runs along an axis of its domain", axis=op.axis)
+    if op.kind == "stream":
+        fits = op.fn in EXPONENTIALS and DTYPES[op.dtype].is_float and isinstance(op.inputs[0], Operand)
+        _require(fits, region, let.name, "a stream sums exp or exp2 of a score that it reads, in a float", fn=op.fn)
+    if op.kind == "index":
+        fits = op.index_map is not None and op.index_map.sizes == op.domain and len(op.index_map.exprs) == 1
+        _require(fits, region, let.name, "an index is one coordinate over the domain")
+    if op.kind == "gather":
+        source = op.inputs[0]
+        from_memory = isinstance(source, Operand) and source.value in {each.name for each in region.inputs}
+        _require(from_memory, region, let.name, "a gather reads an input buffer")
+    for each in op.inputs:
+        if isinstance(each, Operand):
+            _verify_read(region, let.name, each, op.domain, readable)
+        else:
+            _require(each.dtype in DTYPES, region, let.name, f"a number of no dtype {each.dtype!r}")
+
+
+def _verify_read(
+    region: Region, at: str, read: Operand, domain: tuple[int, ...], readable: dict[str, tuple[int, ...]]
+) -> None:
+    _require(read.value in readable, region, at, f"reads {read.value!r}, which nothing before it defines")
+    fits = read.map.sizes == domain and len(read.map.exprs) == len(readable[read.value])
+    _require(fits, region, at, f"reads {read.value!r} through a map of another shape", map=str(read.map), domain=domain)
+
+
+def _require(holds: bool, region: Region, at: str, message: str, **details: object) -> None:
+    if not holds:
+        text = f"{region.name}: {message}"
+        raise EqsatError(Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=text, at=at, details=details))
+
+
+def _call(op: Op) -> str:
+    head = op.kind if op.kind in ("contraction", "reduce", "stream", "scan") else op.fn
+    named = f"{head} {op.fn}" if op.kind in ("reduce", "stream", "scan") else head
+    axis = f" axis={op.axis}" if op.axis is not None else ""
+    kept, reduced = _split(op)
+    domain = f"[{kept}|{reduced}]" if op.reduced else f"[{kept}]"
+    operands = list(_operands(op))
+    return f"{named}{axis}{domain}({', '.join(operands)})"
+
+
+def _split(op: Op) -> tuple[str, str]:
+    cut = len(op.domain) - op.reduced
+    return ",".join(map(str, op.domain[:cut])), ",".join(map(str, op.domain[cut:]))
+
+
+def _operands(op: Op) -> Iterator[str]:
+    kept = len(op.domain) - op.reduced
+    for each in op.inputs:
+        yield str(each.number) if isinstance(each, Number) else _read(each.value, each.map, kept)
+    if op.index_map is not None:
+        yield _reading(op.index_map, kept)
+
+
+def _read(value: str, view: AxisMap, kept: int) -> str:
+    return f"{value}{_reading(view, kept)}"
+
+
+def _reading(view: AxisMap, kept: int) -> str:
+    """The coordinates and guards of a map, reduced axes (from `kept` on) written r0, r1, …"""
+    reading = str(view).partition(" -> ")[2]
+
+    def axis(match: re.Match[str]) -> str:
+        position = int(match[1])
+        return f"i{position}" if position < kept else f"r{position - kept}"
+
+    return re.sub(r"\bi(\d+)", axis, reading)
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"

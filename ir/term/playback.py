@@ -1,0 +1,188 @@
+"""The meaning of terms on NumPy arrays: what every rewrite must keep.
+
+A Pro or Epi is the array of its values over its domain; an Acc is the array of its finished values. Every op rounds
+to its dtype, as in Tiny; a contraction multiplies and sums in the accumulator of the widest dtype among its own
+and its operands', and rounds once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ir.dtype import DType, TensorType, dtype, promote
+from ir.index.expr import interval
+from ir.index.map import apply, parse_map
+from ir.term.language import App, Term, Var
+from ir.term.text import parse_number, parse_sizes, parse_type, sizes_text
+from ir.uop.playback import convert
+from ir.uop.table import UOPS
+
+Array = NDArray[Any]
+Value = Array | str | int
+
+SCANS: Mapping[str, str] = MappingProxyType({"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"})
+
+
+def evaluate(
+    term: Term,
+    inputs: Mapping[str, Array],
+    buffers: Mapping[str, Array] = MappingProxyType({}),
+    wide: bool = False,
+) -> Array:
+    """The value of a term without pattern variables, but for those that `buffers` gives by name.
+
+    inputs: the arrays of `Input`s by name. wide: every float is fp64 and nothing is rounded.
+    """
+    known: dict[App, Array] = {}
+
+    def value(each: Term) -> Value:
+        match each:
+            case App():
+                if each not in known:
+                    known[each] = node_value(each.ctor.name, [value(arg) for arg in each.args], inputs, wide)
+                return known[each]
+            case Var():
+                return buffers[each.name]
+            case str() | int():
+                return each
+        raise TypeError(f"{each} is not ground")
+
+    result = value(term)
+    if isinstance(result, str | int):
+        raise TypeError(f"{term} is a text or a number, not a value")
+    return result
+
+
+def node_value(ctor: str, args: Sequence[Value], inputs: Mapping[str, Array], wide: bool = False) -> Array:
+    """The value of one constructor whose arguments are values, texts and integers."""
+    if ctor == "Input":
+        name, type_ = map(str, args)
+        return convert(inputs[name], parse_type(type_).dtype, wide)
+    with np.errstate(all="ignore"):
+        return _MEANINGS[ctor](*args, wide=wide)
+
+
+def _store(value: Array, type_: str, wide: bool) -> Array:
+    type_of = parse_type(type_)
+    if value.shape != type_of.shape or not (wide or value.dtype == type_of.dtype.numpy):
+        raise ValueError(f"a value {value.dtype}{list(value.shape)} is stored as {type_}")
+    return value
+
+
+def _load(buffer: Array, read: str, wide: bool) -> Array:
+    return apply(parse_map(read), buffer)
+
+
+def _imm(element: str, number: str, sizes: str, wide: bool) -> Array:
+    return np.broadcast_to(convert(np.asarray(parse_number(number)), dtype(element), wide), parse_sizes(sizes))
+
+
+def _index(element: str, coordinate: str, wide: bool) -> Array:
+    view = parse_map(coordinate)
+    last = 0 if view.is_empty else interval(view.exprs[0], view.interior)[1]
+    return convert(apply(view, np.arange(last + 1)), dtype(element), wide)
+
+
+def _gather(buffer: Array, read: str, along: int, index: Array, wide: bool) -> Array:
+    view = parse_map(read)
+    if view.is_empty:
+        return np.empty(view.sizes, buffer.dtype)
+    grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
+    at = [np.broadcast_to(expr.eval(grid), view.sizes) for expr in view.exprs]
+    at[along] = np.clip(index.astype(np.int64), 0, buffer.shape[along] - 1)
+    return np.asarray(buffer[tuple(at)])
+
+
+def _view(value: Array, view: str, wide: bool) -> Array:
+    return apply(parse_map(view), value)
+
+
+def _at(value: Array, type_: str, view: str, wide: bool) -> Array:
+    return apply(parse_map(view), value)
+
+
+def _elementwise(op: str, element: str, *operands: Array, wide: bool) -> Array:
+    out = TensorType.of(element, operands[0].shape)
+    return np.asarray(UOPS[op.upper()].apply(operands, {"to": element}, out, wide))
+
+
+def _reduce(op: str, element: str, sizes: str, value: Array, wide: bool) -> Array:
+    counts = parse_sizes(sizes)
+    kept = value.ndim - len(counts)
+    arg = {"op": op.upper(), "axes": tuple(range(kept, value.ndim)), "dtype": element}
+    return np.asarray(UOPS["REDUCE"].apply([value], arg, TensorType.of(element, value.shape[:kept]), wide))
+
+
+def _contract(element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array:
+    total = _accumulator(element, x, y)
+    product = convert(x, total, wide) * convert(y, total, wide)
+    return convert(_reduce("sum", total.name, sizes, product, wide), dtype(element), wide)
+
+
+def _greatest(sizes: str, counts: str, value: Array, wide: bool) -> Array:
+    kept = value.ndim - len(parse_sizes(counts))
+    greatest = _reduce("max", dtype(value.dtype).name, counts, value, wide)
+    return np.broadcast_to(greatest.reshape(greatest.shape + (1,) * (value.ndim - kept)), value.shape)
+
+
+def _stream(op: str, element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array:
+    """The scores, their exponentials and the sum are in the accumulator, which rounds once."""
+    total = _accumulator(element, x, y)
+    scores = convert(x, total, wide)
+    greatest = _greatest(sizes_text(scores.shape), sizes, scores, wide)
+    shifted = _elementwise("sub", total.name, scores, greatest, wide=wide)
+    weights = _elementwise(op, total.name, shifted, wide=wide)
+    return _contract(element, sizes, weights, y, wide)
+
+
+def _accumulator(element: str, x: Array, y: Array) -> DType:
+    """The widest accumulator of a result's dtype and its operands'."""
+    total = dtype(element)
+    for each in (x, y):
+        total = _wider(total, dtype(each.dtype))
+    return total
+
+
+def _wider(total: DType, operand: DType) -> DType:
+    return promote(total.accumulator, operand.accumulator) or total
+
+
+def _scan(op: str, element: str, along: int, value: Array, wide: bool) -> Array:
+    arg = {"axis": along, "dtype": element}
+    return np.asarray(UOPS[SCANS[op]].apply([value], arg, TensorType.of(element, value.shape), wide))
+
+
+def _itself(value: Array, wide: bool) -> Array:
+    return value
+
+
+_MEANINGS: Mapping[str, Callable[..., Array]] = MappingProxyType(
+    {
+        "Store": _store,
+        "Load": _load,
+        "Imm": _imm,
+        "Index": _index,
+        "Gather": _gather,
+        "PUn": _elementwise,
+        "PBin": _elementwise,
+        "PTern": _elementwise,
+        "At": _at,
+        "PView": _view,
+        "PMax": _greatest,
+        "Reduce": _reduce,
+        "Contract": _contract,
+        "Stream": _stream,
+        "Scan": _scan,
+        "Pure": _itself,
+        "Fin": _itself,
+        "EUn": _elementwise,
+        "EBin": _elementwise,
+        "ETern": _elementwise,
+        "EView": _view,
+    }
+)

@@ -1,0 +1,318 @@
+"""From a program as written to a Graph: sizes are bound, shapes and float widths aligned, axes become positions.
+
+What a program leaves implicit (an EXPAND, a widening CAST) is inserted as a uop of its own, each with a note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
+from ir.dtype import TensorType, bf16, fp16, fp32
+from ir.tiny.align import common_type, places, written
+from ir.tiny.dims import WHOLE, free_dims, implied, infer_dims
+from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, default_outputs, type_node
+from ir.tiny.parse import IDENTIFIER, Source, checked_dims, index_symbols, parse, size_symbols
+from ir.uop.table import Arg, ArgKind, UOpKind
+from ir.uop.types import Names
+
+__all__ = ["bind", "free_dims", "infer_dims", "load"]
+
+Notes = tuple[Diagnostic, ...]
+_SHAPE_KEYS = ("shape", "result_shape")
+
+
+def load(
+    source: str | os.PathLike[str] | Mapping[str, Any] | Source | Graph,
+    dims: Mapping[str, int] | None = None,
+    strict: bool = False,
+) -> tuple[Graph, Notes]:
+    """Read and bind a program: JSON text, a file's path, a dict, a Source; a Graph is returned as it is."""
+    return (source, ()) if isinstance(source, Graph) else bind(parse(source), dims, strict)
+
+
+def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = False) -> tuple[Graph, Notes]:
+    """Give every symbol its size: from `dims`, the program's own dims, or the shapes around it.
+
+    Raises:
+        EqsatError: UnboundDim, naming every symbol without a size; whatever makes a uop ill-typed; with `strict`,
+            also what the loader would have to insert.
+    """
+    given = checked_dims(dims or {})
+    sizes = {**source.dims, **given}
+    unused = [symbol for symbol in given if symbol not in source.symbols]
+    warnings = [
+        note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
+        for symbol in unused
+    ]
+    binder = _BindingPass(source, sizes, strict)
+    while binder.missing and binder.inferred:
+        sizes |= binder.inferred
+        binder = _BindingPass(source, sizes, strict)
+    if binder.missing:
+        fail(
+            Kind.UNBOUND_DIM,
+            STAGE,
+            f"no size is given for {', '.join(binder.missing)}",
+            hint=f"dims={{{binder.missing[0]!r}: …}}",
+            missing=binder.missing,
+        )
+    outputs = source.outputs if source.outputs is not None else default_outputs(source.uops)
+    return Graph.build(binder.nodes, outputs), (*source.notes, *warnings, *binder.notes)
+
+
+class _BindingPass:
+    """One walk over a program with the sizes known so far; what waits for a size is left out."""
+
+    def __init__(self, source: Source, sizes: Mapping[str, int], strict: bool) -> None:
+        self.sizes = sizes
+        self.strict = strict
+        self.nodes: list[Node] = []
+        self.types: dict[Ref, TensorType] = {}
+        self.notes: list[Diagnostic] = []
+        self.missing: tuple[str, ...] = ()
+        self.inferred: dict[str, int] = {}
+        self._taken = {node.id for node in source.uops}
+        self._inserted: dict[tuple[str, Ref, Arg], Ref] = {}
+        for node in source.uops:
+            try:
+                self._visit(node)
+            except EqsatError as error:
+                raise error.located(at=node.id, op=node.label) from None
+
+    def _visit(self, node: Node) -> None:
+        src = [self.types.get(ref) for ref in node.refs]
+        typed = [each for each in src if each is not None]
+        unknown = [symbol for symbol in size_symbols(node) if symbol not in self.sizes]
+        if unknown and len(typed) == len(src):
+            for symbol, size in implied(node, typed, self.sizes).items():
+                if isinstance(symbol, str):
+                    self.inferred.setdefault(symbol, size)
+        if unknown:
+            self.missing = tuple(dict.fromkeys((*self.missing, *unknown)))
+        if not unknown and len(typed) == len(src):
+            self._add(self._aligned(node, self._bound(node, typed)))
+
+    def _add(self, node: Node) -> Ref:
+        exact, self.types[node.id] = type_node(node, self.types)
+        self.nodes.append(exact)
+        return node.id
+
+    def _bound(self, node: Node, src: Sequence[TensorType]) -> Arg:
+        """The attributes with sizes for symbols and positions for axes; symbols stay as names."""
+        bound: dict[str, Any] = {}
+        for key, value in node.arg.items():
+            match node.op.args[key].kind:
+                case ArgKind.DIMS:
+                    bound[key] = tuple(self._size(each) for each in value)
+                case ArgKind.PAIRS:
+                    bound[key] = tuple((self._size(low), self._size(high)) for low, high in value)
+                case ArgKind.AXIS:
+                    bound[key] = _axis(value, src, node.arg)
+                case ArgKind.AXES if key != "broadcast_dimensions":
+                    bound[key] = tuple(_axis(each, src, node.arg) for each in value)
+                case ArgKind.INDEX_MAP:
+                    bound[key] = tuple(self._index(text) for text in value)
+                case _:
+                    bound[key] = value
+        if node.uop == "RESHAPE" and bound["result_shape"].count(WHOLE) == 1:
+            bound["result_shape"] = _completed(node, src, self.sizes, bound["result_shape"])
+        if node.uop in ("REDUCE", "FLIP"):
+            bound["axes"] = tuple(sorted(bound["axes"]))
+        names = _symbol_names(node, src)
+        if any(names) and "names" not in bound:
+            bound["names"] = names
+        return Arg(bound)
+
+    def _size(self, size: int | str) -> int:
+        return self.sizes[size] if isinstance(size, str) else size
+
+    def _index(self, text: str) -> str:
+        symbols = set(index_symbols(text))
+        return re.sub(IDENTIFIER, lambda m: str(self.sizes[m[0]]) if m[0] in symbols else m[0], text)
+
+    def _aligned(self, node: Node, arg: Arg) -> Node:
+        """The node on operands of one shape and dtype, with what that takes inserted before it."""
+        node = msgspec.structs.replace(node, arg=arg)
+        if node.uop == "EXPAND":
+            return self._lifted(node)
+        if self.strict or node.op.kind not in (UOpKind.BINARY, UOpKind.TERNARY):
+            return node
+        return self._broadcast(self._widened(node))
+
+    def _widened(self, node: Node) -> Node:
+        """fp16 and bf16 operands beside fp32 are cast to it; a WHERE's condition is no operand here."""
+        slots = range(1 if node.op.kind is UOpKind.TERNARY else 0, len(node.src))
+        found = {self.types[ref].dtype for slot in slots if (ref := _ref(node, slot)) is not None}
+        if fp32 not in found or not found & {fp16, bf16}:
+            return node
+        src = list(node.src)
+        for slot in slots:
+            ref = _ref(node, slot)
+            if ref is not None and self.types[ref].dtype in (fp16, bf16):
+                src[slot] = self._insert(node, "CAST", ref, Arg(to=fp32.name), Kind.DTYPE_MISMATCH)
+        return msgspec.structs.replace(node, src=tuple(src))
+
+    def _broadcast(self, node: Node) -> Node:
+        """Operands of unlike shape get the RESHAPEs and EXPANDs that make them alike."""
+        operands = [self.types[ref] for ref in node.refs]
+        if len({each.shape for each in operands}) <= 1:
+            return node
+        big = max(operands, key=lambda each: each.rank)
+        where = [places(each, big) for each in operands]
+        shape, names = common_type(operands, where, big.rank)
+        found = iter(zip(node.refs, where, strict=True))
+        src = tuple(
+            each if isinstance(each, Imm) else self._expanded(node, *next(found), shape, names) for each in node.src
+        )
+        return msgspec.structs.replace(node, src=src)
+
+    def _expanded(self, node: Node, ref: Ref, axes: Sequence[int], shape: tuple[int, ...], names: Names) -> Ref:
+        """`ref` with its axes on `axes` of a value of this shape."""
+        ref = self._spread(node, ref, axes, len(shape))
+        if self.types[ref].shape == shape:
+            return ref
+        arg = Arg(result_shape=shape, names=names if any(names) else None).with_()
+        return self._insert(node, "EXPAND", ref, arg, Kind.BROADCAST_MISMATCH)
+
+    def _spread(self, node: Node, ref: Ref, axes: Sequence[int], rank: int) -> Ref:
+        """`ref` with axes of size 1 added so that its own lie on `axes`."""
+        type_ = self.types[ref]
+        if type_.rank == rank:
+            return ref
+        shape = [1] * rank
+        names: list[str | None] = [None] * rank
+        for axis, size, name in zip(axes, type_.shape, type_.names, strict=True):
+            shape[axis], names[axis] = size, name
+        arg = Arg(result_shape=tuple(shape), names=tuple(names) if any(names) else None).with_()
+        return self._insert(node, "RESHAPE", ref, arg, Kind.BROADCAST_MISMATCH)
+
+    def _lifted(self, node: Node) -> Node:
+        """An EXPAND whose source has fewer axes reads it through a RESHAPE that adds them."""
+        (ref,) = node.refs
+        source = self.types[ref]
+        result = TensorType(source.dtype, node.arg["result_shape"], _all_names(node.arg))
+        kept = node.arg.get("broadcast_dimensions")
+        arg = node.arg.with_(broadcast_dimensions=None)
+        if kept is not None and not _fits(kept, source, result):
+            fail(
+                Kind.BROADCAST_MISMATCH,
+                STAGE,
+                "`broadcast_dimensions` must list the result's axes that are not expanded",
+                broadcast_dimensions=kept,
+                src_shape=written(source),
+                result_shape=written(result),
+            )
+        if source.rank < result.rank:
+            if kept is not None:
+                axes = tuple(kept)
+            elif self.strict:
+                axes = tuple(range(result.rank - source.rank, result.rank))
+            else:
+                axes = places(source, result)
+            ref = self._spread(node, ref, axes, result.rank)
+        return msgspec.structs.replace(node, src=(ref,), arg=arg)
+
+    def _insert(self, node: Node, uop: str, ref: Ref, arg: Arg, kind: Kind) -> Ref:
+        """A uop that `node` needs before it, made once per operand."""
+        key = (uop, ref, arg)
+        if key not in self._inserted:
+            new = Node(self._fresh(f"{ref}.{uop.lower()}"), uop, (ref,), arg)
+            self._inserted[key] = self._add(new)
+            self.notes.append(
+                note(
+                    kind,
+                    STAGE,
+                    f"inserted {uop} of `{ref}`: {self.types[ref]} → {self.types[new.id]}",
+                    at=node.id,
+                    op=node.label,
+                    inserted=new.id,
+                )
+            )
+        return self._inserted[key]
+
+    def _fresh(self, wish: str) -> Ref:
+        name, count = wish, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wish}{count}"
+        self._taken.add(name)
+        return name
+
+
+def _ref(node: Node, slot: int) -> Ref | None:
+    operand = node.src[slot]
+    return None if isinstance(operand, Imm) else operand
+
+
+def _axis(axis: int | str, src: Sequence[TensorType], arg: Arg) -> int:
+    """A position ≥ 0 for a position or a symbol of the source (of the result, where there is no source)."""
+    names = src[0].names if src else tuple(map(_name, arg["shape"]))
+    if isinstance(axis, int):
+        if not -len(names) <= axis < len(names):
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"axis {axis} is outside a value of rank {len(names)}", axis=axis)
+        return axis % len(names)
+    if names.count(axis) != 1:
+        how_often = "two axes" if axis in names else "no axis"
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"{axis} is the name of {how_often} of the source",
+            hint="give the position",
+            axes=[name or "_" for name in names],
+        )
+    return names.index(axis)
+
+
+def _name(size: object) -> str | None:
+    return size if isinstance(size, str) else None
+
+
+def _symbol_names(node: Node, src: Sequence[TensorType]) -> Names:
+    """The symbols that a uop's own shape gives its result's axes."""
+    for key in _SHAPE_KEYS:
+        if key in node.arg:
+            return tuple(map(_name, node.arg[key]))
+    if node.uop == "POOL":
+        kernel = tuple(map(_name, node.arg["kernel"]))
+        return (None,) * src[0].rank + kernel
+    return ()
+
+
+def _all_names(arg: Arg) -> Names:
+    names: Names = arg.get("names") or (None,) * len(arg["result_shape"])
+    return names
+
+
+def _fits(kept: Sequence[object], source: TensorType, result: TensorType) -> bool:
+    """Whether `broadcast_dimensions` says which result axes the source has (equal ranks) or lies on (fewer axes)."""
+    if len(set(kept)) != len(kept) or not all(isinstance(axis, int) and 0 <= axis < result.rank for axis in kept):
+        return False
+    axes = [axis for axis in kept if isinstance(axis, int)]
+    if source.rank != result.rank:
+        return len(axes) == source.rank and axes == sorted(axes)
+    return all(
+        source.shape[axis] == result.shape[axis] if axis in axes else source.shape[axis] == 1
+        for axis in range(result.rank)
+    )
+
+
+def _completed(
+    node: Node, src: Sequence[TensorType], sizes: Mapping[str, int], shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The shape with its −1 worked out."""
+    whole = implied(node, src, sizes).get(WHOLE)
+    if whole is None:
+        fail(
+            Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            f"no size for −1 makes {src[0].size} elements",
+            src_shape=src[0].shape,
+            result_shape=shape,
+        )
+    return tuple(whole if size == WHOLE else size for size in shape)

@@ -1,0 +1,342 @@
+"""Tiny IR: a pure DAG of uops over tensors whose sizes are all known, in topological order."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from ir.diagnostics import EqsatError, Kind, fail, jsonable
+from ir.dtype import DType, TensorType, bool_, dtype, fp32, i32, i64
+from ir.grammar import with_count
+from ir.uop.args import Arg, ArgKind, canonical
+from ir.uop.table import UOPS, UOp, UOpKind
+
+__all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types", "type_node", "verify"]
+
+STAGE = "tiny"
+MAX_ELEMENTS = 2**59
+"""Of a value, sizes of 0 taken as 1: what NumPy can address in any dtype."""
+MAX_RANK = 64
+"""What NumPy's arrays can have: axes of an argument or a result."""
+
+Ref = str
+"""The id of the node whose result is read."""
+
+
+class Imm(msgspec.Struct, frozen=True):
+    """An immediate operand: a scalar that takes the dtype and the shape of the tensor beside it."""
+
+    value: float | int | bool
+
+    def __str__(self) -> str:
+        return str(self.value).lower()
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One uop: `src` are ids or immediates in the operands' order; `tag` is a remark that changes nothing."""
+
+    id: Ref
+    uop: str
+    src: tuple[Ref | Imm, ...] = ()
+    arg: Arg = Arg()
+    tag: str | None = None
+
+    @property
+    def op(self) -> UOp:
+        """The row of the uop table."""
+        return UOPS[self.uop]
+
+    @property
+    def label(self) -> str:
+        """How diagnostics name what it does: "Binary(add)", "Reduce(sum)"."""
+        return self.op.label(self.arg)
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """The ids it reads, immediates left out."""
+        return tuple(each for each in self.src if not isinstance(each, Imm))
+
+    def to_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"id": self.id, "uop": self.uop}
+        if self.src:
+            record["src"] = [jsonable(each.value) if isinstance(each, Imm) else each for each in self.src]
+        if self.arg:
+            record["arg"] = jsonable(self.arg)
+        if self.tag is not None:
+            record["tag"] = self.tag
+        return record
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A bound Tiny graph: `nodes` in topological order, `outputs` in signature order, each node's result type.
+
+    Make one by `Graph.build`, which checks it: a Graph that exists is valid.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[Ref, ...]
+    types: Mapping[Ref, TensorType] = field(repr=False)
+
+    @staticmethod
+    def build(nodes: Iterable[Node], outputs: Sequence[Ref] | None = None) -> Graph:
+        """Type and check a graph; `outputs` default to the nodes that nothing reads, inputs aside."""
+        types: dict[Ref, TensorType] = {}
+        checked = []
+        for node in nodes:
+            exact, result = type_node(node, types)
+            checked.append(exact)
+            types[node.id] = result
+        listed = tuple(outputs) if outputs is not None else default_outputs(checked)
+        graph = Graph(tuple(checked), listed, MappingProxyType(types))
+        _check_signature(graph)
+        return graph
+
+    def __getitem__(self, ref: Ref) -> Node:
+        return self.by_id[ref]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and (self.nodes, self.outputs) == (other.nodes, other.outputs)
+
+    def __hash__(self) -> int:
+        return hash((self.nodes, self.outputs))
+
+    def __str__(self) -> str:
+        lines = [f"%{node.id}: {self.types[node.id]} = {_call(node)}" for node in self.nodes]
+        return "\n".join([*lines, f"return {', '.join('%' + ref for ref in self.outputs)}"])
+
+    @cached_property
+    def by_id(self) -> Mapping[Ref, Node]:
+        """Nodes by id, in order."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Node]:
+        """The signature's inputs: tensor_id → its (first) INPUT node, in the order of appearance."""
+        found: dict[str, Node] = {}
+        for node in self.nodes:
+            if node.uop == "INPUT":
+                found.setdefault(node.arg["tensor_id"], node)
+        return found
+
+    @cached_property
+    def consumers(self) -> Mapping[Ref, tuple[Node, ...]]:
+        """Who reads each value, in order; a node that reads it twice is listed once."""
+        readers: dict[Ref, list[Node]] = {node.id: [] for node in self.nodes}
+        for node in self.nodes:
+            for ref in dict.fromkeys(node.refs):
+                readers[ref].append(node)
+        return {ref: tuple(nodes) for ref, nodes in readers.items()}
+
+    def operand_types(self, node: Node) -> tuple[TensorType, ...]:
+        """The types of a node's operands, immediates included."""
+        return operand_types(node, self.types)
+
+    def to_json(self) -> dict[str, Any]:
+        """Tiny IR as `ir.tiny.bind.load` reads it, back to an equal graph."""
+        return {"uops": [node.to_json() for node in self.nodes], "outputs": list(self.outputs)}
+
+
+def verify(graph: Graph) -> None:
+    """Check a graph again from nothing: order, ids, attributes, types, outputs. Raises EqsatError."""
+    fresh = Graph.build(graph.nodes, graph.outputs)
+    if fresh != graph or dict(fresh.types) != dict(graph.types):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the graph's types or immediates are not what its uops give")
+
+
+def default_outputs(nodes: Sequence[Node]) -> tuple[Ref, ...]:
+    """The nodes that nothing reads, inputs aside."""
+    read = {ref for node in nodes for ref in node.refs}
+    return tuple(node.id for node in nodes if node.id not in read and node.uop != "INPUT")
+
+
+def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, TensorType]:
+    """Check one node whose sources are typed: the node with its immediates in their exact dtype, and its type."""
+    if node.uop not in UOPS:
+        fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {node.uop!r}", at=node.id, hint=", ".join(UOPS))
+    if node.id in types:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "two nodes have this id", at=node.id)
+    if missing := [ref for ref in node.refs if ref not in types]:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"reads {missing[0]!r}, which no earlier node defines", at=node.id)
+    try:
+        check_operands(node.op, node.src)
+        arg = check_arg(node.op, node.arg, bound=True)
+        operands = operand_types(node, types)
+        result = node.op.type_of(operands, arg)
+        src = tuple(
+            Imm(exact_immediate(each.value, type_.dtype)) if isinstance(each, Imm) else each
+            for each, type_ in zip(node.src, operands, strict=True)
+        )
+        arg = arg.with_(**{key: exact_immediate(arg[key], result.dtype) for key in arg if _is_number(node.op, key)})
+    except EqsatError as error:
+        raise error.located(at=node.id, op=node.label) from None
+    if max(map(_extent, (result, *operands))) > MAX_ELEMENTS:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁵⁹ elements", at=node.id, shape=result.shape)
+    if result.rank > MAX_RANK:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a value of {result.rank} axes: at most {MAX_RANK} are possible", at=node.id)
+    return msgspec.structs.replace(node, src=src, arg=arg), result
+
+
+def _extent(type_: TensorType) -> int:
+    """The elements of a value, were none of its sizes 0: what address arithmetic meets."""
+    return math.prod(size or 1 for size in type_.shape)
+
+
+def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
+    """MalformedGraph unless the uop takes this many operands, and immediates where there are any."""
+    if len(src) != op.arity:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} takes {with_count(op.arity, 'operand')}, found {len(src)}")
+    if op.kind not in _TAKE_IMMEDIATES and any(isinstance(each, Imm) for each in src):
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"{op.name} reads no immediate",
+            hint="make a scalar first: CAST{to} of the immediate",
+        )
+
+
+def check_arg(op: UOp, arg: Mapping[str, Any], *, bound: bool) -> Arg:
+    """The attributes in canonical form: no key missing or unknown, each of its kind, and, when bound, no symbol."""
+    if unknown := [key for key in arg if key not in op.args]:
+        expected = ", ".join(op.args) or "none"
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            f"{op.name} has no attribute {unknown[0]!r}",
+            hint=f"known: {expected}",
+        )
+    exact: dict[str, Any] = {}
+    for key, spec in op.args.items():
+        if arg.get(key) is None:
+            if spec.required:
+                accumulates = key == "dtype" and op.kind in (UOpKind.REDUCE, UOpKind.SCAN)
+                kind = Kind.ACC_DTYPE_MISSING if accumulates else Kind.MALFORMED_GRAPH
+                fail(kind, STAGE, f"{op.name} needs the attribute {key!r}", hint=f"it is {spec.kind}")
+            continue
+        try:
+            exact[key] = canonical(spec.kind, arg[key])
+        except (ValueError, OverflowError, RecursionError):
+            kind = Kind.DTYPE_MISMATCH if spec.kind is ArgKind.DTYPE else Kind.MALFORMED_GRAPH
+            fail(kind, STAGE, f"{op.name}'s {key!r} must be {spec.kind}", found=str(arg[key])[:80])
+        if bound and spec.kind in _SIZED and (free := _symbols(exact[key])):
+            fail(Kind.UNBOUND_DIM, STAGE, f"{op.name}'s {key!r} is not bound", missing=free)
+    return Arg(exact)
+
+
+def operand_types(node: Node, types: Mapping[Ref, TensorType]) -> tuple[TensorType, ...]:
+    """The operands' types. An immediate has the dtype and shape of a tensor beside it; both branches of a WHERE may be
+    immediates (fp32, i32 or bool by their values), and a CAST of one is a scalar of the dtype it names."""
+    known = [None if isinstance(each, Imm) else types[each] for each in node.src]
+    if all(each is not None for each in known):
+        return tuple(each for each in known if each is not None)
+    op = node.op
+    if op.kind is UOpKind.CAST:
+        return (TensorType(dtype(node.arg["to"]), (), ()),)
+    tensors = [each for each in known if each is not None]
+    if not tensors:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            "an immediate needs a tensor beside it",
+            hint="make a scalar first: CAST{to} of the immediate",
+        )
+    return tuple(
+        each if each is not None else TensorType(element, tensors[0].shape, (None,) * tensors[0].rank)
+        for each, element in zip(known, _immediate_dtypes(node, known), strict=True)
+    )
+
+
+def exact_immediate(value: float | int | bool, element: DType) -> float | int | bool:
+    """`value` as the Python number that `element` holds; DtypeMismatch when it cannot hold it."""
+    if element.is_float and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            return math.nan if value != value else float(value)  # one NaN, so that equal graphs compare equal
+    elif element.is_bool and value in (0, 1):
+        return bool(value)
+    elif _is_integer_of(element, value):
+        return int(value)
+    return fail(Kind.DTYPE_MISMATCH, STAGE, f"the immediate {value} is no {element}", hint="insert a CAST")
+
+
+def _is_integer_of(element: DType, value: float | int | bool) -> bool:
+    within = not isinstance(value, bool) and element.lowest <= value <= element.highest
+    return element.is_int and within and int(value) == value
+
+
+_TAKE_IMMEDIATES = (UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST)
+_SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.AXIS, ArgKind.AXES)
+
+
+def _symbols(value: Any) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return tuple(symbol for each in value for symbol in _symbols(each))
+    return (value,) if isinstance(value, str) else ()
+
+
+def _immediate_dtypes(node: Node, known: Sequence[TensorType | None]) -> list[DType]:
+    """The dtype that an immediate in each slot takes."""
+    if node.op.kind is UOpKind.TERNARY:
+        branches = [each.dtype for each in known[1:] if each is not None]
+        element = branches[0] if branches else _natural(node.src[1:])
+        return [bool_, element, element]
+    return [next(each.dtype for each in known if each is not None)] * len(known)
+
+
+def _natural(immediates: Sequence[Ref | Imm]) -> DType:
+    values = [each.value for each in immediates if isinstance(each, Imm)]
+    if all(isinstance(value, bool) for value in values):
+        return bool_
+    if any(isinstance(value, float) for value in values):
+        return fp32
+    return i32 if all(i32.lowest <= value <= i32.highest for value in values) else i64
+
+
+def _is_number(op: UOp, key: str) -> bool:
+    return op.args[key].kind is ArgKind.NUMBER
+
+
+def _check_signature(graph: Graph) -> None:
+    if not graph.outputs:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            "the graph has no output: every node is an input or is read",
+            hint='"outputs": ["id"] names them',
+        )
+    for ref in graph.outputs:
+        if ref not in graph.types:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"the output {ref!r} is no node", at=ref)
+    declared = graph.inputs
+    for node in graph.nodes:
+        if node.uop == "INPUT":
+            first = graph.types[declared[node.arg["tensor_id"]].id]
+            again = graph.types[node.id]
+            if (first.dtype, first.shape) != (again.dtype, again.shape):
+                fail(
+                    Kind.MALFORMED_GRAPH,
+                    STAGE,
+                    f"the tensor {node.arg['tensor_id']!r} is declared twice, differently",
+                    at=node.id,
+                    first=str(first),
+                    again=str(again),
+                )
+
+
+def _call(node: Node) -> str:
+    operands = [str(each) if isinstance(each, Imm) else f"%{each}" for each in node.src]
+    attributes = [f"{key}={_printed(value)}" for key, value in node.arg.items() if key != "names"]
+    tag = f"  # {node.tag}" if node.tag else ""
+    return f"{node.op.fn}({', '.join(operands + attributes)}){tag}"
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_printed, value))}]"
+    return "_" if value is None else str(value)

@@ -1,0 +1,210 @@
+"""The meaning of a Tiny graph on NumPy arrays: the oracle that every kernel is compared with.
+
+Every uop's result is rounded to its dtype. `wide` computes all floats in fp64 and rounds nothing: the reference for
+tolerances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+import numpy as np
+
+from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
+from ir.host.memory import memory_for
+from ir.tiny.flush import Flush, computes, flushed, flushed_operands
+from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref
+from ir.tiny.tf32 import to_tf32
+from ir.uop.playback import Array, convert, storage
+from ir.uop.table import UOpKind
+
+SLAB = 2**22
+"""Elements of an elementwise value that are held at once when a reduction is its only reader."""
+
+
+def playback(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    wide: bool = False,
+    tf32: Set[Ref] = frozenset(),
+    flush: Flush = Flush.NOTHING,
+    ordered: bool = False,
+) -> tuple[Array, ...]:
+    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
+    operands are rounded to it. flush: what is taken for 0. ordered: reductions take their terms one by one in index
+    order.
+
+    Arrays are not copied where NumPy can view them, so an output may share memory with an input.
+    A value is dropped after its last reader; a large product that is only summed is never held whole.
+
+    Raises:
+        EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
+    """
+    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered)
+    last_use: dict[Ref, int] = {}
+    for index, node in enumerate(graph.nodes):
+        last_use.update(dict.fromkeys(machine.reads(node), index))
+    for index, node in enumerate(graph.nodes):
+        machine.step(node)
+        for ref in machine.reads(node):
+            if last_use[ref] == index and ref not in graph.outputs:
+                machine.values.pop(ref, None)
+    return tuple(machine.values[ref] for ref in graph.outputs)
+
+
+def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[Ref, Array]:
+    """Every node's value by its id."""
+    machine = _Machine(graph, inputs, wide, {})
+    for node in graph.nodes:
+        machine.step(node)
+    return machine.values
+
+
+def deferred_products(graph: Graph) -> dict[Ref, Node]:
+    """The large elementwise values whose one reader is a reduction that keeps an axis to cut along."""
+    consumers = graph.consumers
+    found: dict[Ref, Node] = {}
+    for node in graph.nodes:
+        readers, type_ = consumers[node.id], graph.types[node.id]
+        if (
+            node.op.kind.is_elementwise
+            and type_.size > SLAB
+            and node.id not in graph.outputs
+            and not any(ref in found for ref in node.refs)
+            and [each.uop for each in readers] == ["REDUCE"]
+            and len(readers[0].arg["axes"]) < type_.rank
+        ):
+            found[node.id] = node
+    return found
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[str, Array]:
+    """The inputs as arrays by tensor_id; InputMismatch unless each is there in its dtype and shape.
+
+    With `wide`, floats may also come as fp64, and come back so.
+    """
+    wanted = {tensor: graph.types[node.id] for tensor, node in graph.inputs.items()}
+    missing, unknown = sorted(wanted.keys() - inputs.keys()), sorted(map(str, inputs.keys() - wanted.keys()))
+    if missing or unknown:
+        fail(
+            Kind.INPUT_MISMATCH,
+            STAGE,
+            "inputs are missing or unknown",
+            missing=missing,
+            unknown=unknown,
+            expected=list(wanted),
+        )
+    return {tensor: _checked(tensor, np.asarray(inputs[tensor]), type_, wide) for tensor, type_ in wanted.items()}
+
+
+def _checked(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
+    to = storage(type_.dtype, wide)
+    if array.dtype not in (type_.dtype.numpy, to) or array.shape != type_.shape:
+        fail(
+            Kind.INPUT_MISMATCH,
+            STAGE,
+            f"the input {tensor!r} must be {type_}",
+            at=tensor,
+            found_dtype=array.dtype,
+            found_shape=array.shape,
+        )
+    return array.astype(to, copy=False)
+
+
+class _Machine:
+    """Values by id. A deferred node has none: its one reader, a reduction, computes it slab by slab."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        wide: bool,
+        deferred: Mapping[Ref, Node],
+        tf32: Set[Ref] = frozenset(),
+        flush: Flush = Flush.NOTHING,
+        ordered: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.tf32, self.flush, self.ordered = tf32, flush, ordered
+        self.inputs = check_inputs(graph, inputs, wide)
+        self.wide = wide
+        self.deferred = deferred
+        self.values: dict[Ref, Array] = {}
+
+    def reads(self, node: Node) -> tuple[Ref, ...]:
+        """The values that computing `node` needs, those of the deferred product it computes included."""
+        if node.id in self.deferred:
+            return ()
+        inner = (ref for each in node.refs if each in self.deferred for ref in self.deferred[each].refs)
+        return (*node.refs, *inner)
+
+    def step(self, node: Node) -> None:
+        """Compute `node`, or leave it to the reduction that alone reads it."""
+        if node.id in self.deferred:
+            return
+        if node.uop == "INPUT":
+            self.values[node.id] = self.inputs[node.arg["tensor_id"]]
+            return
+        type_ = self.graph.types[node.id]
+        nbytes = _held_elements(node, type_) * storage(type_.dtype, self.wide).itemsize
+        with memory_for(nbytes, STAGE, "the value in the playback", at=node.id, value=str(type_)):
+            if any(ref in self.deferred for ref in node.refs):
+                self.values[node.id] = self._reduce_by_slabs(node)
+            else:
+                self.values[node.id] = self._apply(node, self._operands(node))
+
+    def _operands(self, node: Node) -> list[Array]:
+        found = [self._operand(node, slot) for slot in range(len(node.src))]
+        found = flushed_operands(node, found, self.flush)
+        return [to_tf32(each) for each in found] if node.id in self.tf32 else found
+
+    def _operand(self, node: Node, slot: int) -> Array:
+        source = node.src[slot]
+        if isinstance(source, Imm):
+            return self._immediate(source, self.graph.operand_types(node)[slot])
+        return self.values[source]
+
+    def _immediate(self, immediate: Imm, type_: TensorType) -> Array:
+        carrier = np.float64 if type_.dtype.is_float else type_.dtype.numpy
+        with np.errstate(all="ignore"):
+            return convert(np.asarray(immediate.value, carrier), type_.dtype, self.wide)
+
+    def _apply(self, node: Node, operands: list[Array]) -> Array:
+        type_ = self.graph.types[node.id]
+        result = self._result(node, operands, type_)
+        return np.broadcast_to(result, type_.shape) if result.shape != type_.shape else result
+
+    def _result(self, node: Node, operands: list[Array], type_: TensorType) -> Array:
+        arg = {**node.arg, "in_order": True} if self.ordered and node.op.kind is UOpKind.REDUCE else node.arg
+        result = node.op.apply(operands, arg, type_, self.wide)
+        return flushed(result) if self.flush is not Flush.NOTHING and computes(node) else result
+
+    def _reduce_by_slabs(self, node: Node) -> Array:
+        """A reduction of a deferred operand, cut along a kept axis into slabs of about SLAB elements."""
+        (ref,) = node.refs
+        producer, source = self.deferred[ref], self.graph.types[ref]
+        result = self.graph.types[node.id]
+        kept = [axis for axis in range(source.rank) if axis not in node.arg["axes"]]
+        axis = max(kept, key=lambda each: source.shape[each])
+        operands = self._operands(producer)
+        out = np.empty(result.shape, storage(result.dtype, self.wide))
+        for cut in _cuts(source.shape[axis], source.size):
+            at = (slice(None),) * axis + (cut,)
+            part = self._result(producer, [each[at] if each.ndim else each for each in operands], source)
+            place = (slice(None),) * kept.index(axis) + (cut,)
+            out[place] = self._result(node, [part], result)
+        return out
+
+
+def _held_elements(node: Node, type_: TensorType) -> int:
+    """The elements of its result that take memory: of a movement none where NumPy has a view, of an IOTA one line."""
+    if node.uop == "IOTA":
+        return type_.shape[node.arg["axis"]] if type_.rank else 1
+    return 0 if node.op.kind is UOpKind.MOVEMENT and node.uop != "PAD" else type_.size
+
+
+def _cuts(length: int, elements: int) -> Iterator[slice]:
+    step = max(1, length * SLAB // elements)
+    for low in range(0, length, step):
+        yield slice(low, min(low + step, length))

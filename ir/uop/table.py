@@ -1,0 +1,254 @@
+"""The uops of Tiny IR: ONE table that gives each its kind, arity, attributes, type rule, meaning and cost.
+
+Every result is rounded to its dtype once; fp16 and bf16 compute in fp32. Integer arithmetic wraps. The rest of what
+a uop means is in its `doc`, and its `meaning` is executable.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ir.dtype import TensorType
+from ir.uop import movement as move
+from ir.uop import playback as on_arrays
+from ir.uop import types
+from ir.uop.args import Arg, ArgKind, ArgSpec
+from ir.uop.playback import Array, Meaning
+from ir.uop.types import TypeRule
+from ir.uop.view import view, view_array
+
+__all__ = ["ELEMENTARY", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
+
+
+class UOpKind(enum.StrEnum):
+    """What a uop is to the stages that follow."""
+
+    INPUT = "input"
+    INDEX = "index"
+    MOVEMENT = "movement"
+    UNARY = "unary"
+    BINARY = "binary"
+    TERNARY = "ternary"
+    CAST = "cast"
+    REDUCE = "reduce"
+    SCAN = "scan"
+    GATHER = "gather"
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether result element i needs operand elements i only."""
+        return self in (UOpKind.UNARY, UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST)
+
+
+class UOp(msgspec.Struct, frozen=True):
+    """One row of the table. `flops` counts, in additions, the work of one result element; a REDUCE or SCAN counts
+    one per element that it reads."""
+
+    name: str
+    kind: UOpKind
+    arity: int
+    args: Mapping[str, ArgSpec]
+    infer: TypeRule
+    meaning: Meaning
+    flops: int
+    doc: str
+
+    @property
+    def fn(self) -> str:
+        """The name that regions, rules and kernels use: "add", "relu"."""
+        return self.name.lower()
+
+    def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """How diagnostics name it: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" where the kind says it all."""
+        told = str(arg.get("op", self.fn)).lower() if self.kind is UOpKind.REDUCE else self.fn
+        return self.kind.title() if told == self.kind else f"{self.kind.title()}({told})"
+
+    def type_of(self, src: Sequence[TensorType], arg: Mapping[str, Any]) -> TensorType:
+        """The result's type; raises EqsatError."""
+        return self.infer(src, arg)
+
+    def apply(self, xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool = False) -> Array:
+        """The result on arrays: operands in their dtypes (every float fp64 when `wide`), immediates as 0-d arrays."""
+        with np.errstate(all="ignore"):
+            return self.meaning(xs, arg, out, wide)
+
+
+def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
+    """Additions-worth of work to compute the whole result."""
+    counted = src[0].size if uop.kind in (UOpKind.REDUCE, UOpKind.SCAN) else out.size
+    return counted * uop.flops
+
+
+CHEAP = 1
+"""Additions-worth of an arithmetic op. The dearer weights of the table are the time of this project's own vector code
+(`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) over that of an addition, on a Zen 5 core with 16 lanes, rounded:
+what `codegen.compile.op_speeds` measures. `ir.target.Target.weights` says where a machine or a dtype differs."""
+
+ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
+"""The functions that every implementation only approximates."""
+
+
+def _args(**specs: ArgKind | tuple[ArgKind]) -> Mapping[str, ArgSpec]:
+    """Attributes by name; a kind in a 1-tuple is optional."""
+    return MappingProxyType(
+        {name: ArgSpec(spec[0], False) if isinstance(spec, tuple) else ArgSpec(spec) for name, spec in specs.items()}
+    )
+
+
+def _movement(name: str, infer: TypeRule, meaning: Meaning, doc: str, **specs: Any) -> UOp:
+    return UOp(name, UOpKind.MOVEMENT, 1, _args(**specs), infer, meaning, 0, doc)
+
+
+def _unary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
+    return UOp(name, UOpKind.UNARY, 1, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
+
+
+def _binary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
+    return UOp(name, UOpKind.BINARY, 2, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
+
+
+def _compare(name: str, fn: Callable[..., Array], doc: str) -> UOp:
+    return UOp(name, UOpKind.BINARY, 2, _args(), types.comparison, on_arrays.comparison(fn), CHEAP, doc)
+
+
+def _scan(name: str, op: str, doc: str) -> UOp:
+    specs = _args(axis=ArgKind.AXIS, dtype=ArgKind.DTYPE)
+    return UOp(name, UOpKind.SCAN, 1, specs, types.scan(boolean=op == "MAX"), on_arrays.scan(op), CHEAP, doc)
+
+
+def _table(rows: Iterable[UOp]) -> Mapping[str, UOp]:
+    return MappingProxyType({row.name: row for row in rows})
+
+
+_K = ArgKind
+_SOURCES = (
+    UOp(
+        "INPUT",
+        UOpKind.INPUT,
+        0,
+        _args(
+            tensor_id=_K.NAME, dtype=_K.DTYPE, shape=_K.DIMS, storage=(_K.TEXT,), names=(_K.NAMES,)
+        ),
+        types.input_,
+        lambda xs, arg, out, wide: xs[0],
+        0,
+        "the tensor that the caller passes as tensor_id; storage is a hint such as const_pool",
+    ),
+    UOp(
+        "IOTA",
+        UOpKind.INDEX,
+        0,
+        _args(shape=_K.DIMS, axis=_K.AXIS, dtype=_K.DTYPE, names=(_K.NAMES,)),
+        types.iota,
+        on_arrays.iota,
+        0,
+        "0, 1, 2, … along axis, the same along every other",
+    ),
+)  # fmt: skip
+_MOVEMENTS = (
+    _movement(
+        "RESHAPE", move.reshape, on_arrays.reshape, "row-major; the number of elements stays",
+        result_shape=_K.DIMS, names=(_K.NAMES,),
+    ),
+    _movement("PERMUTE", move.permute, on_arrays.permute, "result axis i is source axis perm[i]", perm=_K.AXES),
+    _movement(
+        "EXPAND", move.expand, on_arrays.expand,
+        "axes of size 1 repeat; broadcast_dimensions lists the result axes that do not (the loader checks it)",
+        result_shape=_K.DIMS, broadcast_dimensions=(_K.AXES,), names=(_K.NAMES,),
+    ),
+    _movement(
+        "PAD", move.pad, on_arrays.pad, "each axis grows by [low, high] elements that hold value (0)",
+        pad=_K.PAIRS, value=(_K.NUMBER,),
+    ),
+    _movement(
+        "SHRINK", move.shrink, on_arrays.shrink, "per axis the elements lo, lo + step, … below hi",
+        lo=_K.DIMS, hi=_K.DIMS, step=(_K.DIMS,),
+    ),
+    _movement("FLIP", move.flip, on_arrays.flip, "the listed axes run backwards", axes=_K.AXES),
+    _movement(
+        "VIEW", view, view_array,
+        "result[i0, i1, …] = source[x0, x1, …], each x an expression over the i: + - * and // by constants",
+        result_shape=_K.DIMS, index_map=_K.INDEX_MAP, names=(_K.NAMES,),
+    ),
+    _movement(
+        "POOL", move.pool, on_arrays.pool,
+        "windows over the last len(kernel) axes: result[…, o…, k…] = source[…, o·stride + k·dilation…]",
+        kernel=_K.DIMS, stride=(_K.DIMS,), dilation=(_K.DIMS,), names=(_K.NAMES,),
+    ),
+)  # fmt: skip
+_UNARIES = (
+    _unary("NEG", types.numbers, np.negative, CHEAP, "−x; integers wrap"),
+    _unary("ABS", types.numbers, np.abs, CHEAP, "|x|; the least integer wraps to itself"),
+    _unary("RECIP", types.floats, np.reciprocal, 3, "1 / x"),
+    _unary("SQRT", types.floats, np.sqrt, 7, "√x; NaN below 0"),
+    _unary("RSQRT", types.floats, lambda x: 1 / np.sqrt(x), 12, "1 / √x"),
+    _unary("EXP", types.floats, np.exp, 12, "eˣ"),
+    _unary("EXP2", types.floats, np.exp2, 10, "2ˣ"),
+    _unary("LOG", types.floats, np.log, 29, "ln x"),
+    _unary("LOG2", types.floats, np.log2, 31, "log₂ x"),
+    _unary("SIN", types.floats, np.sin, 51, "sin x, radians"),
+    _unary("COS", types.floats, np.cos, 48, "cos x, radians"),
+    _unary("TANH", types.floats, np.tanh, 29, "tanh x"),
+    _unary("ERF", types.floats, on_arrays.erf, 43, "2/√π ∫₀ˣ exp(−t²) dt"),
+    _unary("SIGMOID", types.floats, on_arrays.sigmoid, 20, "1 / (1 + e⁻ˣ)"),
+    _unary("RELU", types.numbers, on_arrays.relu, CHEAP, "0 where x ≤ 0, else x; NaN stays"),
+    _unary("FLOOR", types.floats, np.floor, CHEAP, "the greatest whole number ≤ x"),
+    _unary("CEIL", types.floats, np.ceil, CHEAP, "the least whole number ≥ x"),
+    _unary("ROUND", types.floats, np.rint, CHEAP, "the nearest whole number, half to even"),
+    _unary("NOT", types.logical, np.invert, CHEAP, "¬x; every bit of an integer"),
+)
+_BINARIES = (
+    _binary("ADD", types.numbers, np.add, CHEAP, "x + y"),
+    _binary("SUB", types.numbers, np.subtract, CHEAP, "x − y"),
+    _binary("MUL", types.numbers, np.multiply, CHEAP, "x · y"),
+    _binary("FDIV", types.floats, np.divide, 3, "x / y"),
+    _binary("IDIV", types.integers, on_arrays.integer_division, 34, "⌊x / y⌋; 0 where y = 0"),
+    _binary("MOD", types.integers, on_arrays.integer_remainder, 38, "x − y·⌊x / y⌋; 0 where y = 0"),
+    _binary("MAX", types.numbers, np.maximum, 2, "the greater; NaN if either is"),
+    _binary("MIN", types.numbers, np.minimum, 2, "the lesser; NaN if either is"),
+    _binary("POW", types.floats, on_arrays.power, 418, "xʸ as C's pow"),
+    _compare("CMPLT", np.less, "x < y"),
+    _compare("CMPLE", np.less_equal, "x ≤ y"),
+    _compare("CMPGT", np.greater, "x > y"),
+    _compare("CMPGE", np.greater_equal, "x ≥ y"),
+    _compare("CMPEQ", np.equal, "x = y; false if either is NaN"),
+    _compare("CMPNE", np.not_equal, "x ≠ y; true if either is NaN"),
+    _binary("AND", types.logical, np.bitwise_and, CHEAP, "x ∧ y, bit by bit"),
+    _binary("OR", types.logical, np.bitwise_or, CHEAP, "x ∨ y, bit by bit"),
+    _binary("XOR", types.logical, np.bitwise_xor, CHEAP, "x ⊕ y, bit by bit"),
+)
+_OTHERS = (
+    UOp(
+        "WHERE", UOpKind.TERNARY, 3, _args(), types.where, on_arrays.where, CHEAP,
+        "the second operand where the first is true, else the third",
+    ),
+    UOp(
+        "CAST", UOpKind.CAST, 1, _args(to=_K.DTYPE), types.cast, on_arrays.cast, CHEAP,
+        "to floats rounds to nearest even (integers to bf16 by way of fp32); float to integer truncates, saturates, "
+        "NaN gives 0; integer to integer wraps; to bool is x ≠ 0",
+    ),
+    UOp(
+        "REDUCE", UOpKind.REDUCE, 1,
+        _args(op=_K.REDUCTION, axes=_K.AXES, dtype=_K.DTYPE, init=(_K.NUMBER,)),
+        types.reduce, on_arrays.reduction, CHEAP,
+        "SUM, MAX, MIN or PROD over axes, which vanish; over no elements it is 0, the lowest, the highest, or 1; init "
+        "is one more element; floats accumulate at least in fp32 and in the source's precision, integers in dtype; "
+        "MAX and MIN give NaN if any element is",
+    ),
+    _scan("CUMSUM", "SUM", "the sum of the elements up to and including this one along axis"),
+    _scan("CUMPROD", "PROD", "the product of the elements up to and including this one along axis"),
+    _scan("CUMMAX", "MAX", "the greatest of the elements up to and including this one along axis"),
+    UOp(
+        "GATHER", UOpKind.GATHER, 2, _args(axis=_K.AXIS), types.gather, on_arrays.gather, 0,
+        "result[i, j, k] = source[i, index[i, j, k], k] for axis 1; an index outside is clamped to the nearest end",
+    ),
+)  # fmt: skip
+
+UOPS: Mapping[str, UOp] = _table((*_SOURCES, *_MOVEMENTS, *_UNARIES, *_BINARIES, *_OTHERS))
+"""Every uop by its name."""
