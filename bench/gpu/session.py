@@ -20,9 +20,13 @@ from typing import IO, Any
 from bench.facts import RESULTS, ROOT
 from bench.gpu.results import Results
 
-DEVICE_TESTS = ("tests/codegen/test_cuda_device.py", "tests/codegen/gpu", "tests/eqsat/test_gpu_device.py")
-SMOKE = ("tests/eqsat/test_gpu_device.py", "-k", "programs_compute")
-SANITIZED = ("tests/codegen/gpu/test_kernels_on_devices.py", "-p", "tests.support.exact_memory")
+DEVICE_TESTS = (
+    "tests/codegen/run/test_cuda_device.py",
+    "tests/codegen/lower/gpu",
+    "tests/eqsat/programs/test_gpu_device.py",
+)
+SMOKE = ("tests/eqsat/programs/test_gpu_device.py", "-k", "programs_compute")
+SANITIZED = ("tests/codegen/lower/gpu/test_kernels_on_devices.py", "-p", "tests.support.exact_memory")
 """Every template of kernels, small, between the ends of its arrays."""
 TOOLKIT = "/usr/local/cuda/bin"
 """Where CUDA's tools are that nobody put on PATH."""

@@ -1,0 +1,86 @@
+"""The GPU template of contractions through NVRTC: no spill, no lint, and the instructions that its speed stands on."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.compile.nvrtc import assemble, build
+from codegen.text.gpu_to_cuda import cuda_text
+from ir.kernel.resources import KernelResources
+from ir.plan.plan import Plan
+from ir.region.region import Region
+from tests.codegen.changed_plan import sizes
+from tests.codegen.lower.gpu.emulated import lowered, plans_of
+from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual
+from tests.support import regions
+from tests.support.instruction_counts import ptx_counts
+from tests.support.nvrtc import needs_nvrtc
+
+pytestmark = needs_nvrtc
+
+MODELS = {
+    "gemm": regions.gemm_bias_relu(4096, 4096, 4096, "bf16"),
+    "odd": regions.matmul((), 1000, 999, 1001, dtype="fp16"),
+    "transposed": regions.matmul((), 1024, 1024, 1024, lhs_t=True, rhs_t=True, dtype="bf16"),
+    "floats": regions.matmul((), 1024, 1024, 1024),
+    "doubles": regions.matmul((), 500, 500, 500, dtype="fp64"),
+    "bytes": regions.matmul((), 200, 200, 200, dtype="i8"),
+    "residual": residual(1024, 4096, 1024),
+    "prologue": prologue(512, 512, 512),
+    "scores": regions.matmul((8, 16), 512, 512, 64, rhs_t=True, dtype="fp16"),
+    "vector": regions.matmul((), 1, 4096, 4096, rhs_t=True, dtype="bf16"),
+    "resnet 7x7": nhwc(8, 3, 64, 224, 7, 2, 3),
+    "resnet 3x3": nhwc(8, 64, 64, 56),
+    "resnet 1x1": nhwc(8, 256, 64, 56, 1, 1, 0),
+    "resnet stride": nhwc(8, 128, 256, 28, 3, 2),
+    "resnet NCHW": regions.conv(8, 64, 64, (56, 56), 3, 1, 1, epilogue=True),
+    "depthwise": regions.conv(1, 32, 32, (56, 56), 3, 1, 1, groups=32),
+}
+
+
+@pytest.fixture(scope="module", params=["sm_80", "sm_90"])
+def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
+    """What the kernels of the models take by their best plans."""
+    kernels = [lowered(one, plans_of(one)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]
+    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
+    return {name: found[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
+
+
+def test_kernels_of_models_compile_without_spills(compiled: dict[str, KernelResources]) -> None:
+    for name, made in compiled.items():
+        assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
+
+
+def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) -> None:
+    estimates = {name: plans_of(one)[0][1].thread_registers for name, one in MODELS.items()}
+    errors = {name: estimates[name] - made.registers for name, made in compiled.items()}
+    assert sum(map(abs, errors.values())) / len(errors) < 16, errors
+    assert all(abs(each) <= 60 for each in errors.values()), errors
+
+
+@pytest.mark.exhaustive
+def test_no_candidate_spills() -> None:
+    cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
+    text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))
+    spilling = {each.name for each in build(text, "sm_80").kernels if each.spills}
+    assert not {(name, sizes(plan)) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
+
+
+def _plan(one: Region, tile: tuple[int, int, int], stages: int) -> Plan:
+    return next(plan for plan, _ in plans_of(one) if (sizes(plan), plan.tile.stages) == (tile, stages))
+
+
+def test_instructions_of_the_main_loop() -> None:
+    """A turn of 128 × 128 × 32 by warps of 64 × 64: 2 steps of 4 × 8 mma, each step 4 + 4 ldmatrix; 8 copies of 16
+    bytes a thread, and as many before it."""
+    one = regions.gemm_bias_relu(1024, 1024, 1024, "bf16")
+    counts = ptx_counts(assemble(cuda_text(lowered(one, _plan(one, (128, 128, 32), 4))), "sm_80").ptx)
+    assert (counts["mma"], counts["ldmatrix"], counts["cp_async_16"]) == (64, 16, 2 * 8)
+    assert (counts["barrier"], counts["st_global_16"], counts["local"]) == (3, 16, 0)
+
+
+def test_a_convolution_is_the_same_main_loop() -> None:
+    one = nhwc(8, 64, 128, 56)
+    counts = ptx_counts(assemble(cuda_text(lowered(one, _plan(one, (128, 128, 32), 3))), "sm_80").ptx)
+    assert (counts["mma"], counts["ldmatrix"], counts["cp_async_16"]) == (64, 16, 2 * 8)
+    assert (counts["cp_async"], counts["local"]) == (counts["cp_async_16"], 0)

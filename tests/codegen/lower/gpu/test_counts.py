@@ -1,0 +1,165 @@
+"""What kernels' speed stands on, counted without a GPU and golden: instructions in PTX, bank conflicts and sectors in
+the emulator; no spill and no lint on either architecture. `pytest --update-golden` of this file records
+what the planner chooses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from codegen.backends.gpu import GpuBackend
+from codegen.compile.nvrtc import assemble, nvrtc_version
+from codegen.compile.nvrtc_log import resources
+from codegen.poly.region_facts import region_facts
+from codegen.simt import Report, compile_kernels
+from codegen.text.gpu_to_cuda import cuda_text
+from eqsat.cost.targets import A100
+from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.resources import KernelResources
+from ir.plan.gpu import TF32
+from ir.region.region import Region
+from ir.term.rule import Exactness
+from tests.codegen.lower.gpu.kernels import kind_of, small_kernels
+from tests.codegen.lower.gpu.test_contraction import nhwc
+from tests.codegen.lower.gpu.test_gpu_nests import layer_norm, permuted
+from tests.codegen.lower.test_lower_nest import softmax
+from tests.support import regions as r
+from tests.support import stream_regions
+from tests.support.golden_files import compare
+from tests.support.instruction_counts import ptx_counts
+from tests.support.nvrtc import ARCHES, needs_nvrtc
+
+PINNED = (13, 0)
+"""The NVRTC of pyproject.toml, whose PTX the golden files count."""
+LARGE: Mapping[str, Region] = {
+    "gemm 4096³ bf16": r.gemm_bias_relu(4096, 4096, 4096, "bf16"),
+    "gemm 4096³ bf16 transposed": r.matmul((), 4096, 4096, 4096, rhs_t=True, dtype="bf16"),
+    "gemm 1024³ fp32": r.matmul((), 1024, 1024, 1024),
+    "row times matrix 4096": r.matmul((), 1, 4096, 4096, rhs_t=True, dtype="bf16"),
+    "gemm 256×256×16384 bf16": r.matmul((), 256, 256, 16384, dtype="bf16"),
+    "conv 3×3 64→64 @56 ×32": nhwc(32, 64, 64, 56),
+    "conv 1×1 256→64 @56 ×32": nhwc(32, 256, 64, 56, 1, 1, 0),
+    "attention 64×4096×128": stream_regions.attention(64, 4096, 4096, 128, 128, dtype="bf16"),
+    "attention 64×4096×64 causal": stream_regions.attention(64, 4096, 4096, 64, 64, causal=True, dtype="bf16"),
+    "decode 32×1×8192×128": stream_regions.attention(32, 1, 8192, 128, 128, dtype="bf16"),
+    "softmax 16384×4096 fp16": softmax(16384, 4096, "fp16"),
+    "layer norm 16384×4096 bf16": layer_norm(16384, 4096, "bf16"),
+    "pointwise 8192² fp16": r.pointwise((8192, 8192), "fp16"),
+    "transpose 4096²": permuted((4096, 4096), (1, 0)),
+    "sum of columns 65536×1024": r.column_reduce(65536, 1024),
+    "gemm 4096³ tf32": r.matmul((), 4096, 4096, 4096),
+    "gemm 4096³ tf32 transposed": r.matmul((), 4096, 4096, 4096, rhs_t=True),
+    "conv 3×3 64→64 @56 ×32 tf32": nhwc(32, 64, 64, 56, dtype="fp32"),
+}
+"""At the sizes that are measured; those named so may round to tf32."""
+
+
+@cache
+def large_kernels() -> dict[str, GpuKernel]:
+    """The best plan of each on an A100, by its name and kind."""
+    backend, found = GpuBackend(), dict[str, GpuKernel]()
+    for name, region in LARGE.items():
+        core = region_facts(region).checked
+        plan = backend.candidates(region, core, A100, Exactness.ROUNDING, tf32="tf32" in name)[0][0]
+        found[f"{name}: {kind_of(plan)}"] = backend.lower(region, core, plan, f"eq_large{len(found)}")
+    return found
+
+
+def by_kernel(ptx: str) -> dict[str, str]:
+    """The PTX of each kernel."""
+    parts = re.split(r"\.visible \.entry (\w+)\(", ptx)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def compiled(kernels: Mapping[str, GpuKernel], arch: str) -> tuple[dict[str, dict[str, int]], list[str]]:
+    """How often each kernel names the instructions, and who spills or is warned of."""
+    made = assemble("\n".join(map(cuda_text, kernels.values())), arch)
+    found: dict[str, KernelResources] = {each.name: each for each in resources(made.log)}
+    texts = by_kernel(made.ptx)
+    counts = {name: {k: n for k, n in ptx_counts(texts[one.name]).items() if n} for name, one in kernels.items()}
+    bad = [f"{name}: {found[one.name]}" for name, one in kernels.items() if not _is_clean(found[one.name])]
+    return counts, bad
+
+
+def _is_clean(found: KernelResources) -> bool:
+    return not (found.spills or found.stack or found.lints)
+
+
+def as_text(rows: Mapping[str, object]) -> str:
+    """A row a line."""
+    lines = (f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(row)}" for name, row in rows.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureRequest) -> None:
+    if nvrtc_version() != PINNED:
+        pytest.skip(f"the golden counts are of NVRTC {PINNED}, this is {nvrtc_version()}")
+    small = {each.name: each.kernel for each in small_kernels()}
+    (of_small, bad), (of_large, worse) = (compiled(kernels, "sm_80") for kernels in (small, large_kernels()))
+    assert not bad + worse
+    reports = emulated()
+    files = {
+        "instructions_small.json": as_text(of_small),
+        "instructions_large.json": as_text(of_large),
+        "emulator_small.json": as_text({name: _counted(each) for name, each in reports.items()}),
+    }
+    compare("gpu", files, request.config)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_sm90_compiles_the_same_kernels_as_well() -> None:
+    kernels = {**{each.name: each.kernel for each in small_kernels()}, **large_kernels()}
+    assert not compiled(kernels, ARCHES[1])[1]
+
+
+def emulated() -> dict[str, Report]:
+    """Every small kernel run once, without a finding."""
+    kernels = compile_kernels("\n".join(cuda_text(each.kernel) for each in small_kernels()))
+    found = {}
+    for each in small_kernels():
+        arguments, _ = each.arguments()
+        one = each.kernel
+        found[each.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
+        found[each.name].require_clean()
+    return found
+
+
+def _counted(report: Report) -> dict[str, int]:
+    """Conflicts always, work where there is any."""
+    count = report.counters
+    conflicts = {
+        "shared conflicts": count.shared_bank_conflicts,
+        "copy conflicts": count.copy_bank_conflicts,
+        "ldmatrix conflicts": count.matrix_bank_conflicts,
+    }
+    work = {
+        "mma": count.mma,
+        "ldmatrix": count.ldmatrix,
+        "copied bytes": count.copy_bytes,
+        "load sectors": count.global_load_sectors,
+        "store sectors": count.global_store_sectors,
+        "barriers": count.barriers,
+    }
+    return conflicts | {name: number for name, number in work.items() if number}
+
+
+def test_tensor_core_kernels_meet_no_conflicts() -> None:
+    """Neither ldmatrix nor cp.async."""
+    for name, report in emulated().items():
+        if report.counters.mma:
+            assert report.counters.matrix_bank_conflicts == report.counters.copy_bank_conflicts == 0, name
+
+
+def test_every_template_is_counted() -> None:
+    kinds = {each.name.partition(": ")[2] for each in small_kernels()}
+    firsts = {kind.split()[0] for kind in kinds}
+    assert firsts >= {"matmul", "conv", "attention", "rows", "points", "tile"}
+    assert any(kind.endswith("split") for kind in kinds)
+    assert {kind.split()[1] for kind in kinds if kind.startswith(("matmul", "attention"))} == {"mma", TF32, "fma"}

@@ -1,0 +1,54 @@
+"""Small kernels of every template beside playback: in the emulator, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bench.device.launch import Device
+from codegen.text.gpu_to_cuda import cuda_text
+from eqsat.runtime.verify import TOLERANCE, relative_error
+from ir.dtype import DTYPES
+from ir.region.playback import play_region
+from tests.codegen.lower.gpu.kernels import Small, small_kernels
+from tests.codegen.played import Array
+from tests.support.gpu_devices import DEVICES
+
+LAUNCHES = 3
+"""Of each kernel with the same arguments: a race shows in bits that change."""
+
+
+@pytest.mark.parametrize("make", DEVICES)
+def test_kernels_compute_what_their_regions_do(make: Callable[[], Device]) -> None:
+    device = make()
+    text = "\n".join(cuda_text(each.kernel) for each in small_kernels())
+    for each in small_kernels():
+        found = [launched(device, text, each) for _ in range(LAUNCHES)]
+        for name, got in found[0].items():
+            for other in found[1:]:
+                np.testing.assert_array_equal(other[name].view(np.uint8), got.view(np.uint8), err_msg=each.name)
+        assert_plays(each, found[0])
+
+
+def launched(device: Device, text: str, small: Small) -> dict[str, Array]:
+    """The outputs by name."""
+    kernel = small.kernel
+    arguments, outputs = small.arguments()
+    prepared = device.prepare(text, kernel.name, kernel.grid, kernel.threads, arguments, kernel.shared_bytes)
+    prepared()
+    prepared.fetch()
+    return outputs
+
+
+def assert_plays(small: Small, outputs: dict[str, Array]) -> None:
+    """Floats as far from playback in fp64 as their dtype allows, or as four times the playback that rounds."""
+    exact, rounded = (play_region(small.region, small.inputs(), wide=wide) for wide in (True, False))
+    for each in small.region.outputs:
+        kind, got = each.memref.dtype, outputs[each.name]
+        if DTYPES[kind].is_float:
+            allowed = 4 * relative_error(rounded[each.name], exact[each.name])
+            assert relative_error(got, exact[each.name]) <= max(TOLERANCE[kind], allowed), small.name
+        else:
+            np.testing.assert_array_equal(got, rounded[each.name], err_msg=small.name)
