@@ -190,6 +190,23 @@ def test_nan_of_infinities_may_be_another_value_above_exact() -> None:
     assert is_wrong(3, math.nan, math.nan, math.inf, exact=False)
 
 
+def test_a_count_may_see_another_value_than_nan_of_infinities() -> None:
+    """max(x + c) may be max(x) + c: equal to an infinity of the row where a NaN as written equals nothing."""
+    v = X(3, 4) + tensor.input("c", (1, 4))
+    graph, *_ = drawn([(v == v.max(0)).sum(0).cast("fp16")])
+    x = np.ones((3, 4), np.float32)
+    x[1:, 1] = -math.inf, 5
+    given = {"x": x, "c": np.asarray([[1, math.inf, 1, 1]], np.float32)}
+
+    def is_wrong(*result: float, exact: bool) -> bool:
+        return disagreement(graph, given, [np.asarray(result, np.float16)], exact=exact)[0].wrong > 0
+
+    assert not is_wrong(3, 0, 3, 3, exact=True)
+    assert not is_wrong(3, 2, 3, 3, exact=False)
+    assert is_wrong(3, 2, 3, 3, exact=True)
+    assert is_wrong(3, 0, 2, 3, exact=False)
+
+
 def test_limits_of_time_nest() -> None:
     """A hang is seen within a limit, and the limit around it holds afterwards."""
 

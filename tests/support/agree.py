@@ -85,8 +85,9 @@ def disagreement(
 
 
 def _excused(graph: Graph, inputs: Mapping[str, Array], wide: Sequence[Array], got: Sequence[Array]) -> Iterator[Array]:
-    """The results, with the NaN or the infinity of `wide` where that comes of infinities and may be another, and what
-    is no float where it depends on such a value."""
+    """The results, with the NaN or the infinity of `wide` where that comes of infinities and may be another; and where
+    a comparison saw such a value, so that playback of numbers gives another answer, with the answer of `wide`."""
+    decided = _decided(graph)
     for ref, truth, numbers, result in zip(graph.outputs, wide, _of_numbers(graph, inputs), got, strict=True):
         if result.shape != truth.shape:
             yield result
@@ -95,9 +96,21 @@ def _excused(graph: Graph, inputs: Mapping[str, Array], wide: Sequence[Array], g
             yield np.where(numbers != truth, truth, result).astype(result.dtype)
             continue
         of_infinities = ~np.isnan(numbers)
-        nan = np.isnan(truth) & of_infinities
-        infinite = np.isinf(truth) & of_infinities & ~np.isfinite(result.astype(np.float64))
-        yield np.where(nan | infinite, truth, result.astype(np.float64)).astype(result.dtype)
+        excused = np.isnan(truth) & of_infinities
+        excused |= np.isinf(truth) & of_infinities & ~np.isfinite(result.astype(np.float64))
+        if ref in decided:
+            excused |= np.isfinite(truth) & of_infinities & ~np.isclose(numbers, truth, rtol=1e-6, atol=1e-30)
+        yield np.where(excused, truth, result.astype(np.float64)).astype(result.dtype)
+
+
+def _decided(graph: Graph) -> set[Ref]:
+    """The values that depend on values which are no floats: on comparisons, or on integers made of floats."""
+    decided: set[Ref] = set()
+    for node in graph.nodes:
+        refs = [each for each in node.src if not isinstance(each, Imm)]
+        if not graph.types[node.id].dtype.is_float or not decided.isdisjoint(refs):
+            decided.add(node.id)
+    return decided
 
 
 def _of_numbers(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
