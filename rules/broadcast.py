@@ -7,7 +7,6 @@ from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.primitives import (
     accumulates_exactly,
     idempotent,
-    keeps_zeros,
     one_of,
     outer_sizes,
     repeats,
@@ -28,15 +27,6 @@ RULES = (
         "⊕_{k<1} T[m(i, k)] = T[m(i, 0)]",
         Reduce(o, d, k, Load(b, m)),
         Reduce(o, d, without_units_sizes(k), Load(b, without_units(m, k))),
-        (keeps_zeros(o, d, k),),
-    ),
-    Rule(
-        "sum_of_one_term",
-        FAMILY,
-        "Σ_{k<1} T[m(i, k)] = T[m(i, 0)], but for the sign of 0",
-        Reduce("sum", d, k, Load(b, m)),
-        Reduce("sum", d, without_units_sizes(k), Load(b, without_units(m, k))),
-        exactness=Exactness.REASSOCIATE,
     ),
     Rule(
         "reduce_repeated_extremum",

@@ -336,12 +336,6 @@ def reduces(sizes: str) -> str:
 
 
 @Primitive
-def keeps_zeros(op: str, element: str, sizes: str) -> str:
-    """A reduction by `op` to `element` over these sizes, were it of one term, is that term: 0 + -0 is 0."""
-    return _yes(op != "sum" or not dtype(element).is_float or math.prod(parse_sizes(sizes)) != 1)
-
-
-@Primitive
 def several(sizes: str) -> str:
     """A box of these sizes has more points than one."""
     return _yes(math.prod(parse_sizes(sizes)) > 1)

@@ -171,6 +171,8 @@ class _Builder:
                 return self._index(tree, step)
             case "gather":
                 return self._gather(tree, step)
+            case "cast" if tree.node.ctor == "Reduce" and tree.node.op == "sum" and dtype_of(step.dtype).is_float:
+                return self._added_to_zero(self._op(step), step)
             case _:
                 return self._op(step)
 
@@ -189,6 +191,13 @@ class _Builder:
             axis=None if step.along is None else order.index(step.along),
         )
         return self._let(op, order[: len(order) - step.reduced])
+
+    def _added_to_zero(self, term: _Value, step: _Step) -> _Value:
+        """0 + the only term of a sum of floats: 0 where the term is -0."""
+        sizes = tuple(step.domain[axis] for axis in term.axes)
+        operand = Operand(term.name, _selection(sizes, term.axes, term.axes))
+        op = Op(kind="ewise", fn="add", dtype=step.dtype, domain=sizes, inputs=(operand, Number(0.0, step.dtype)))
+        return self._let(op, term.axes)
 
     def _axes(self, tree: Tree, domain: Sizes) -> tuple[int, ...]:
         """The axes of `domain` that an operand is defined over."""

@@ -168,3 +168,11 @@ def test_nothing_is_left_of_an_empty_axis() -> None:
     nothing = tensor.constant(np.zeros((0, 3), np.float32), name="c")
     program = exact(nothing.sum(1) + tensor.input("x", (0,)), threads=1)
     assert program(np.zeros(0, np.float32)).shape == (0,)
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_80"])
+def test_a_sum_of_one_term_has_the_sign_of_zero_that_a_sum_has(target: str) -> None:
+    """0 + -0 is 0: a sum over an axis of one element is no copy at the level exact."""
+    x = tensor.input("x", (3, 1, 5))
+    program = optimize_and_compile(x.sum(1), target=target, emulate=target != "cpu", exactness="exact")
+    assert not np.signbit(program(x=np.full((3, 1, 5), -0.0, np.float32))).any()
