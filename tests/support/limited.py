@@ -7,6 +7,9 @@ import signal
 import time
 from collections.abc import Iterator
 
+WAITING = 8
+"""Seconds of wall clock per second of CPU that a limit allows: a process waits for its turn and for compilers."""
+
 
 class HangError(Exception):
     """Something took longer than it may."""
@@ -14,18 +17,31 @@ class HangError(Exception):
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raises HangError after so many seconds, or when a limit around this one ends; in the main thread only."""
+    """Raises HangError after `seconds` of CPU of this process, after `WAITING` times as many of wall clock, or when a
+    limit around this one ends; in the main thread only."""
+    with _timer(signal.ITIMER_PROF, seconds), _timer(signal.ITIMER_REAL, WAITING * seconds):
+        yield
+
+
+_SIGNALS = {signal.ITIMER_PROF: signal.SIGPROF, signal.ITIMER_REAL: signal.SIGALRM}
+_CLOCKS = {signal.ITIMER_PROF: time.process_time, signal.ITIMER_REAL: time.monotonic}
+
+
+@contextlib.contextmanager
+def _timer(timer: int, seconds: float) -> Iterator[None]:
+    """Raises HangError when one of the system's timers has run for so long."""
 
     def stop(*_: object) -> None:
-        raise HangError(f"more than {seconds} s")
+        raise HangError(f"more than {seconds:.0f} s of {'CPU' if timer == signal.ITIMER_PROF else 'wall clock'}")
 
-    began, before, left = time.monotonic(), signal.signal(signal.SIGALRM, stop), signal.alarm(seconds)
-    if left:
-        signal.alarm(min(seconds, left))
+    clock = _CLOCKS[timer]
+    before, began = signal.signal(_SIGNALS[timer], stop), clock()
+    left, _ = signal.getitimer(timer)
+    signal.setitimer(timer, min(seconds, left) if left else seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(_SIGNALS[timer], before)
         if left:
-            signal.alarm(max(1, left - int(time.monotonic() - began)))
+            signal.setitimer(timer, max(0.01, left - (clock() - began)))
