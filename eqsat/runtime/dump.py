@@ -12,7 +12,9 @@ from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.region.facts import Facts
+from ir.poly.analysis import RegionAnalysis
+from ir.poly.core import PolyCore
+from ir.poly.report import PolyReport
 from ir.region.region import Region
 from ir.serde import to_builtins
 from ir.target import Target
@@ -43,12 +45,14 @@ class Stages:
         artifact: Artifact,
         bound: BoundModel,
         lower: Callable[[], Mapping[str, Any]],
-        analyse: Callable[[Region], Facts],
+        analyse: Callable[[Region], RegionAnalysis],
+        report: Callable[[Region, PolyCore], PolyReport],
     ) -> None:
         self._artifact = artifact
         self._bound = bound
         self._lower = lower
         self._analyse = analyse
+        self._report = report
 
     def __call__(self, stage: str) -> Any:
         """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
@@ -107,7 +111,7 @@ class Stages:
         return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
 
     def _poly_core(self) -> Any:
-        return {region.name: self._analyse(region).report.to_dump() for region in self._regions}
+        return {each.name: self._report(each, self._analyse(each).core).to_dump() for each in self._regions}
 
     def _plan(self) -> Any:
         running = [call.region.name for call in self._artifact.module.running]

@@ -1,24 +1,18 @@
-"""The analyses of one region, as the optimizer and the dumps see them."""
+"""What the index sets of one region say: the three nouns beside the region, in the order in which they are made."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple
 
 from ir.poly.core import PolyCore
 from ir.poly.indexbook import IndexBook
-from ir.poly.report import PolyReport
 from ir.poly.view import PolyView
 
 
-class Facts(Protocol):
-    """`book` says where values live, `view` what the blocks are, `core` what follows for plans and code: legality is
-    decided on it, and planning starts from it. `report` is what follows for people."""
+class RegionAnalysis(NamedTuple):
+    """`book` says where the values lie, `view` which blocks compute them, `core` whether the region is one kernel and
+    what its plans and its code are made from."""
 
-    @property
-    def book(self) -> IndexBook: ...
-    @property
-    def view(self) -> PolyView: ...
-    @property
-    def core(self) -> PolyCore: ...
-    @property
-    def report(self) -> PolyReport: ...
+    book: IndexBook
+    view: PolyView
+    core: PolyCore

@@ -10,10 +10,11 @@ import islpy
 import msgspec
 import pytest
 
+from codegen.poly.analyse import analyse
 from codegen.poly.dependences import dependences
 from codegen.poly.halo import halo
 from codegen.poly.memory_access import strides_of
-from codegen.poly.region_facts import region_facts
+from codegen.poly.poly_core_to_report import poly_report
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import EqsatError, Kind
 from ir.index.map import parse_map
@@ -30,11 +31,11 @@ by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: ea
 
 
 def core(given: Region) -> PolyCore:
-    return region_facts(given).core
+    return analyse(given).core
 
 
 def report(given: Region) -> PolyReport:
-    return region_facts(given).report
+    return poly_report(given, analyse(given).core)
 
 
 def roles(found: PolyCore) -> dict[str, tuple[str, ...]]:
@@ -106,7 +107,7 @@ def test_corpus_is_legal(given: Region) -> None:
 def test_true_dependences_are_isls(given: Region) -> None:
     mine = {(each.src, each.dst): islpy.Map(each.relation) for each in report(given).dependences}
     empty = any(0 in let.op.domain for let in given.body)
-    isls = flow(region_facts(given).view)
+    isls = flow(analyse(given).view)
     for edge, relation in isls.items():
         assert mine[edge].is_equal(relation), edge
     outputs = {buffer.name for buffer in given.outputs}
