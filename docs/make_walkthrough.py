@@ -7,8 +7,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse
-from codegen.poly.poly_core_to_report import poly_report
 from eqsat import pipeline
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
@@ -49,7 +49,7 @@ def page() -> str:
         region=call.region,
         indexbook=_json(facts.book.to_dump()),
         poly_view=_json(facts.view.to_dump()),
-        poly_core=_json(_verdicts(poly_report(call.region, facts.core).to_dump())),
+        poly_core=_json(_verdicts(poly_report(call.region, facts.core, price.plan).to_dump())),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
         plan=_json(to_builtins(plan_to_schedule(price.plan))),
