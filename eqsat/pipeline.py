@@ -10,6 +10,7 @@ import msgspec
 
 from codegen.backends.backend import Backend, Lowered, function_name
 from codegen.backends.backend_of import backend_of
+from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse, check
 from codegen.poly.indexbook_to_poly_view import poly_view
 from codegen.poly.poly_view_to_poly_core import poly_core
@@ -33,11 +34,7 @@ from eqsat.runtime.dump import Stages
 from eqsat.runtime.recipe import recipe_of
 from ir.host.cache_folder import writable_cache
 from ir.module.module import Module
-from ir.plan.plan import Plan
-from ir.poly.core import PolyCore
-from ir.poly.report import PolyReport
 from ir.pricer import Price
-from ir.region.region import Region
 from ir.target import Target
 from rules import select
 
@@ -128,11 +125,5 @@ def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) ->
 
 def stages_of(made: Artifact, bound: BoundModel) -> Stages:
     """The dumps of a program; those between module and text are made again when somebody asks for them."""
-
-    def report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
-        from codegen.plan.poly_core_to_report import poly_report  # a program that is loaded needs no planner
-
-        return poly_report(region, core, plan)
-
     backend = backend_of(made.target)
-    return Stages(made, bound, lambda: lower_module(made.module, made.prices, backend), analyse, report)
+    return Stages(made, bound, lambda: lower_module(made.module, made.prices, backend), analyse, poly_report)

@@ -6,8 +6,6 @@ are those of the kernel that the plan makes.
 
 from __future__ import annotations
 
-from codegen.plan.gpu.plan_barriers import barriers
-from codegen.plan.plan_buffers import buffers
 from codegen.poly.dependences import dependences
 from codegen.poly.halo import halo
 from codegen.poly.value_sites import ACCUMULATORS, outer_scope
@@ -19,6 +17,9 @@ from ir.region.region import Region
 
 def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
     """The report on a region whose Poly Core is `core`, and whose kernel `plan` makes."""
+    from codegen.plan.gpu.plan_barriers import barriers  # here, as a program that is loaded needs no planner
+    from codegen.plan.plan_buffers import buffers
+
     kept = buffers(region, core, plan)
     return PolyReport(
         core=core,
