@@ -17,7 +17,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat.assembly.assemble import assemble
@@ -84,13 +84,13 @@ class Subject:
             constants=self.constants,
         )
         self.saturate_seconds = time.perf_counter() - start
-        self.pricer = PlanPricer(target, region_facts, candidates, terms)
+        self.pricer = PlanPricer(target, analyse, candidates, terms)
 
     def choosing(self, terms: Terms, extractor: str) -> Subject:
         """The same e-graph, where other terms and another extractor choose."""
         other = copy.copy(self)
         other.__dict__.pop("_extraction", None)
-        other.terms, other.pricer = terms, PlanPricer(self.target, region_facts, candidates, terms)
+        other.terms, other.pricer = terms, PlanPricer(self.target, analyse, candidates, terms)
         other.options = msgspec.structs.replace(self.options, extractor=extractor)
         return other
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from codegen.poly.region_facts import region_facts
+from codegen.plan.poly_core_to_report import poly_report
+from codegen.poly.analyse import analyse
 from eqsat import pipeline
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
@@ -30,7 +31,7 @@ def page() -> str:
     bound = read_model(MODEL.read_text(encoding="utf-8"), {}).bind(DIMS, strict=False)
     artifact = pipeline.optimize(bound, TARGET, Options(), Clock())
     (call,), (price,) = artifact.module.calls, artifact.prices
-    facts = region_facts(call.region)
+    facts = analyse(call.region)
     stats = artifact.stats
     text = next(iter(artifact.kernels.values())).splitlines()
     matches = {rule: count for rule, count in stats.saturation.matches.items() if count}
@@ -48,7 +49,7 @@ def page() -> str:
         region=call.region,
         indexbook=_json(facts.book.to_dump()),
         poly_view=_json(facts.view.to_dump()),
-        poly_core=_json(_verdicts(facts.report.to_dump())),
+        poly_core=_json(_verdicts(poly_report(call.region, facts.core, price.plan).to_dump())),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
         plan=_json(to_builtins(plan_to_schedule(price.plan))),

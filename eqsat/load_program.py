@@ -13,14 +13,15 @@ from eqsat.clock import Clock
 from eqsat.cost.pricing import PlanPricer
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_load
+from eqsat.load_compiled import load_compiled
 from eqsat.options import Running, checked_running, checked_threads
-from eqsat.pipeline import Notes, launches_and_texts, load_compiled
+from eqsat.pipeline import stages_of, write
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime import store
-from eqsat.runtime.artifact import Artifact, Recipe, sealed
+from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
-from ir.diagnostics import Kind, fail
+from ir.diagnostics import Diagnostic, Kind, fail
 from ir.host.cache_folder import writable_cache
 from ir.plan.plan import Plan
 from ir.pricer import Price
@@ -58,7 +59,7 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
 def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
     """One variant of a file, by its own code, or by code that is made here."""
     backend = backend_of(found.recipe.target, running.emulate)
-    notes: Notes = ()
+    notes: tuple[Diagnostic, ...] = ()
     if isinstance(found.recipe, Artifact):
         made = found.recipe
         code = backend.load(found.code, made.units, made.target.arch)
@@ -66,7 +67,7 @@ def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compi
         folder, notes = writable_cache()
         made = written_again(found.recipe, backend)
         code = backend.build(made.units, made.target.arch, folder)
-    return load_compiled(made, found.bound, code, running, clock, notes)
+    return load_compiled(made, found.bound, code, running, clock, stages_of(made, found.bound), notes)
 
 
 def written_again(recipe: Recipe, backend: Backend) -> Artifact:
@@ -83,9 +84,7 @@ def written_again(recipe: Recipe, backend: Backend) -> Artifact:
         _same_plan(call.region, price.plan, pricer)
         for call, price in zip(recipe.module.running, recipe.prices, strict=True)
     )
-    table, units, texts = launches_and_texts(recipe.module, prices, backend, recipe.options)
-    known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
-    return sealed(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
+    return write(recipe, prices, backend)
 
 
 def _same_plan(region: Region, wanted: Plan, pricer: PlanPricer) -> Price:

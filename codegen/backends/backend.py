@@ -24,6 +24,11 @@ Lowered = Any
 Texts = Mapping[str, str]
 
 
+def function_name(region: Region) -> str:
+    """The name of the function that a region's kernel becomes."""
+    return f"eq_{region.name}"
+
+
 class Backend(Protocol):
     """One family of targets. `flush` lets kernels take denormals for 0."""
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from codegen.backends.backend import Backend
-from codegen.poly.region_facts import region_facts
+from codegen.backends.backend import Backend, function_name
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
 from ir.module.executable import Code
 from ir.module.launch import LaunchTable
 from ir.module.module import KernelCall, Module, Role, Slot
 from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
 from ir.region.region import Region
 from ir.target import Target
 
@@ -28,6 +28,7 @@ LEAST_RUNS, MOST_RUNS = 3, 50
 
 def times_of(
     region: Region,
+    core: PolyCore,
     plans: Sequence[Plan],
     arrays: Mapping[str, np.ndarray],
     *,
@@ -44,7 +45,7 @@ def times_of(
     """
 
     def built(several: Sequence[Plan]) -> _Built:
-        return _built(region, several, backend, target.arch, flush, cache)
+        return _built(region, core, several, backend, target.arch, flush, cache)
 
     refused: dict[int, EqsatError] = {}
     try:
@@ -66,11 +67,12 @@ class _Built(NamedTuple):
     code: Code
 
 
-def _built(region: Region, plans: Sequence[Plan], backend: Backend, arch: str, flush: bool, cache: Path) -> _Built:
-    core = region_facts(region).checked
+def _built(
+    region: Region, core: PolyCore, plans: Sequence[Plan], backend: Backend, arch: str, flush: bool, cache: Path
+) -> _Built:
     module = _in_turn(region, len(plans))
     lowered = {
-        call.region.name: backend.lower(call.region, core, plan, f"eq_{call.region.name}")
+        call.region.name: backend.lower(call.region, core, plan, function_name(call.region))
         for call, plan in zip(module.calls, plans, strict=True)
     }
     table = backend.launches(module, lowered)

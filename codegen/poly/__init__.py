@@ -1,5 +1,4 @@
-"""Where, and legality: region → IndexBook → Poly-View → Poly Core, which plans and lowerings read.
+"""Where, and legality: region → IndexBook → Poly-View → Poly Core, which planner and lowering take.
 
-`region_facts` has them all; `contraction_check` holds what will be lowered against isl, and `poly_core_to_report` adds
-what only people and pipelined plans ask for.
+`analyse` makes all three of one region; `contraction_check` holds what will be lowered against isl.
 """

@@ -1,4 +1,4 @@
-"""What a tile of the output reads beyond its own points, per axis and in bytes (seed 000 §4.6)."""
+"""What the output reads beyond its own points, per axis and in bytes (seed 000 §4.6)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from ir.poly.report import Halo
 from ir.region.region import Region
 
 
-def halo(region: Region, core: PolyCore, tile: Mapping[str, int] | None = None) -> Halo:
-    """The halo of the region's windowed reads, for a tile of `tile[axis]` outputs per outer axis (missing: all).
+def halo(region: Region, core: PolyCore) -> Halo:
+    """The halo of the region's windowed reads, for the whole output.
 
     A coordinate s·x + w(r) with an outer axis x moves s elements per output, and its window spans w's range over
     the reduced axes: what exceeds s is the halo, as much of it before as w goes below 0.
     """
     sizes = dict(core.outer)
-    tile = {name: min(size, (tile or {}).get(name, size)) for name, size in sizes.items()}
     dtypes = {buffer.name: buffer.memref.dtype for buffer in region.inputs}
     per_axis, total = dict.fromkeys((*sizes, *core.reduce_axes), (0, 0)), 0
     for access in core.accesses:
@@ -29,7 +28,7 @@ def halo(region: Region, core: PolyCore, tile: Mapping[str, int] | None = None) 
         places = _outer_axes(core, access.scope, outer_scope(region))
         own, whole = [], []
         for coordinate in access.map.exprs:
-            axis, elements, before, after = _window(coordinate, access, places, tile)
+            axis, elements, before, after = _window(coordinate, access, places, sizes)
             if axis is not None:
                 old = per_axis[axis]
                 per_axis[axis] = max(old[0], before), max(old[1], after)
@@ -51,9 +50,9 @@ def _outer_axes(core: PolyCore, scope: str, outer: str) -> dict[int, str]:
 
 
 def _window(
-    coordinate: AxisExpr, access: MemoryAccess, places: Mapping[int, str], tile: Mapping[str, int]
+    coordinate: AxisExpr, access: MemoryAccess, places: Mapping[int, str], sizes: Mapping[str, int]
 ) -> tuple[str | None, int, int, int]:
-    """The outer axis of a coordinate, the elements that answer to the tile, and those before and after them."""
+    """The outer axis of a coordinate, the elements that answer to the output, and those before and after them."""
     box = box_of(access.map.sizes)
     moving = [(term, c) for term, c in coordinate.terms if isinstance(term, int) and term in places]
     if len(moving) != 1 or not coordinate.is_affine:
@@ -64,4 +63,4 @@ def _window(
     low, high = interval(window, box)
     beyond = max(0, high - low - (abs(c) - 1))
     before = min(beyond, max(0, -low))
-    return places[term], abs(c) * tile[places[term]], before, beyond - before
+    return places[term], abs(c) * sizes[places[term]], before, beyond - before

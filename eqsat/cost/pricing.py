@@ -11,15 +11,15 @@ from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
 from ir.kernel.resources import KernelResources
 from ir.plan.plan import Plan
+from ir.poly.analysis import RegionAnalysis
 from ir.poly.core import PolyCore
 from ir.pricer import Price, Rejected, Work
-from ir.region.facts import Facts
 from ir.region.region import Region
 from ir.target import Target
 
 SPILLS = "registers are spilled"
 """What a plan meets whose values the compiler could not keep in registers."""
-Analyse = Callable[[Region], Facts]
+Analyse = Callable[[Region], RegionAnalysis]
 Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
 

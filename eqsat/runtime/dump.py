@@ -11,8 +11,11 @@ from eqsat.egraph.view import EGraphView
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
+from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.region.facts import Facts
+from ir.poly.analysis import RegionAnalysis
+from ir.poly.core import PolyCore
+from ir.poly.report import PolyReport
 from ir.region.region import Region
 from ir.serde import to_builtins
 from ir.target import Target
@@ -43,12 +46,14 @@ class Stages:
         artifact: Artifact,
         bound: BoundModel,
         lower: Callable[[], Mapping[str, Any]],
-        analyse: Callable[[Region], Facts],
+        analyse: Callable[[Region], RegionAnalysis],
+        report: Callable[[Region, PolyCore, Plan], PolyReport],
     ) -> None:
         self._artifact = artifact
         self._bound = bound
         self._lower = lower
         self._analyse = analyse
+        self._report = report
 
     def __call__(self, stage: str) -> Any:
         """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
@@ -107,12 +112,14 @@ class Stages:
         return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
 
     def _poly_core(self) -> Any:
-        return {region.name: self._analyse(region).report.to_dump() for region in self._regions}
+        plans = self._plans
+        reports = (
+            (each.name, self._report(each, self._analyse(each).core, plans[each.name])) for each in self._regions
+        )
+        return {name: report.to_dump() for name, report in reports}
 
     def _plan(self) -> Any:
-        running = [call.region.name for call in self._artifact.module.running]
-        plans = (plan_to_schedule(price.plan) for price in self._artifact.prices)
-        return {name: to_builtins(plan) for name, plan in zip(running, plans, strict=True)}
+        return {name: to_builtins(plan_to_schedule(plan)) for name, plan in self._plans.items()}
 
     def _cpu(self) -> Any:
         return {name: to_builtins(lowered) for name, lowered in self._lower().items()}
@@ -131,6 +138,12 @@ class Stages:
         """What each contraction of a region is."""
         blocks = self._analyse(region).view.blocks
         return {block.name: block.attrs.pattern for block in blocks if block.attrs is not None}
+
+    @property
+    def _plans(self) -> dict[str, Plan]:
+        """The plan of each region that runs, by the region's name."""
+        running = (call.region.name for call in self._artifact.module.running)
+        return {name: price.plan for name, price in zip(running, self._artifact.prices, strict=True)}
 
     @property
     def _regions(self) -> list[Region]:

@@ -1,7 +1,5 @@
-"""The report of seed 000 §7 on one region: Poly Core, and what follows from it for people and for pipelined plans.
-
-No CPU plan asks for it, so it is made when it is dumped: halos and slices, the least buffers, what a pipeline on a
-GPU waits for, and the dependences as isl maps.
+"""The report of seed 000 §7 on one region: Poly Core, what follows from it for people, and what the kernel of the plan
+does with it: where it keeps values, and what its threads wait for.
 """
 
 from __future__ import annotations
@@ -31,80 +29,72 @@ class Halo(msgspec.Struct, frozen=True):
     per_axis: dict[str, tuple[int, int]]
 
 
-class Slice(msgspec.Struct, frozen=True):
-    """The part of accumulator `value` that one point of its reader's outer axes needs (seed 003's preimage):
-    `extent` elements per axis of the value, `bytes` in all; `recompute` is how often each element is computed
-    when the slice is made anew for every point of the reader."""
-
-    value: str
-    reader: str
-    extent: tuple[int, ...]
-    bytes: int
-    recompute: float
-
-
-class ComputeAt(msgspec.Struct, frozen=True):
-    """May the producers stay inside this kernel, and what it costs; `reason` says why not."""
-
-    ok: bool
-    halo: Halo
-    slices: tuple[Slice, ...] = ()
-    reason: str = ""
-
-
 class MinBuffer(msgspec.Struct, frozen=True):
-    """The least memory that a value needs between its producer and its consumers; `depth` in stages."""
+    """Where the kernel keeps a value between its producer and its readers; `depth` of a ring in stages.
+
+    reg, stack         a thread's registers, its workspace
+    packed, const_pool panels that a CPU's kernel packs, or that were packed when the program was built
+    smem_ring          a block's shared memory
+    gmem               memory"""
 
     value: str
-    buffer: Literal["reg", "stack", "smem_ring", "gmem"]
+    buffer: Literal["reg", "stack", "packed", "const_pool", "smem_ring", "gmem"]
     depth: int = 1
 
 
-class BarrierNeed(msgspec.Struct, frozen=True):
-    """What must wait for what on a GPU of `arch`: `kind` is the instruction family, `at` the loop it stands in."""
+BarrierKind = Literal["cp.async.commit_group / wait_group", "bar.sync", "bar.warp.sync"]
 
-    arch: Literal["sm80", "sm90"]
-    kind: str
+
+class BarrierNeed(msgspec.Struct, frozen=True):
+    """A wait of a GPU's kernel by a plan for `arch`. `at` is the loop over the terms of a value ("C0.k"), or over the
+    parts of these that blocks share ("C0.k.o"), or else the value or buffer that is put together."""
+
+    arch: str
+    kind: BarrierKind
     at: str
 
 
+Apart = Literal["swizzle", "pad"]
+"""How lines in shared memory are kept out of each other's banks."""
+
+
 class BankConflict(msgspec.Struct, frozen=True):
-    """An access whose stride maps neighbours to few banks or cache sets, and the remedy."""
+    """A buffer in shared memory whose lines would meet in the same banks, and what keeps them apart."""
 
     buffer: str
-    axis: str
-    where: Literal["smem_banks", "cache_sets"]
-    advice: str
+    advice: Apart
 
 
 class PolyReport(msgspec.Struct, frozen=True):
-    """Poly Core with what follows from it. `min_buffer` starts with the accumulators."""
+    """Poly Core with what follows from it and from the plan. `nested`: the accumulators that are computed inside the
+    loops of another, each with that one. `buffers` starts with the accumulators."""
 
     core: PolyCore
+    nested: dict[str, str]
+    halo: Halo
     dependences: tuple[Dependence, ...]
-    compute_at: ComputeAt
-    min_buffer: tuple[MinBuffer, ...]
+    buffers: tuple[MinBuffer, ...]
     barriers: tuple[BarrierNeed, ...]
     bank_conflicts: tuple[BankConflict, ...]
 
     def to_dump(self) -> dict[str, Any]:
         """The fields of seed 000 §7's report, then the rest of §7.1 by name."""
-        core = self.core
-        kept = self.min_buffer[0] if self.min_buffer else MinBuffer("", "reg")
+        core, halo, kept = self.core, self.halo, self.buffers[0]
         return {
             "analysis": {
                 "parallel_axes": list(core.parallel_axes),
                 "reduce_axes": list(core.reduce_axes),
                 "tail_axes": list(core.tail_axes),
                 "compute_at": {
-                    "ok": self.compute_at.ok,
+                    "ok": core.legal,
                     "halo": {
-                        "bytes": self.compute_at.halo.bytes,
+                        "bytes": halo.bytes,
                         "per_axis": {
                             axis: before if before == after else [before, after]
-                            for axis, (before, after) in self.compute_at.halo.per_axis.items()
+                            for axis, (before, after) in halo.per_axis.items()
                         },
                     },
+                    "nested": dict(self.nested),
                 },
                 "min_buffer": {"buffer": kept.buffer, "depth": kept.depth},
                 "legal": core.legal,
@@ -114,6 +104,6 @@ class PolyReport(msgspec.Struct, frozen=True):
                 "dependences": [msgspec.to_builtins(each) for each in self.dependences],
                 "barriers": [msgspec.to_builtins(each) for each in self.barriers],
                 "bank_conflicts": [msgspec.to_builtins(each) for each in self.bank_conflicts],
-                "buffers": {each.value: {"buffer": each.buffer, "depth": each.depth} for each in self.min_buffer},
+                "buffers": {each.value: {"buffer": each.buffer, "depth": each.depth} for each in self.buffers},
             }
         }

@@ -17,6 +17,8 @@ from ir.region.region import STAGE, Buffer, Definition, Number, Op, Operand, Reg
 from ir.serde import to_builtins
 
 Json = dict[str, Any]
+MATERIALIZE = "gmem"
+"""Where every output of a region goes, in seed 000 §6's word: a reader in another kernel takes it from memory."""
 
 
 def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Json:
@@ -25,7 +27,7 @@ def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Js
     return {
         "name": region.name,
         "inputs": [_dump_buffer(each) for each in region.inputs],
-        "outputs": [{**_dump_buffer(each), "materialize": each.materialize} for each in region.outputs],
+        "outputs": [{**_dump_buffer(each), "materialize": MATERIALIZE} for each in region.outputs],
         "body": [
             *({"let": let.name, "op": _dump_op(let.op, (patterns or {}).get(let.name))} for let in region.body),
             {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},

@@ -54,12 +54,10 @@ class MemRef(msgspec.Struct, frozen=True):
 
 class Buffer(msgspec.Struct, frozen=True):
     """A tensor at the region's edge. A `constant` input is known when the program is built, so that a plan may keep it
-    packed. `materialize` is seed 000 §6's: "deferred" is an output that its reader takes inside the same launch, "gmem"
-    one that goes through memory, as all outputs of kernels on a CPU do."""
+    packed."""
 
     name: str
     memref: MemRef
-    materialize: Literal["gmem", "deferred"] = "gmem"
     constant: bool = False
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.run.aligned_memory import aligned
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
@@ -49,7 +49,7 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
 
 def plans_of(region: Region, target: Target | None = None) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates for a region, best first."""
-    return contraction_candidates(region, region_facts(region).core, target or target_of())
+    return contraction_candidates(region, analyse(region).core, target or target_of())
 
 
 class Built:
@@ -59,8 +59,7 @@ class Built:
         self, cases: Sequence[tuple[Region, CpuContractionPlan]], machine: Machine | None = None, threads: int = 2
     ) -> None:
         self.lowered = [
-            lower_contraction(region, region_facts(region).core, plan, f"k{i}")
-            for i, (region, plan) in enumerate(cases)
+            lower_contraction(region, analyse(region).core, plan, f"k{i}") for i, (region, plan) in enumerate(cases)
         ]
         self.regions = [region for region, _ in cases]
         self.threads = threads

@@ -13,7 +13,7 @@ from codegen.compile.library import Library, build, pool_declarations, pool_sour
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from ir.diagnostics import EqsatError
@@ -62,7 +62,7 @@ def cases(
     verdict, `ordered` asks for sums in index order."""
     tried = []
     for region in regions:
-        core = region_facts(region).core
+        core = analyse(region).core
         if legal:
             core = msgspec.structs.replace(core, legal=True, reason="")
         plans = nest_candidates(region, core, target(arch), ordered=ordered)

@@ -29,7 +29,7 @@ from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower import Lowered
 from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.text.program_to_c import launch_table
 from eqsat.assembly.assemble import assemble
@@ -131,7 +131,7 @@ def _made(graph: Graph, constants: Sequence[str], level: Exactness, seed: int | 
 
 
 def _any_plan(region: Region, target: Target, level: Exactness, rng: random.Random) -> Plan:
-    plan, _ = rng.choice(CpuBackend().candidates(region, region_facts(region).checked, target, level))
+    plan, _ = rng.choice(CpuBackend().candidates(region, checked_core(region), target, level))
     return plan
 
 

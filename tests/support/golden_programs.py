@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codegen.backends.cpu import CpuBackend
-from codegen.poly.region_facts import region_facts
 from eqsat.clock import Clock
 from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.pipeline import lower_module, optimize
-from eqsat.runtime.dump import STAGES, Stages
+from eqsat.pipeline import optimize, stages_of
+from eqsat.runtime.dump import STAGES
 from ir.target import Target
 
 WIDTH = 160
@@ -77,7 +75,7 @@ def stages(name: str) -> dict[str, str]:
     """Every stage of a walkthrough by file name. Nothing is compiled or run."""
     bound = read_model(MODELS[name]).bind({}, strict=False)
     made = optimize(bound, target(), Options(), Clock())
-    dumps = Stages(made, bound, lambda: lower_module(made.module, made.prices, CpuBackend()), region_facts)
+    dumps = stages_of(made, bound)
     found = {stage: dumps(stage) for stage in STAGES}
     found["egraph"] = _summary(found["egraph"])
     return {f"{stage}.{'c' if stage == 'c' else 'json'}": _text(data) for stage, data in found.items()}

@@ -12,7 +12,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat.assembly.assemble import AssembledModule, assemble
@@ -39,7 +39,7 @@ Arrays = Mapping[str, np.ndarray]
 @cache
 def pricer() -> PlanPricer:
     """Prices for this machine's CPU."""
-    return PlanPricer(find_target("cpu"), region_facts, candidates)
+    return PlanPricer(find_target("cpu"), analyse, candidates)
 
 
 def saturated(graph: Graph, exactness: Exactness = Exactness.ROUNDING) -> EGraphView:

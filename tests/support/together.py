@@ -19,7 +19,7 @@ from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import folded
@@ -148,7 +148,7 @@ class Optimizer:
             region = call.region
             if region.name not in lowered:
                 name = f"eq_p{number}_{region.name}"
-                lowered[region.name] = self.backend.lower(region, region_facts(region).checked, price.plan, name)
+                lowered[region.name] = self.backend.lower(region, checked_core(region), price.plan, name)
         return lowered
 
     def _runner(self, program: Optimized, code: Any) -> Run:

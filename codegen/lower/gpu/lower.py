@@ -6,8 +6,7 @@ from __future__ import annotations
 from codegen.lower.gpu.lower_contraction import lower_contraction
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.lower.gpu.lower_stream import lower_stream
-from codegen.plan.stream_sums import without_streams
-from codegen.poly.region_facts import region_facts
+from codegen.plan.gpu.nest_region import nest_region
 from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.verify import verify
@@ -30,8 +29,7 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
         case GpuStreamPlan():
             kernel = lower_stream(region, core, plan, name)
         case GpuPointsPlan() | GpuRowsPlan() | GpuTilesPlan():
-            plain = without_streams(region)
-            kernel = lower_gpu_nest(plain, region_facts(plain).core, plan, name)
+            kernel = lower_gpu_nest(*nest_region(region, core), plan, name)
         case _:
             fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a GPU", at=region.name)
     verify(kernel)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from codegen.plan.gpu.contraction_candidates import contraction_candidates
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.plan.gpu.nest_region import nest_region
 from codegen.plan.gpu.stream_candidates import gpu_stream_candidates
-from codegen.plan.stream_sums import without_streams
-from codegen.poly.region_facts import region_facts
 from ir.plan.plan import GpuPlan
 from ir.poly.core import PolyCore
 from ir.pricer import Work
@@ -39,5 +38,4 @@ def _of_streams(region: Region, core: PolyCore, target: Target, *, finite: bool)
         in_tiles = gpu_stream_candidates(region, core, target, finite=finite)
         if in_tiles or core.streams.contraction is not None:
             return in_tiles
-    plain = without_streams(region)
-    return gpu_nest_candidates(plain, region_facts(plain).core, target, relative=True)
+    return gpu_nest_candidates(*nest_region(region, core), target, relative=True)

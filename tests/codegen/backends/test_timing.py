@@ -10,7 +10,7 @@ import pytest
 from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.timing import times_of
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind
@@ -31,7 +31,7 @@ def refusal(message: str) -> EqsatError:
 def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path: Path) -> None:
     one = regions.pointwise((64, 48))
     target = find_target("cpu")
-    core = region_facts(one).checked
+    core = checked_core(one)
     plans = [plan for plan, _ in CpuBackend().candidates(one, core, target, Exactness.ROUNDING)]
     broken = msgspec.structs.replace(plans[0], notes=("broken",))
 
@@ -51,7 +51,7 @@ def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path:
             return super().build(units, arch, cache)
 
     def times(*several: Plan) -> list[float | EqsatError]:
-        return times_of(one, several, arrays, backend=Broken(), target=target, flush=True, cache=tmp_path)
+        return times_of(one, core, several, arrays, backend=Broken(), target=target, flush=True, cache=tmp_path)
 
     refused = set[str]()
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})

@@ -11,7 +11,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse, checked_core
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.kernel import CpuKernel
@@ -232,12 +232,12 @@ REVERSED = PlannedLoop((1,), 9), PlannedLoop((0,), 16)
 
 
 def plan_of(region: Region, **changes: object) -> CpuNestPlan:
-    best = nest_candidates(region, region_facts(region).core, target("avx512"))[0][0]
+    best = nest_candidates(region, analyse(region).core, target("avx512"))[0][0]
     return msgspec.structs.replace(best, **changes)
 
 
 def lowered(region: Region, **changes: object) -> CpuKernel:
-    return lower_nest(region, region_facts(region).core, plan_of(region, **changes))
+    return lower_nest(region, analyse(region).core, plan_of(region, **changes))
 
 
 def refused(region: Region, **changes: object) -> EqsatError:
@@ -270,7 +270,7 @@ def test_width_tile_and_binding_are_the_plan_s() -> None:
 def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
     where_ = required("avx512")
     region = r.outer_sum(37, 115)
-    core = region_facts(region).core
+    core = analyse(region).core
     tails = ("i0", "i1")
     plans = [
         plan_of(region, lanes=1, width=32, tails=tails),
@@ -313,16 +313,16 @@ def test_a_value_of_outer_axes_is_computed_outside() -> None:
 
 def test_small_regions_run_on_one_thread() -> None:
     small = r.pointwise((8, 8))
-    assert all(not plan.threads for plan, _ in nest_candidates(small, region_facts(small).core, target("avx512")))
+    assert all(not plan.threads for plan, _ in nest_candidates(small, analyse(small).core, target("avx512")))
     large = r.pointwise((512, 512))
-    assert nest_candidates(large, region_facts(large).core, target("avx512"))[0][0].threads
+    assert nest_candidates(large, analyse(large).core, target("avx512"))[0][0].threads
 
 
 def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALL_FLOPS", "SMALL_BYTES"):
         monkeypatch.setattr(f"codegen.plan.cpu.nest_candidates.{name}", 0)
     region = r.row_reduce(2, 0)
-    core = region_facts(region).checked
+    core = checked_core(region)
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx512"))]
     assert plans
     for plan in plans:
@@ -331,7 +331,7 @@ def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_contraction_has_no_nest() -> None:
     region = r.matmul()
-    assert nest_candidates(region, region_facts(region).core, target("avx512")) == []
+    assert nest_candidates(region, analyse(region).core, target("avx512")) == []
 
 
 def test_kernels_round_trip_through_json() -> None:

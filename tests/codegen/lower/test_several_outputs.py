@@ -12,7 +12,7 @@ from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError
 from ir.region.dump import dump_region, load_region
 from ir.region.region import Buffer, Definition, Region, Yield, canonical, verify
@@ -161,17 +161,17 @@ def test_every_plan_writes_what_playback_does(nan: bool) -> None:
 
 def test_several_reductions_are_cut_into_parts_together() -> None:
     for region in (moments(1, 70001), total_and_extremes(50, 3000), columns_of_both(30001, 5)):
-        plans = [plan for plan, _ in nest_candidates(region, region_facts(region).core, target("avx2"))]
+        plans = [plan for plan, _ in nest_candidates(region, analyse(region).core, target("avx2"))]
         assert any(plan.part is not None for plan in plans), region
     dependent = r.normalize(1, 90000)
-    plans = [plan for plan, _ in nest_candidates(dependent, region_facts(dependent).core, target("avx2"))]
+    plans = [plan for plan, _ in nest_candidates(dependent, analyse(dependent).core, target("avx2"))]
     assert not any(plan.part is not None for plan in plans)
 
 
 def test_points_that_do_not_exist_write_nothing() -> None:
     """A sum over no terms is 0 and must be written, but rows without columns have no point that would."""
     for region in (row_and_statistics(4, 0), columns_beside(0, 4)):
-        core = region_facts(region).core
+        core = analyse(region).core
         assert not core.legal
         assert not nest_candidates(region, core, target("avx2"))
 
@@ -181,16 +181,16 @@ def test_an_output_of_another_domain_is_refused() -> None:
     second = Yield(first.yields[0].value, "Z", index_map((5,), "0", "i0"), None)
     outputs = (*first.outputs, r.buffer("Z", (5,)))
     region = Region("two", first.inputs, outputs, first.body, (*first.yields, second))
-    assert "different domains" in region_facts(region).core.reason
+    assert "different domains" in analyse(region).core.reason
     folded = msgspec.structs.replace(second, at=index_map((4, 5), "i1 // 2"))
     region = msgspec.structs.replace(region, yields=(*first.yields, folded))
-    assert "none of those" in region_facts(region).core.reason
+    assert "none of those" in analyse(region).core.reason
 
 
 def test_tasks_share_no_element() -> None:
     """Rows whose columns are cut into tasks would all write the statistics of the row."""
     region = row_and_statistics(6, 4000)
-    core = region_facts(region).core
+    core = analyse(region).core
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx2"))]
     assert all(nest(plan).split()[position] == "i0" for plan in plans for position in plan.threads)
     plan = nest_plan(6, 80, lanes=1, width=1, arch="avx2", threads=(1,))
@@ -206,14 +206,14 @@ def test_a_contraction_has_its_outputs_at_its_own_points() -> None:
         outputs=(*region.outputs, r.buffer("Z", (6, 8))),
         yields=(*region.yields, Yield(sums, "Z", index_map((6, 8), "i0", "i1"))),
     )
-    assert contraction_candidates(both, region_facts(both).core, target("avx2"))
+    assert contraction_candidates(both, analyse(both).core, target("avx2"))
     across = msgspec.structs.replace(
         region,
         outputs=(*region.outputs, r.buffer("Z", (8, 6))),
         yields=(*region.yields, Yield(sums, "Z", index_map((8, 6), "i1", "i0"), index_map((6, 8), "i1", "i0"))),
     )
-    assert region_facts(across).core.legal
-    assert not contraction_candidates(across, region_facts(across).core, target("avx2"))
+    assert analyse(across).core.legal
+    assert not contraction_candidates(across, analyse(across).core, target("avx2"))
 
 
 def test_dumps_and_names_keep_the_places() -> None:

@@ -13,7 +13,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse, checked_core
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError
 from ir.kernel.cpu.verify import verify
@@ -58,12 +58,12 @@ class Tried:
 
 def plans_of(region: Region, arch: str) -> list[Plan]:
     """The candidates that work on tiles, best first."""
-    found = candidates(region, region_facts(region).checked, kernels.target(arch))
+    found = candidates(region, checked_core(region), kernels.target(arch))
     return [plan for plan, _ in found if isinstance(plan, CpuStreamPlan)]
 
 
 def case(region: Region, plan: Plan, name: str = "eq_k") -> kernels.Case:
-    kernel = lower(region, region_facts(region).checked, plan, name).kernel
+    kernel = lower(region, checked_core(region), plan, name).kernel
     verify(kernel)
     return kernels.Case(region, plan, kernel)
 
@@ -221,14 +221,14 @@ def test_plans_that_do_not_fit_are_refused(change: str) -> None:
     ids=str,
 )
 def test_loops_have_roles_by_what_moves_along_them(region: Region, wanted: str) -> None:
-    core = region_facts(region).core
+    core = analyse(region).core
     assert core.streams is not None
     assert any(line.endswith(wanted) for line in str(core).splitlines())
 
 
 def test_streams_without_a_product_are_loop_nests() -> None:
     for region in (streams.log_sum_exp(), streams.log_softmax(), streams.weighted_mean_2d()):
-        core = region_facts(region).core
+        core = analyse(region).core
         assert core.legal
         assert core.streams is None
 
@@ -255,7 +255,7 @@ def test_what_has_no_tiles_is_refused_with_a_reason() -> None:
         (streams.attention(2, 4, 0, 6, 5), "empty"),
         (streams.attention(2, 4, 7, 0, 5), "empty"),
     ):
-        core = region_facts(region).core
+        core = analyse(region).core
         assert not core.legal
         assert reason in core.reason, core.reason
         assert core.streams is None
@@ -265,7 +265,7 @@ def test_scores_that_are_read_again_after_the_streams_are_refused() -> None:
     over = (2, 4, 7)
     region = streams.attention(2, 4, 7, 6, 7, scale=None)
     again = ewise("Y0", "add", over, same("O0", over), same("S0", over))
-    core = region_facts(_more(region, again)).core
+    core = analyse(_more(region, again)).core
     assert not core.legal
     assert "read" in core.reason
 
@@ -273,7 +273,7 @@ def test_scores_that_are_read_again_after_the_streams_are_refused() -> None:
 def test_a_repeated_contraction_is_refused() -> None:
     """Scores of one product for several biases: the product would be made once per bias."""
     region = streams.attention(1, 4, 7, 6, 5, scale=None)
-    assert region_facts(region).core.streams is not None
+    assert analyse(region).core.streams is not None
     scores, out = (3, 4, 7), (3, 4, 5)
     shifted = ewise("S1", "add", scores, read("S0", scores, "0", "i1", "i2"), read("b", scores, "i0"))
     over = (3, 4, 5, 7)
@@ -286,7 +286,7 @@ def test_a_repeated_contraction_is_refused() -> None:
     outputs = (msgspec.structs.replace(region.outputs[0], memref=_memref(out)),)
     ends = (Yield("A", "O", index_map(out, "i0", "i1", "i2")),)
     changed = Region("several", more, outputs, body, ends)
-    assert "would be repeated" in region_facts(changed).core.reason
+    assert "would be repeated" in analyse(changed).core.reason
 
 
 def _memref(shape: tuple[int, ...]) -> Any:
@@ -301,7 +301,7 @@ def _memref(shape: tuple[int, ...]) -> Any:
 def test_work_counts_the_products_and_fits_the_cache() -> None:
     region = streams.attention(12, 512, 512, 64, 64)
     target = kernels.target("avx512")
-    found = candidates(region, region_facts(region).core, target)
+    found = candidates(region, analyse(region).core, target)
     useful = 2 * 2 * 12 * 512 * 512 * 64
     for plan, work in found:
         assert isinstance(plan, CpuStreamPlan)

@@ -12,7 +12,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError
 from ir.region.region import Region
 from ir.term.rule import Exactness
@@ -76,13 +76,13 @@ def test_large_scores_do_not_overflow(tried: Tried) -> None:
 
 @pytest.mark.parametrize("region", [streams.log_sum_exp(), streams.attention()], ids=lambda each: each.name)
 def test_sums_in_index_order_are_no_streams(region: Region) -> None:
-    core = region_facts(region).core
+    core = analyse(region).core
     assert candidates(region, core, kernels.target("avx2"), Exactness.EXACT) == []
 
 
 def test_an_ordered_plan_by_hand_is_refused() -> None:
     region = streams.log_sum_exp()
-    core = region_facts(region).core
+    core = analyse(region).core
     plan, _ = candidates(region, core, kernels.target("avx2"))[0]
     with pytest.raises(EqsatError, match="not in index order"):
         lower_nest(region, core, msgspec.structs.replace(plan, ordered=True))

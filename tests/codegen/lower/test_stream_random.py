@@ -8,7 +8,7 @@ import pytest
 
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from ir.kernel.cpu.verify import verify
 from ir.region.region import verify as verify_region
 from tests.codegen import nest_kernels as kernels
@@ -25,7 +25,7 @@ def test_random_streams(arch: str) -> None:
     for seed in SEEDS[arch == "sse2" :: 2]:
         region = random_streams(seed)
         verify_region(region)
-        core = region_facts(region).checked
+        core = checked_core(region)
         assert core.legal, f"{region.name}: {core.reason}"
         plan, _ = random.Random(seed).choice(candidates(region, core, kernels.target(arch)))
         kernel = lower(region, core, plan, f"eq_{region.name}").kernel

@@ -12,7 +12,7 @@ from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.kept_rows import kept_rows
 from codegen.plan.region_loops import RegionLoops
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.index.map import identity, parse_map
@@ -60,7 +60,7 @@ def test_every_plan_is_right_with_and_without_its_rows(arch: str, dtype: str) ->
             for each in nest_kernels.cases([region], arch):
                 for edges in {each.plan.kept, ()}:
                     plan = msgspec.structs.replace(each.plan, kept=edges)
-                    core = region_facts(region).core
+                    core = analyse(region).core
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
     assert any(kept(each.plan) for each in tried)
     lib = nest_kernels.library(tried, where)
@@ -106,7 +106,7 @@ def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int,
 
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
     region = softmaxes(6, 40, times=3)
-    found = kept_rows(RegionLoops(region, region_facts(region).core))
+    found = kept_rows(RegionLoops(region, analyse(region).core))
     assert [(row.kept.value, row.filler, row.kept.until) for row in found] == [
         ("E0", "S0", "S1"),
         ("E1", "S1", "S2"),
@@ -121,7 +121,7 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
     tried = []
     for sizes in SIZES[:2]:
         region = softmaxes(*sizes, dtype=dtype)
-        core = region_facts(region).core
+        core = analyse(region).core
         for each in nest_kernels.cases([region], arch):
             for count in range(len(each.plan.kept) + 1):
                 for edges in combinations(each.plan.kept, count):
@@ -135,7 +135,7 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
 
 def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     region = exp_over_sum(64, 1000)
-    core = region_facts(region).core
+    core = analyse(region).core
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
     text = c_text(lower_nest(region, core, plan))
     again = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
@@ -146,12 +146,12 @@ def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
 
 def test_what_is_cheap_or_read_once_is_not_kept() -> None:
     region = exp_over_sum(4, 5)
-    core = region_facts(region).core
+    core = analyse(region).core
     assert [row.value for row in kept_rows(RegionLoops(region, core))] == ["e"]
     body = tuple(Definition(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
                  for each in region.body)  # fmt: skip
     cheap = msgspec.structs.replace(region, body=body)
-    assert not kept_rows(RegionLoops(cheap, region_facts(cheap).core))
+    assert not kept_rows(RegionLoops(cheap, analyse(cheap).core))
 
 
 @pytest.mark.parametrize(
@@ -167,5 +167,5 @@ def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> Non
     region = exp_over_sum(6, 40)
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
     with pytest.raises(EqsatError) as caught:
-        lower_nest(region, region_facts(region).core, msgspec.structs.replace(plan, **changes))
+        lower_nest(region, analyse(region).core, msgspec.structs.replace(plan, **changes))
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP

@@ -10,7 +10,7 @@ from codegen.plan.cpu.candidates import candidates
 from codegen.plan.cpu.nest_access_work import NestAccesses
 from codegen.plan.cpu.nest_trips import NestKey, PlannedNest
 from codegen.plan.region_loops import RegionLoops
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from eqsat.cost.targets import nominal_cpu
 from ir.region.region import Region
 from tests.support import regions
@@ -23,7 +23,7 @@ TARGET = nominal_cpu(
 
 def nests(tried: Region) -> Iterator[tuple[NestAccesses, PlannedNest]]:
     """The nests of a region's plans."""
-    core = region_facts(tried).core
+    core = analyse(tried).core
     accesses = NestAccesses(RegionLoops(tried, core), TARGET)
     for plan, _ in candidates(tried, core, TARGET) if core.contraction is None and core.streams is None else ():
         yield accesses, PlannedNest.of(accesses.loops.shape, NestKey.of(plan), TARGET.lanes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError, Kind
 from ir.region.playback import play_region
 from ir.region.region import Region
@@ -65,7 +65,7 @@ CONTRACTIONS = [
 @pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda each: each.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
-    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target_of(), Exactness.EXACT)]
+    plans = [plan for plan, _ in candidates(region, analyse(region).core, target_of(), Exactness.EXACT)]
     assert plans
     assert all(plan.ordered and not plan.blocks.dot for plan in plans)
     rng = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def summed_in_order(region: Region, inputs: dict[str, Any]) -> np.ndarray[Any, A
 
 def test_dot_products_are_refused() -> None:
     region = r.matmul(m=1, n=5, k=300, rhs_t=True)
-    core = region_facts(region).core
+    core = analyse(region).core
     dot = next(plan for plan, _ in candidates(region, core, target_of()) if plan.blocks.dot)
     with pytest.raises(EqsatError) as caught:
         Built([(region, msgspec.structs.replace(dot, ordered=True))])
@@ -100,7 +100,7 @@ def test_dot_products_are_refused() -> None:
 
 def test_parts_are_refused() -> None:
     region = r.total((70000,))
-    core = region_facts(region).core
+    core = analyse(region).core
     plans = [plan for plan, _ in candidates(region, core, target(ARCH))]
     split = next(plan for plan in plans if plan.part is not None)
     with pytest.raises(EqsatError) as caught:
@@ -110,5 +110,5 @@ def test_parts_are_refused() -> None:
 
 def test_an_extremum_is_split_all_the_same() -> None:
     region = r.total((70000,), "max")
-    plans = [plan for plan, _ in candidates(region, region_facts(region).core, target(ARCH), Exactness.EXACT)]
+    plans = [plan for plan, _ in candidates(region, analyse(region).core, target(ARCH), Exactness.EXACT)]
     assert any(plan.part is not None for plan in plans)

@@ -9,7 +9,7 @@ from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
@@ -54,7 +54,7 @@ def dot(**changes: object) -> CpuContractionPlan:
 
 def refused(plan: CpuContractionPlan, region: Region = GEMM) -> EqsatError:
     with pytest.raises(EqsatError) as caught:
-        lower_contraction(region, region_facts(region).core, plan)
+        lower_contraction(region, analyse(region).core, plan)
     return caught.value
 
 
@@ -103,7 +103,7 @@ def test_tails_are_right_without_panels_too() -> None:
 
 def test_threads_run_what_they_are_bound_to() -> None:
     def tasks(*threads: str) -> int:
-        core = region_facts(GEMM).core
+        core = analyse(GEMM).core
         return lower_contraction(GEMM, core, by_hand(threads=threads)).kernel.phases[0].tasks
 
     assert tasks() == 1
@@ -113,7 +113,7 @@ def test_threads_run_what_they_are_bound_to() -> None:
 
 
 def test_a_tail_may_be_left_out_where_tiles_divide() -> None:
-    text = c_text(lower_contraction(GEMM, region_facts(GEMM).core, by_hand()).kernel)
+    text = c_text(lower_contraction(GEMM, analyse(GEMM).core, by_hand()).kernel)
     assert "_n_f32" not in text
     for axis in TAILS:
         left = tuple(each for each in TAILS if each != axis)
@@ -153,7 +153,7 @@ def test_a_dot_product_takes_all_terms_and_packs_none() -> None:
 
 def test_blocks_of_k_are_whole_steps_of_a_digit() -> None:
     region = regions.conv(1, 8, 2 * LANES, (9, 11), 3, 1, 1)
-    plan = contraction_candidates(region, region_facts(region).core, target_of())[0][0]
+    plan = contraction_candidates(region, analyse(region).core, target_of())[0][0]
     plan = with_fields(plan, tails=TAILS)
     cut = [with_fields(plan, **{"blocks.bk": bk}) for bk in (72, 27, 18, 6, 2)]
     assert_all_play(region, cut, proved=False)
@@ -174,7 +174,7 @@ def nest(**changes: object) -> CpuNestPlan:
 def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int) -> None:
     plans = [nest(lanes=lanes, width=width, threads=(), tails=("i0", "i1")) for lanes in (0, 1)]
     plans = [tiled(each, 40, 8 * LANES) for each in plans]
-    core = region_facts(ROWS).core
+    core = analyse(ROWS).core
     tried = [nest_kernels.case(ROWS, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
     assert f"i1 += {width})" in c_text(tried[1].kernel).replace("i1++", "i1 += 1")
     lib = nest_kernels.library(tried, machine())
@@ -205,13 +205,13 @@ def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int)
 )
 def test_a_nest_s_plan_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
     with pytest.raises(EqsatError) as caught:
-        lower_nest(ROWS, region_facts(ROWS).core, nest(**changes))
+        lower_nest(ROWS, analyse(ROWS).core, nest(**changes))
     assert caught.value.kind is kind
 
 
 def test_a_split_reduction_s_parts_are_the_plan_s() -> None:
     region = regions.total((300, 1000))
-    core = region_facts(region).core
+    core = analyse(region).core
     split = next(plan for plan, _ in nest_candidates(region, core, target_of()) if plan.part is not None)
     plans = [split, with_fields(split, part=7 * LANES)]
     tried = [nest_kernels.case(region, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
@@ -224,7 +224,7 @@ def test_a_split_reduction_s_parts_are_the_plan_s() -> None:
 
 def test_sums_of_a_stream_are_rescaled_as_often_as_the_plan_says() -> None:
     region = stream_regions.log_sum_exp(4, 40 * LANES)
-    core = region_facts(region).core
+    core = analyse(region).core
     plan = nest_candidates(region, core, target_of())[0][0]
     plans = [with_fields(plan, rescaled=rescaled) for rescaled in (2, plan.rescaled, 16)]
     tried = [nest_kernels.case(region, core, each, f"eq_k{n}") for n, each in enumerate(plans)]
@@ -237,7 +237,7 @@ def test_sums_of_a_stream_are_rescaled_as_often_as_the_plan_says() -> None:
 def test_what_planners_make_is_accepted() -> None:
     """Every candidate of every region is one that the lowering takes."""
     for region in regions.corpus():
-        core = region_facts(region).core
+        core = analyse(region).core
         for plan, _ in contraction_candidates(region, core, target_of()):
             lower_contraction(region, core, plan)
         for plan, _ in nest_candidates(region, core, target_of()):

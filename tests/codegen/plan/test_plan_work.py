@@ -7,7 +7,7 @@ import pytest
 
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from eqsat.cost.roofline import Roofline
 from eqsat.cost.targets import nominal_cpu
 from ir.plan.plan import Plan
@@ -23,7 +23,7 @@ TARGET = nominal_cpu(
 
 
 def plans(tried: Region) -> list[tuple[Plan, Work]]:
-    return candidates(tried, region_facts(tried).core, TARGET)
+    return candidates(tried, analyse(tried).core, TARGET)
 
 
 def chosen(tried: Region) -> Work:

@@ -7,7 +7,7 @@ import pytest
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.plan.cpu import CpuNestPlan, PlannedLoop
@@ -74,7 +74,7 @@ def padded(rows: int, terms: int) -> Region:
 
 def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
     """The plans of a region that run through rows one by one, changed to take several at once."""
-    core = region_facts(tried).core
+    core = analyse(tried).core
     found = []
     for plan, _ in nest_candidates(tried, core, nest_kernels.target(machine().arch)):
         if plan.part is not None or plan.row_loop is None:
@@ -92,7 +92,7 @@ def test_each_row_is_as_it_is_alone(nan: bool) -> None:
     tried = []
     for each in given:
         for plan in [plan for rows in (2, 3, 4) for plan in together(each, rows)]:
-            tried.append(nest_kernels.case(each, region_facts(each).core, plan, f"eq_k{len(tried)}"))
+            tried.append(nest_kernels.case(each, analyse(each).core, plan, f"eq_k{len(tried)}"))
     lib = nest_kernels.library(tried, machine())
     for one in tried:
         for at_end in (True, False):
@@ -113,8 +113,8 @@ def test_rows_are_shared_among_threads_in_whole_steps() -> None:
 def test_the_rows_of_a_step_share_their_loops() -> None:
     tried = softmax(64, 16 * LANES)
     plan = next(each for each in together(tried) if along(each) == "i1")
-    text = c_text(lower_nest(tried, region_facts(tried).core, plan))
-    alone = c_text(lower_nest(tried, region_facts(tried).core, with_fields(plan, rows=1)))
+    text = c_text(lower_nest(tried, analyse(tried).core, plan))
+    alone = c_text(lower_nest(tried, analyse(tried).core, with_fields(plan, rows=1)))
     assert text.count("for (") == alone.count("for (")
     assert text.count("eq_exp_f32(") == alone.count("eq_exp_f32(")  # one a row here, four chains of one row there
     assert text.count("eq_hmax_f32(") == 4 * alone.count("eq_hmax_f32(")
@@ -122,7 +122,7 @@ def test_the_rows_of_a_step_share_their_loops() -> None:
 
 def test_short_rows_are_planned_together_and_others_are_not() -> None:
     def rows(tried: Region) -> set[tuple[str, int]]:
-        plans = nest_candidates(tried, region_facts(tried).core, nest_kernels.target(machine().arch))
+        plans = nest_candidates(tried, analyse(tried).core, nest_kernels.target(machine().arch))
         return {(along(plan), plan.rows) for plan, _ in plans}
 
     assert ("i1", 4) in rows(softmax(64, 8 * LANES))
@@ -145,15 +145,15 @@ def test_short_rows_are_planned_together_and_others_are_not() -> None:
 def test_a_register_tile_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
     tried = softmax(10, 40)
     plan = nest_plan(10, 40, lanes=1, width=LANES, arch=machine().arch, rows=4, tails=("i0", "i1"))
-    lower_nest(tried, region_facts(tried).core, plan)
+    lower_nest(tried, analyse(tried).core, plan)
     with pytest.raises(EqsatError) as caught:
-        lower_nest(tried, region_facts(tried).core, with_fields(plan, **changes))
+        lower_nest(tried, analyse(tried).core, with_fields(plan, **changes))
     assert caught.value.kind is kind
 
 
 def test_scans_and_split_reductions_have_one_row_at_a_time() -> None:
     scan = regions.cumsum(40, 40)
-    plan = nest_candidates(scan, region_facts(scan).core, nest_kernels.target(machine().arch))[0][0]
+    plan = nest_candidates(scan, analyse(scan).core, nest_kernels.target(machine().arch))[0][0]
     wrong = with_fields(plan, rows=4)
     with pytest.raises(EqsatError, match="one row at a time"):
-        lower_nest(scan, region_facts(scan).core, wrong)
+        lower_nest(scan, analyse(scan).core, wrong)

@@ -10,14 +10,18 @@ import islpy
 import msgspec
 import pytest
 
+from codegen.plan.cpu.candidates import candidates
+from codegen.plan.poly_core_to_report import nested, poly_report
+from codegen.poly.analyse import analyse
 from codegen.poly.dependences import dependences
 from codegen.poly.halo import halo
 from codegen.poly.memory_access import strides_of
-from codegen.poly.region_facts import region_facts
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
+from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
 from ir.index.map import parse_map
 from ir.index.moves import reshape
+from ir.plan.cpu import CpuNestPlan
 from ir.poly.core import PolyCore
 from ir.poly.report import PolyReport
 from ir.region.region import Definition, Op, Operand, Region, Yield
@@ -26,15 +30,18 @@ from tests.support import regions
 from tests.support.isl_flow import flow
 from tests.support.regions import buffer, contraction, ewise, index_map, read, reduction, region, same
 
+TARGET = cpu_target(arch="avx512", cores=4, lanes=16, clock_hz=3e9, source="assumed for tests")
 by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: each.name)
 
 
 def core(given: Region) -> PolyCore:
-    return region_facts(given).core
+    return analyse(given).core
 
 
 def report(given: Region) -> PolyReport:
-    return region_facts(given).report
+    """By the region's first plan for a CPU."""
+    plan, _ = candidates(given, core(given), TARGET)[0]
+    return poly_report(given, core(given), plan)
 
 
 def roles(found: PolyCore) -> dict[str, tuple[str, ...]]:
@@ -59,22 +66,22 @@ def test_gemm_report() -> None:
         "parallel_axes": ["i0", "i1"],
         "reduce_axes": ["r0"],
         "tail_axes": ["i0", "i1", "r0"],
-        "compute_at": {"ok": True, "halo": {"bytes": 0, "per_axis": {"i0": 0, "i1": 0, "r0": 0}}},
-        "min_buffer": {"buffer": "reg", "depth": 2},
+        "compute_at": {"ok": True, "halo": {"bytes": 0, "per_axis": {"i0": 0, "i1": 0, "r0": 0}}, "nested": {}},
+        "min_buffer": {"buffer": "stack", "depth": 1},
     }
     assert dump["legal"]
     assert dump["affine_closed"]
-    assert dump["buffers"]["A"] == {"buffer": "smem_ring", "depth": 2}
+    assert dump["buffers"]["B"] == {"buffer": "const_pool", "depth": 1}
     assert dump["buffers"]["C"] == {"buffer": "gmem", "depth": 1}
-    assert {each["arch"] for each in dump["barriers"]} == {"sm80", "sm90"}
+    assert dump["barriers"] == []
 
 
 def test_conv_report() -> None:
     found = report(regions.conv(stride=1, pad=1))
     halos = {"i2": (1, 1), "i3": (1, 1)}
     still = dict.fromkeys(("i0", "i1", "r0", "r1", "r2"), (0, 0))
-    assert found.compute_at.halo.per_axis == {**still, **halos}
-    assert found.compute_at.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
+    assert found.halo.per_axis == {**still, **halos}
+    assert found.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
     assert found.to_dump()["analysis"]["compute_at"]["halo"]["per_axis"]["i2"] == 1
     assert roles(found.core) == {"batch": (), "m": ("i2", "i3"), "n": ("i1",), "k": ("r0", "r1", "r2")}
 
@@ -104,15 +111,16 @@ def test_corpus_is_legal(given: Region) -> None:
 
 @pytest.mark.parametrize("given", [*regions.corpus(), regions.conv_then_pool()], ids=lambda each: each.name)
 def test_true_dependences_are_isls(given: Region) -> None:
-    mine = {(each.src, each.dst): islpy.Map(each.relation) for each in report(given).dependences}
+    found = dependences(given, core(given))
+    mine = {(each.src, each.dst): islpy.Map(each.relation) for each in found}
     empty = any(0 in let.op.domain for let in given.body)
-    isls = flow(region_facts(given).view)
+    isls = flow(analyse(given).view)
     for edge, relation in isls.items():
         assert mine[edge].is_equal(relation), edge
     outputs = {buffer.name for buffer in given.outputs}
     inner = {edge for edge in mine if edge[1] not in outputs and not mine[edge].is_empty()}
     assert empty or inner == set(isls) or given.name == "gather"
-    assert all(each.kind == "true" for each in report(given).dependences)
+    assert all(each.kind == "true" for each in found)
 
 
 def test_memory_dependences() -> None:
@@ -239,13 +247,6 @@ def test_a_value_used_in_two_scopes_has_two_sites() -> None:
 # --- halo, tails, buffers -------------------------------------------------------------------------
 
 
-def test_halo_of_a_tile() -> None:
-    given = regions.conv(c_in=3, size=(32, 32), stride=1, pad=1)
-    tile = halo(given, core(given), {"i2": 8, "i3": 8})
-    assert tile.bytes == 3 * (10 * 10 - 8 * 8) * 4
-    assert tile.per_axis["i2"] == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -258,12 +259,12 @@ def test_halo_of_a_tile() -> None:
     ],
 )
 def test_halo_of_windows(given: Region, expected: tuple[int, int]) -> None:
-    assert report(given).compute_at.halo.per_axis["i2"] == expected
+    assert halo(given, core(given)).per_axis["i2"] == expected
 
 
 def test_shifts_have_no_halo() -> None:
-    assert report(regions.pad2d()).compute_at.halo.bytes == 0
-    assert report(regions.transpose()).compute_at.halo.bytes == 0
+    for given in (regions.pad2d(), regions.transpose()):
+        assert halo(given, core(given)).bytes == 0
 
 
 def test_an_axis_that_a_map_divides_is_cut_into_digits() -> None:
@@ -285,50 +286,24 @@ def test_tails_are_the_steps_that_do_not_divide() -> None:
     assert core(regions.pointwise((1, 5))).tail_axes == ("i1",)
 
 
-def test_least_buffers() -> None:
-    def kept(given: Region) -> dict[str, str]:
-        return {each.value: each.buffer for each in report(given).min_buffer}
-
-    assert kept(regions.centre_rows())["R"] == "reg"
-    over = (4, 7)
-    columns = [
-        reduction("R", "sum", (7, 4), 1, read("X", (7, 4), "i1", "i0")),
-        ewise("D", "sub", over, same("X", over), read("R", over, "i1")),
-    ]
-    assert kept(region("centre_columns", [buffer("X", over)], columns, over))["R"] == "stack"
-    assert kept(regions.conv_then_pool())["C"] == "stack"
-
-
-def test_bank_conflicts_name_the_remedy() -> None:
-    found = report(regions.matmul((), 64, 1024, 1024)).bank_conflicts
-    assert ("B", "r0", "cache_sets") in {(each.buffer, each.axis, each.where) for each in found}
-    assert {each.advice for each in found if each.where == "smem_banks"} == {"swizzle"}
-    assert report(regions.matmul((), 64, 33, 33)).bank_conflicts == ()
+@by_name
+def test_buffers_are_those_of_the_plan(given: Region) -> None:
+    """Each value and output has one, and a row that the plan keeps lies in the workspace."""
+    plan, _ = candidates(given, core(given), TARGET)[0]
+    found = {each.value: each.buffer for each in poly_report(given, core(given), plan).buffers}
+    assert found.keys() >= {let.name for let in given.body} | {each.name for each in given.outputs}
+    assert {found[each.name] for each in given.outputs} == {"gmem"}
+    if isinstance(plan, CpuNestPlan):
+        assert {name for name, buffer in found.items() if buffer == "stack"} == {each.value for each in plan.kept}
 
 
 # --- the verdict ----------------------------------------------------------------------------------
 
 
-def test_a_nest_is_refused_and_sliced() -> None:
-    refused(regions.conv_then_pool(), "`C`", "inside `P`")
-    found = report(regions.conv_then_pool())
-    (only,) = found.compute_at.slices
-    assert (only.value, only.reader, only.extent, only.bytes) == ("C", "P", (1, 2, 2), 16)
-    assert only.recompute == pytest.approx(27 * 4 / 147)
-    assert found.compute_at.ok
-
-
-def test_a_slice_too_large_is_not_computed_there() -> None:
-    whole = (1, 200, 200)
-    body = [
-        contraction("C", (200, 200, 3), 1, read("A", (200, 200, 3), "i0", "i2"), read("B", (200, 200, 3), "i2", "i1")),
-        reduction("R", "max", whole, 2, read("C", whole, "i1", "i2")),
-    ]
-    given = region("largest", [buffer("A", (200, 3)), buffer("B", (3, 200))], body, (1,))
-    refused(given, "inside `R`")
-    found = report(given)
-    assert not found.compute_at.ok
-    assert "160000 bytes" in found.compute_at.reason
+def test_a_nest_is_refused() -> None:
+    given = regions.conv_then_pool()
+    refused(given, "`C`", "inside `P`")
+    assert nested(given, core(given)) == {"C": "P"}
 
 
 def test_reductions_over_nested_axes_only() -> None:
@@ -336,13 +311,13 @@ def test_reductions_over_nested_axes_only() -> None:
     rows = reduction("R", "sum", over, 1, same("X", over))
     total = reduction("T", "sum", over, 2, same("X", over))
     columns = reduction("K", "sum", (7, 4), 1, read("X", (7, 4), "i1", "i0"))
-    nested = [
+    inner = [
         rows,
         total,
         ewise("A", "sub", over, read("R", over, "i0"), read("T", over)),
         ewise("D", "sub", over, same("X", over), same("A", over)),
     ]
-    assert core(region("nested", [buffer("X", over)], nested, over)).legal
+    assert core(region("nested", [buffer("X", over)], inner, over)).legal
     crossed = [
         rows,
         columns,

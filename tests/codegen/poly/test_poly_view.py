@@ -10,8 +10,8 @@ import islpy
 import msgspec
 import pytest
 
+from codegen.poly.analyse import analyse, checked_core
 from codegen.poly.contraction_check import check_contractions, pattern_holds
-from codegen.poly.region_facts import region_facts
 from codegen.poly.region_to_indexbook import index_book
 from ir.diagnostics import EqsatError, Kind
 from ir.index.expr import ZERO
@@ -30,7 +30,7 @@ by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda each: each.name)
 
 
 def poly_view(given: Region) -> PolyView:
-    return region_facts(given).view
+    return analyse(given).view
 
 
 def holds(block: PolyBlock) -> bool:
@@ -208,7 +208,7 @@ def test_json_and_text(given: Region) -> None:
 def test_no_code_of_a_wrong_book() -> None:
     """A re-split that leaves its operand without a guard is stopped before it is lowered."""
     with pytest.raises(EqsatError) as caught:
-        _ = region_facts(regions.move((2, 4), (12,), "i0 // 4", "i0 - 4*(i0 // 4)")).checked
+        checked_core(regions.move((2, 4), (12,), "i0 // 4", "i0 - 4*(i0 // 4)"))
     assert caught.value.kind is Kind.MISSING_DIV_GUARD
     assert caught.value.diagnostics[0].at == "M"
 
@@ -216,7 +216,7 @@ def test_no_code_of_a_wrong_book() -> None:
 def test_wrong_loops_of_a_contraction_are_caught() -> None:
     """Two digits of one name, a digit forgotten, an operand loaded without its padding: none becomes a kernel."""
     given = regions.conv(c_in=4, c_out=6, groups=2)
-    facts = region_facts(given)
+    facts = analyse(given)
     check_contractions(facts.view, facts.core)
     roles = facts.core.roles
     assert roles is not None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from codegen.lower.cpu.lower_nest import lower_nest
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.index.expr import AxisExpr
@@ -36,7 +36,7 @@ kernel eq_k lanes=16 (a: fp32[3], b: fp32[20], Y: fp32[60] out)
 
 def outer_sum() -> CpuKernel:
     region = r.outer_sum(3, 20)
-    return lower_nest(region, region_facts(region).core, PLAN)
+    return lower_nest(region, analyse(region).core, PLAN)
 
 
 def kernel(*body: Stmt) -> CpuKernel:
@@ -63,7 +63,7 @@ def test_c_text_is_headed_by_region_and_plan() -> None:
 
 def test_comments_do_not_end_early() -> None:
     region = msgspec.structs.replace(r.outer_sum(3, 20), name="evil */ int x; /*")
-    text = c_text(lower_nest(region, region_facts(region).core, PLAN))
+    text = c_text(lower_nest(region, analyse(region).core, PLAN))
     assert text.count("*/") == 1
 
 
@@ -71,7 +71,7 @@ def test_comments_do_not_end_early() -> None:
 def test_any_buffer_name_becomes_a_c_name(name: str) -> None:
     region = r.region("named", [r.buffer(name, (4,))], [r.ewise("int", "neg", (4,), r.same(name, (4,)))], (4,))
     plan = nest_plan(4, lanes=0, width=16, tails=("i0",))
-    text = c_text(lower_nest(region, region_facts(region).core, plan))
+    text = c_text(lower_nest(region, analyse(region).core, plan))
     body = text[text.index("*/") :]
     assert " double =" not in body
     assert "*a*b" not in body
@@ -108,7 +108,7 @@ def test_the_verifier_rejects(body: tuple[Stmt, ...]) -> None:
 
 
 def test_c_of_floors_conditions_and_casts() -> None:
-    floor = region_facts(region := r.move((5, 9), (45,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
+    floor = analyse(region := r.move((5, 9), (45,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
     plan = nest_plan(45, lanes=0, width=16, tails=("i0",))
     text = c_text(lower_nest(region, floor, plan))
     assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text

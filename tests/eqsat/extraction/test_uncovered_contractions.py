@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.find_target import find_target
@@ -56,5 +56,5 @@ def test_a_program_that_holds_one_is_right(make: Any) -> None:
 
 def test_the_planner_declines_what_the_template_does_not_cover() -> None:
     region = regions.matmul((), 3, 4, 5, dtype="bool")
-    assert region_facts(region).core.legal
-    assert candidates(region, region_facts(region).core, find_target("cpu")) == []
+    assert analyse(region).core.legal
+    assert candidates(region, analyse(region).core, find_target("cpu")) == []

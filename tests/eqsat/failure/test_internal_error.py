@@ -17,7 +17,6 @@ import pytest
 from typer.testing import CliRunner
 
 import eqsat
-from codegen.poly.region_facts import region_facts
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
@@ -82,18 +81,17 @@ STAGES = {
     "eqsat.egraph.engine.EGraph.execute": "saturate",
     "eqsat.pipeline.extract": "extract",
     "eqsat.pipeline.assemble": "extract",
-    "codegen.poly.region_facts.poly_core": "extract",
+    "codegen.poly.analyse.poly_core": "extract",
     "eqsat.cost.roofline.Roofline.estimate": "extract",
     "eqsat.pipeline.lower_module": "lower",
     "codegen.compile.library.build": "compile",
-    "eqsat.pipeline.folded": "load",
+    "eqsat.load_compiled.folded": "load",
     "codegen.backends.cpu.CpuExecutable": "load",
 }
 
 
 @pytest.mark.parametrize("inner", STAGES)
 def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    region_facts.cache_clear()
     with monkeypatch.context() as broken:
         broken.setattr(inner, failing(KeyError("lost")))
         found = internal(make)
@@ -106,9 +104,8 @@ def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: p
     np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
 
 
-@pytest.mark.parametrize("inner", ["codegen.poly.region_facts.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
+@pytest.mark.parametrize("inner", ["codegen.poly.analyse.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
 def test_the_region_is_named_where_one_is_known(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    region_facts.cache_clear()
     monkeypatch.setattr(inner, failing(AssertionError("broken")))
     found = internal(make, AssertionError)
     assert found.at

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import eqsat.pipeline as pipeline
+import eqsat.planning.replanning as replanning
 from codegen.backends import timing
 from codegen.backends.backend import Texts
 from codegen.backends.gpu import GpuBackend
 from codegen.compile import nvrtc
 from codegen.plan.gpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from eqsat import Program, load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def chosen(target: Target, m: int, n: int, k: int) -> Price:
-    found = PlanPricer(target, region_facts, candidates).price(regions.gemm_bias_relu(m, n, k, "bf16"))
+    found = PlanPricer(target, analyse, candidates).price(regions.gemm_bias_relu(m, n, k, "bf16"))
     assert isinstance(found, Price)
     return found
 
@@ -197,10 +197,10 @@ def test_what_gives_way_is_named_in_order() -> None:
 
 def test_a_machine_without_room_has_no_plan() -> None:
     tiny = msgspec.structs.replace(A100, registers=512)
-    found = PlanPricer(tiny, region_facts, candidates).price(REGION)
+    found = PlanPricer(tiny, analyse, candidates).price(REGION)
     assert isinstance(found, Rejected)
     assert found.kind is Kind.RESOURCE_EXCEEDED
-    assert PlanPricer(tiny, region_facts, candidates).ranked(REGION) == []
+    assert PlanPricer(tiny, analyse, candidates).ranked(REGION) == []
 
 
 def test_a_program_that_no_plan_fits_is_resource_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,9 +376,11 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
     monkeypatch.setattr(timing, "MOST_RUNS", 3)
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
-    plans = [each.plan for each in PlanPricer(A100, region_facts, candidates).ranked(one)[:2]]
+    plans = [each.plan for each in PlanPricer(A100, analyse, candidates).ranked(one)[:2]]
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
-    found = timing.times_of(one, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path)
+    found = timing.times_of(
+        one, analyse(one).core, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path
+    )
     assert found == [1000.0, 1000.0]
     assert launched == [f"eq_{one.name}_0", f"eq_{one.name}_1"] * (2 + 1 + 3)
 
@@ -403,7 +405,7 @@ def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: p
     told = [each for each in program.diagnostics if each.kind is Kind.TUNED]
     assert {each.at for each in told} == kernels
     assert len(list((folder / "plans").iterdir())) == len(kernels)
-    monkeypatch.setattr(pipeline, "times_of", lambda *_, **__: pytest.fail("measured twice"))
+    monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
     again = tune(cache=False)
     assert again.source() == program.source()
     assert [each for each in again.diagnostics if each.kind is Kind.TUNED] == told
@@ -413,11 +415,11 @@ def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.
     before = optimize_and_compile(model(), target="cpu")
     asked: list[int] = []
 
-    def timer(region: Region, plans: Sequence[Plan], arrays: object, **_: object) -> list[float]:
+    def timer(region: Region, core: object, plans: Sequence[Plan], arrays: object, **_: object) -> list[float]:
         asked.append(len(plans))
         return [faster(place) for place in range(len(plans))]
 
-    monkeypatch.setattr(pipeline, "times_of", timer)
+    monkeypatch.setattr(replanning, "times_of", timer)
     program = tune(verify=True)
     assert max(asked) <= MOST_PLANS
     assert program.source() != before.source()

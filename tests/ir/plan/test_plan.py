@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from codegen.backends.backend_of import backend_of
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from eqsat.cost.targets import A100, cpu_target
 from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
 from ir.plan.plan import Plan
@@ -36,7 +36,7 @@ EACH = pytest.mark.parametrize(("target", "region", "tag"), CASES, ids=[tag for 
 
 
 def plans_of(target: Target, region: Region, tag: str) -> list[Any]:
-    found = backend_of(target).candidates(region, region_facts(region).core, target, Exactness.ROUNDING)
+    found = backend_of(target).candidates(region, analyse(region).core, target, Exactness.ROUNDING)
     plans = [plan for plan, _ in found if json.loads(to_json(plan))["type"] == tag]
     assert plans
     return plans

@@ -8,7 +8,7 @@ import numpy as np
 
 from codegen.lower.gpu.lower import lower
 from codegen.plan.gpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -30,12 +30,12 @@ def plans_of(
     region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = False
 ) -> list[tuple[Plan, Work]]:
     """The candidates, best first."""
-    return candidates(region, region_facts(region).checked, target, exactness, tf32)
+    return candidates(region, checked_core(region), target, exactness, tf32)
 
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel, verified."""
-    return lower(region, region_facts(region).checked, plan, name)
+    return lower(region, checked_core(region), plan, name)
 
 
 def arguments_of(region: Region, kernel: GpuKernel, inputs: Arrays) -> tuple[list[Array], dict[str, Array]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from codegen.backends.gpu import GpuBackend
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from eqsat.cost.targets import A100
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.plan.plan import Plan, rounds_to_tf32
@@ -82,7 +82,7 @@ def small_kernels() -> tuple[Small, ...]:
     found: list[Small] = []
     backend = GpuBackend()
     for name, region in REGIONS.items():
-        core = region_facts(region).checked
+        core = checked_core(region)
         kinds: dict[str, Plan] = {}
         asked = "tf32" in name
         for plan, _ in backend.candidates(region, core, A100, Exactness.ROUNDING, tf32=asked):

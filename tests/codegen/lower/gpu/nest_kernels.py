@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.simt import Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -29,7 +29,7 @@ def gpu_cases(
     """Every `step`-th of the candidates of all regions (`most` of each), lowered and verified."""
     found, count = [], 0
     for region in regions:
-        core = region_facts(region).core
+        core = analyse(region).core
         plans = gpu_nest_candidates(region, core, gpu_target(arch), ordered=ordered, most=most)
         assert plans, f"{region.name} has no plan: {core.reason}"
         for plan, _ in plans:

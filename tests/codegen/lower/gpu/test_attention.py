@@ -13,7 +13,7 @@ from codegen.compile.nvrtc import assemble, build
 from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_tiling import check_gpu_stream, made_stream_tile
 from codegen.plan.stream_view import stream_view
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
@@ -154,7 +154,7 @@ BOUNDED = [
 
 @pytest.mark.parametrize(("one", "ends"), BOUNDED, ids=lambda each: "")
 def test_the_last_term_that_rows_see(one: Region, ends: tuple[int, int]) -> None:
-    view = stream_view(one, region_facts(one).checked)
+    view = stream_view(one, checked_core(one))
     assert view is not None
     bound = last_seen(view)
     assert bound is not None
@@ -205,7 +205,7 @@ def test_other_masks_bound_nothing() -> None:
         weighted_rows(9, 21, 12),
     ]
     for one in ones:
-        view = stream_view(one, region_facts(one).checked)
+        view = stream_view(one, checked_core(one))
         assert view is not None
         assert last_seen(view) is None
         assert all(not plan.tile.stops for plan, _ in plans_of(one, exactness=Exactness.RANGE))
@@ -259,7 +259,7 @@ def test_weights_are_rounded_where_the_results_are() -> None:
 def test_plans_and_tiles_say_the_same(target: Target) -> None:
     ones = [*SHAPES, *MASKED[:4], classifier_log_sum_exp(9, 40, 12), attention(16, 2048, 2048, 128, 128, dtype="bf16")]
     for one in ones:
-        view = stream_view(one, region_facts(one).checked)
+        view = stream_view(one, checked_core(one))
         assert view is not None
         plans = plans_of(one, target)
         assert plans
@@ -307,7 +307,7 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -
     change = dict(change)
     one = attention(1, 37, 70, 16, 16, dtype="bf16")
     plan = next(plan for plan, _ in plans_of(one) if sizes(plan) == (32, 16, 32))
-    view = stream_view(one, region_facts(one).checked)
+    view = stream_view(one, checked_core(one))
     assert view is not None
     scores = plan.tile.scores
     how = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}

@@ -11,7 +11,7 @@ import pytest
 
 from codegen.plan.contraction_view import contraction_of
 from codegen.plan.gpu.contraction_tiling import check_gpu_contraction
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
@@ -352,7 +352,7 @@ def test_an_axis_without_a_tail_has_no_predicate() -> None:
 
 def _assert_tiles(ones: Sequence[Region]) -> None:
     for one in ones:
-        view = contraction_of(one, region_facts(one).checked)
+        view = contraction_of(one, checked_core(one))
         assert view is not None
         for plan, work in plans_of(one):
             check_gpu_contraction(view, plan)

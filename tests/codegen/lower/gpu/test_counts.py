@@ -14,7 +14,7 @@ import pytest
 from codegen.backends.gpu import GpuBackend
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.compile.nvrtc_log import resources
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100
@@ -63,7 +63,7 @@ def large_kernels() -> dict[str, GpuKernel]:
     """The best plan of each on an A100, by its name and kind."""
     backend, found = GpuBackend(), dict[str, GpuKernel]()
     for name, region in LARGE.items():
-        core = region_facts(region).checked
+        core = checked_core(region)
         plan = backend.candidates(region, core, A100, Exactness.ROUNDING, tf32="tf32" in name)[0][0]
         found[f"{name}: {kind_of(plan)}"] = backend.lower(region, core, plan, f"eq_large{len(found)}")
     return found

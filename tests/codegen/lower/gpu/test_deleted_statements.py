@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from codegen.backends.gpu import GpuBackend
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100
@@ -57,7 +57,7 @@ def drawn(count: int) -> list[tuple[Small, type, int]]:
     found: list[tuple[Small, type, int]] = []
     while len(found) < count:
         region = rng.choice(MAKERS)(*(rng.randint(9, 70) for _ in range(3)))
-        core = region_facts(region).checked
+        core = checked_core(region)
         plan = rng.choice(backend.candidates(region, core, A100, Exactness.ROUNDING))[0]
         small = Small(f"{region}: {plan}", region, plan, backend.lower(region, core, plan, "eq_k"))
         found += rng.sample(there, 1) if (there := deletable([small])) else []

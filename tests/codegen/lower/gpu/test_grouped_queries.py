@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codegen.plan.stream_view import StreamView, stream_view, stream_views
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
@@ -54,7 +54,7 @@ def together(one: Region, exactness: Exactness = Exactness.ROUNDING) -> list[Gpu
 
 
 def view_of(one: Region, *, heads: bool) -> StreamView:
-    found = stream_view(one, region_facts(one).checked, together=heads)
+    found = stream_view(one, checked_core(one), together=heads)
     assert found is not None
     return found
 
@@ -98,7 +98,7 @@ def test_rows_are_the_heads_that_share_keys() -> None:
 
 def test_one_view_where_heads_share_nothing() -> None:
     for one in (attention(4, 5, 9, 8, 8), attention(1, 5, 9, 8, 8), attention(4, 5, 9, 8, 8, mask=True, causal=True)):
-        assert len(stream_views(one, region_facts(one).checked)) == 1
+        assert len(stream_views(one, checked_core(one))) == 1
         assert not together(one)
 
 

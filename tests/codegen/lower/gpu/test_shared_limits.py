@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codegen.plan.gpu.candidates import candidates
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from eqsat.cost.targets import A100, H100, device_target
 from ir.region.region import Region
 from ir.target import Target
@@ -24,7 +24,7 @@ REGIONS = {
 
 def most_shared(region: Region, target: Target) -> int:
     """The most that a block of any candidate takes."""
-    found = candidates(region, region_facts(region).checked, target, Exactness.ROUNDING)
+    found = candidates(region, checked_core(region), target, Exactness.ROUNDING)
     assert found
     return max(work.scratch for _, work in found)
 

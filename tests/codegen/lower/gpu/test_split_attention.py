@@ -12,7 +12,7 @@ import pytest
 from codegen.compile.nvrtc import build
 from codegen.plan.gpu.stream_tiling import shared_stream_tile, stream_turns
 from codegen.plan.stream_view import StreamView, stream_view
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import FindingKind, Order, Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
@@ -71,7 +71,7 @@ def turns_of(one: Region, plan: GpuStreamPlan) -> tuple[int, int]:
 
 
 def _view(one: Region) -> StreamView:
-    view = stream_view(one, region_facts(one).checked)
+    view = stream_view(one, checked_core(one))
     assert view is not None
     return view
 

@@ -9,7 +9,7 @@ import pytest
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.gpu.contraction_tiling import turns_of
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100
@@ -69,7 +69,7 @@ def test_parts_play_the_region_in_every_order() -> None:
 
 
 def _tiled(one: Region, plan: Plan) -> tuple[Contraction, ContractionTile]:
-    view = contraction_of(one, region_facts(one).checked)
+    view = contraction_of(one, checked_core(one))
     assert view is not None
     assert isinstance(plan, GpuContractionPlan)
     return view, plan.tile

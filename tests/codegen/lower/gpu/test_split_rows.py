@@ -10,7 +10,7 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import analyse
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError
@@ -107,7 +107,7 @@ def test_teams_and_parts_of_every_size() -> None:
     """Rows of a few turns, so that the last part is one of them, or less."""
     cases = []
     for one in (moments(3, 700), regions.total((1999,)), columns(333, 40)):
-        core = region_facts(one).core
+        core = analyse(one).core
         rows = [each.plan for each in gpu_cases([one]) if isinstance(each.plan, GpuRowsPlan)]
         for tile, plan in {sizes(each): each for each in rows}.items():
             shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none"})
@@ -136,7 +136,7 @@ def test_what_may_not_be_split() -> None:
     plan = next(each.plan for each in gpu_cases([one]) if split_of(each.plan) > 1)
     for fields in ({"rows.split": 1000}, {"rows.keep": "smem"}):
         with pytest.raises(EqsatError):
-            lower_gpu_nest(one, region_facts(one).core, with_fields(plan, **fields))
+            lower_gpu_nest(one, analyse(one).core, with_fields(plan, **fields))
 
 
 @pytest.mark.parametrize("team", ["near", "far"])

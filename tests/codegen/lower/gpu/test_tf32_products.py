@@ -10,7 +10,7 @@ import pytest
 from codegen.compile.nvrtc import build
 from codegen.plan.contraction_view import contraction_of
 from codegen.plan.gpu.contraction_candidates import contraction_plan, fitting_tiles
-from codegen.poly.region_facts import region_facts
+from codegen.poly.analyse import checked_core
 from codegen.simt import Order
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
@@ -89,7 +89,7 @@ FUSED = [
 
 def tf32_plans(one: Region, target: Target = A100) -> list[GpuContractionPlan]:
     """Those that round, whether or not that gains time."""
-    view = contraction_of(one, region_facts(one).checked)
+    view = contraction_of(one, checked_core(one))
     assert view is not None
     found = fitting_tiles(view, target, tf32=True)
     return [contraction_plan(view, tile, notes, target) for tile, notes, _ in found if tile.tf32][:16]

@@ -1,0 +1,83 @@
+"""A GPU plan → what the threads of its kernel wait for.
+
+cp.async.commit_group / wait_group   copies into a ring, by the thread that started them
+bar.sync                             all threads of a block
+bar.warp.sync                        the lanes of a warp
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from codegen.plan.gpu.nest_region import nest_region
+from codegen.plan.gpu.nest_tiling import crossing_reads, row_values
+from codegen.plan.region_loops import RegionLoops
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
+from ir.plan.gpu_nest import GpuRowsPlan, GpuTilesPlan
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.poly.report import BarrierKind, BarrierNeed
+from ir.region.region import Region
+
+_Need = tuple[BarrierKind, str]
+
+
+def barriers(region: Region, core: PolyCore, plan: Plan) -> tuple[BarrierNeed, ...]:
+    """The waits of a kernel, each kind at each place once; none on a CPU, nor where the outputs have no elements."""
+    if any(size == 0 for _, size in core.outer):
+        return ()
+    return tuple(BarrierNeed(plan.arch, kind, at) for kind, at in dict.fromkeys(_needs(region, core, plan)))
+
+
+def _needs(region: Region, core: PolyCore, plan: Plan) -> Iterator[_Need]:
+    match plan:
+        case GpuContractionPlan():
+            assert core.roles is not None
+            if 0 not in core.roles.sizes:
+                yield from _ring(f"{plan.sums}.k", copied=any(each.copied for each in plan.tile.stagings))
+            yield from _after(region, f"{plan.sums}.k.o", plan.tile.store == "staged", plan.tile.split)
+        case GpuStreamPlan():
+            yield from _of_stream(region, core, plan)
+        case GpuRowsPlan():
+            rows, loops = plan.rows, RegionLoops(*nest_region(region, core), plan.ordered)
+            apart = rows.split > 1 or rows.team > (WARP_LANES if rows.near else 1)
+            scans = [let.name for let in region.body if let.op.kind == "scan"]
+            yield from (("bar.sync", name) for name in (*row_values(loops), *scans) if apart)
+        case GpuTilesPlan():
+            reads = crossing_reads(RegionLoops(region, core, plan.ordered), plan.tiles.axes)
+            yield from (("bar.sync", each.buffer) for each in reads)
+        case _:
+            pass
+
+
+def _of_stream(region: Region, core: PolyCore, plan: GpuStreamPlan) -> Iterator[_Need]:
+    assert core.streams is not None
+    tile, terms = plan.tile, f"{core.streams.score}.k"
+    ring = [each.rhs for each in tile.sums] if plan.values else []
+    ring += [tile.scores.rhs] if plan.scored is not None else []
+    copied = any(each.copied for each in ring)
+    if plan.scored is not None:  # which the first stage's group takes along, where nobody needs them before
+        if tile.scores.lhs.copied and (tile.held or not copied):
+            yield "cp.async.commit_group / wait_group", plan.scored[0]
+        if tile.held:
+            yield "bar.sync", plan.scored[0]
+    yield from _ring(terms, copied=copied)
+    if plan.values and not tile.tensor_cores:
+        yield "bar.warp.sync", terms
+    yield from _after(region, f"{terms}.o", tile.lead.store == "staged", tile.split)
+
+
+def _ring(loop: str, *, copied: bool) -> Iterator[_Need]:
+    """Of a loop over stages."""
+    if copied:
+        yield "cp.async.commit_group / wait_group", loop
+    yield "bar.sync", loop
+
+
+def _after(region: Region, parts: str, staged: bool, split: int) -> Iterator[_Need]:
+    """Of what follows the sums: blocks that share a tile meet, and results are put together."""
+    if split > 1:
+        yield "bar.sync", parts
+    if staged:
+        yield "bar.sync", region.outputs[0].name

@@ -1,0 +1,39 @@
+"""Poly Core and the plan → the report of seed 000 §7, made when somebody asks for it.
+
+What the index sets say (dependences, halo) holds for every kernel of the region. Buffers, barriers and bank conflicts
+are those of the kernel that the plan makes.
+"""
+
+from __future__ import annotations
+
+from codegen.poly.dependences import dependences
+from codegen.poly.halo import halo
+from codegen.poly.value_sites import ACCUMULATORS, outer_scope
+from ir.plan.plan import Plan
+from ir.poly.core import PolyCore
+from ir.poly.report import BankConflict, PolyReport
+from ir.region.region import Region
+
+
+def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
+    """The report on a region whose Poly Core is `core`, and whose kernel `plan` makes."""
+    from codegen.plan.gpu.plan_barriers import barriers  # here, as a program that is loaded needs no planner
+    from codegen.plan.plan_buffers import buffers
+
+    kept = buffers(region, core, plan)
+    return PolyReport(
+        core=core,
+        nested=nested(region, core),
+        halo=halo(region, core),
+        dependences=dependences(region, core),
+        buffers=tuple(each.buffer for each in kept),
+        barriers=barriers(region, core, plan),
+        bank_conflicts=tuple(BankConflict(each.buffer.value, each.apart) for each in kept if each.apart is not None),
+    )
+
+
+def nested(region: Region, core: PolyCore) -> dict[str, str]:
+    """The accumulators that are computed inside the loops of another, each with the first such one."""
+    accumulators, outer = {let.name for let in region.body if let.op.kind in ACCUMULATORS}, outer_scope(region)
+    found = [(site.value, site.scope) for site in core.sites if site.value in accumulators and site.scope != outer]
+    return dict(reversed(found))
