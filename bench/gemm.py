@@ -26,7 +26,8 @@ from codegen.compile.toolchain import find_compiler
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region
-from tests.codegen.contraction_runs import Array, Built, plans_of
+from tests.codegen.contraction_runs import Built, plans_of
+from tests.codegen.played import Array
 from tests.support import regions
 
 KINDS = ("gemm", "conv")

@@ -79,7 +79,7 @@ def sampled(name: str, rounds: int) -> Sample:
     Raises:
         SystemExit: where two samples differ in anything but seconds.
     """
-    taken = sorted((in_process(measure, name) for _ in range(rounds)), key=_seconds)
+    taken: list[Sample] = sorted((in_process(measure, name) for _ in range(rounds)), key=_seconds)
     if len({str({key: each[key] for key in each if key not in ("saturate", "extract")}) for each in taken}) > 1:
         raise SystemExit(f"{name}: two runs gave different e-graphs; not reported")
     return taken[len(taken) // 2]

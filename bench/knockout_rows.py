@@ -50,7 +50,7 @@ def worth(rows: Iterable[Row]) -> list[Worth]:
         def mean(column: str, of: Sequence[Row] = of) -> float:
             return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
 
-        columns = ("predicted_ns", "measured_ns", "kernels", "bytes", "optimize_s")
-        found.append(Worth(kind, name, *map(mean, columns), dearest.loss, dearest.program))
+        means = mean("predicted_ns"), mean("measured_ns"), mean("kernels"), mean("bytes"), mean("optimize_s")
+        found.append(Worth(kind, name, *means, dearest.loss, dearest.program))
     kinds = list(dict.fromkeys(each.kind for each in found))
     return sorted(found, key=lambda each: (kinds.index(each.kind), -each.measured))

@@ -57,7 +57,7 @@ def measure(name: str, threads: int) -> dict[str, float]:
     results = [programs[label](**arrays) for label in programs]
     ours, theirs = (each if isinstance(each, tuple) else (each,) for each in results)
     for a, b in zip(ours, theirs, strict=True):
-        if np.linalg.norm(a - b) > 1e-4 * max(np.linalg.norm(b), 1e-30):
+        if np.linalg.norm(a - b) > 1e-4 * max(float(np.linalg.norm(b)), 1e-30):
             raise SystemExit(f"{name}: the two programs differ; not reported")
     times: dict[str, list[float]] = {label: [] for label in programs}
     for _ in range(REPEATS):

@@ -44,7 +44,8 @@ def row(name: str) -> Row:
     model = read_model(source())
     bound = model.bind(model.infer({}), strict=False)
     fused, best = (optimized(bound, rules) for rules in (ORDINARY, None))
-    moved = (written_bytes(bound), *(sum(price.work.bytes for price in each.prices) for each in (fused, best)))
+    fused_bytes, best_bytes = (sum(price.work.bytes for price in each.prices) for each in (fused, best))
+    moved = (written_bytes(bound), fused_bytes, best_bytes)
     kernels = (best.stats.kernels_before, fused.stats.kernels_after, best.stats.kernels_after)
     return Row(name, (source.__doc__ or "").strip(), kernels, moved, further_families(best))
 

@@ -14,11 +14,15 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from eqsat.lazy.promotion import floating
 from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
 from eqsat.tensor import Tensor, as_tensor, broadcast_shape, constant, iota, where
 from ir.diagnostics import Kind, fail
 
+Operand = Tensor | np.ndarray
+"""An array becomes a constant."""
 Pair = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]]
 """The same on all sides, or per axis one number or (before, after)."""
@@ -145,8 +149,8 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float =
 
 def conv2d(
     x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
+    weight: Operand,
+    bias: Operand | None = None,
     stride: Pair = 1,
     padding: Padding = 0,
     dilation: Pair = 1,
@@ -217,7 +221,7 @@ def avg_pool2d(
     return total / _windows(ones.pad(widths), kernel, step, 1).sum((-2, -1))
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Operand | None = None, causal: bool = False) -> Tensor:
     """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m. A mask of bools
     hides where it is False."""
     q, k, v = (as_tensor(each) for each in (q, k, v))
@@ -267,7 +271,7 @@ def _affine(op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> T
     return scaled if bias is None else scaled + bias
 
 
-def _per_channel(op: str, value: Tensor, x: Tensor, axis: int) -> Tensor:
+def _per_channel(op: str, value: Operand, x: Tensor, axis: int) -> Tensor:
     """One number per channel of x, or one for all, to be combined with x."""
     value = as_tensor(value)
     if value.size not in (1, x.shape[axis]):

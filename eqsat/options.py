@@ -167,7 +167,7 @@ def chosen_terms(wanted: CostModel) -> Terms:
     return Terms(**{name: False for name in left_out if name})
 
 
-def checked_threads(wanted: int | None, default: int) -> int:
+def checked_threads(wanted: int | np.integer | None, default: int) -> int:
     """Threads of a call; None is `default`. Raises EqsatError, InvalidOption, unless it is at least one."""
     if wanted is None:
         return default

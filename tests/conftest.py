@@ -43,6 +43,7 @@ def bounded_on_a_device(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("gpu") is None:
         yield
         return
+    assert sys.__stderr__ is not None
     faulthandler.dump_traceback_later(DEVICE_SECONDS, exit=True, file=sys.__stderr__)
     yield
     from tests.support.gpu_devices import end_where_lost

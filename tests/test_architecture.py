@@ -94,7 +94,7 @@ def test_arguments_of_terms_are_asked_for_by_name(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_heavy_libraries_are_imported_inside_functions(path: Path) -> None:
     top = ast.Module([node for node in ast.parse(path.read_text()).body if not isinstance(node, ast.If)], [])
-    shallow = [node for node in top.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    shallow: list[ast.stmt] = [node for node in top.body if isinstance(node, ast.Import | ast.ImportFrom)]
     allowed = {"typer"} if path.name == "cli.py" else set()
     heavy = HEAVY & set(imports(ast.Module(shallow, []))) - allowed
     assert not heavy, f"{path.name} imports {sorted(heavy)} at the top"

@@ -19,7 +19,9 @@ def with_fields(plan: P, **fields: object) -> P:
     for path, value in fields.items():
         name, _, field = path.partition(".")
         if field:
-            whole[name] = with_fields(whole.get(name, getattr(plan, name)), **{field: value})
+            part = whole.get(name, getattr(plan, name))
+            assert isinstance(part, msgspec.Struct)
+            whole[name] = with_fields(part, **{field: value})
     return msgspec.structs.replace(plan, **whole)
 
 

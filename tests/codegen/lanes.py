@@ -15,7 +15,7 @@ from codegen.compile.machine import ARCHES, Machine, machine
 
 Array = NDArray[Any]
 
-REGISTERS = {
+REGISTERS: dict[str, type[Any]] = {
     "f32": np.float32,
     "f64": np.float64,
     "i8": np.int8,

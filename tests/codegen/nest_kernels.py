@@ -19,7 +19,8 @@ from codegen.text.cpu_to_c import SUPPORT, c_text
 from ir.diagnostics import EqsatError
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.verify import verify
-from ir.plan.plan import Plan
+from ir.plan.cpu import CpuNestPlan
+from ir.plan.plan import CpuPlan
 from ir.poly.core import PolyCore
 from ir.region.playback import play_region
 from ir.region.region import Region
@@ -28,7 +29,8 @@ from tests.codegen import played
 from tests.codegen.played import Array, Arrays, assert_played, unwritten
 from tests.support.guard_pages import beside_guard
 
-Case: TypeAlias = played.Case[CpuKernel]
+CpuCase: TypeAlias = played.Case[CpuKernel, CpuPlan]
+Case: TypeAlias = played.Case[CpuKernel, CpuNestPlan]
 EXPORT = '__attribute__((visibility("default"))) '
 
 
@@ -71,13 +73,13 @@ def cases(
     return [case(*each, f"eq_k{number}") for number, each in enumerate(tried[::step])]
 
 
-def case(region: Region, core: PolyCore, plan: Plan, name: str = "eq_k") -> Case:
+def case(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> Case:
     kernel = lower_nest(region, core, plan, name)
     verify(kernel)
     return Case(region, plan, kernel)
 
 
-def library(tried: Sequence[Case], where: Machine) -> Library:
+def library(tried: Sequence[CpuCase], where: Machine) -> Library:
     """All kernels in one translation unit."""
     texts = [c_text(each.kernel).replace(f"\nvoid {each.kernel.name}(", f"\n{EXPORT}void {each.kernel.name}(")
              for each in tried]  # fmt: skip
@@ -85,7 +87,7 @@ def library(tried: Sequence[Case], where: Machine) -> Library:
     return build({"kernels": unit, "pool": pool_source()}, where)
 
 
-def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:
+def run(lib: Library, tried: CpuCase, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:
     """The outputs of one kernel; a touch beyond a buffer kills the process."""
     outputs = unwritten(tried.region)
     known = (*(inputs[each.name] for each in tried.region.inputs), *outputs.values())
@@ -97,6 +99,6 @@ def run(lib: Library, tried: Case, inputs: Arrays, *, threads: int = 2, at_end: 
     return {each.name: arrays[first + n].copy() for n, each in enumerate(tried.region.outputs)}
 
 
-def check(lib: Library, tried: Case, inputs: Arrays, *, exact: bool = False, **how: Any) -> None:
+def check(lib: Library, tried: CpuCase, inputs: Arrays, *, exact: bool = False, **how: Any) -> None:
     """The kernel's outputs against playback, as `assert_played` has it."""
     assert_played(tried.region, run(lib, tried, inputs, **how), play_region(tried.region, inputs), tried, exact=exact)

@@ -18,28 +18,29 @@ from ir.region.region import Region
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
 K = TypeVar("K", CpuKernel, GpuKernel)
+P_co = TypeVar("P_co", bound=Plan, covariant=True)
 NORMS = {"fp16": 1e-3, "bf16": 1e-2}
 """DESIGN's, of results of these dtypes; of all others 1e-5."""
 
 
 @dataclass(frozen=True)
-class Case(Generic[K]):
+class Case(Generic[K, P_co]):
     """One kernel to try: `region` as `plan` says."""
 
     region: Region
-    plan: Plan
+    plan: P_co
     kernel: K
 
     def __str__(self) -> str:
         shapes = [each.memref.shape for each in self.region.inputs]
         return f"{self.region.name}{shapes} {self.plan}"
 
-    def named(self, name: str) -> Case[K]:
+    def named(self, name: str) -> Case[K, P_co]:
         """The same under another name."""
         return replace(self, kernel=msgspec.structs.replace(self.kernel, name=name))
 
 
-def numbered(cases: Sequence[Case[K]], prefix: str = "eq_k") -> list[Case[K]]:
+def numbered(cases: Sequence[Case[K, P_co]], prefix: str = "eq_k") -> list[Case[K, P_co]]:
     """The cases under names that tell them apart."""
     return [each.named(f"{prefix}{number}") for number, each in enumerate(cases)]
 
@@ -56,7 +57,7 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
     for each in region.inputs:
         kind, shape = DTYPES[each.memref.dtype], each.memref.shape
         if kind.is_float:
-            values = (random.standard_normal(shape) * 2).astype(np.float32)
+            values: Array = (random.standard_normal(shape) * 2).astype(np.float32)
             if nan:
                 values.reshape(-1)[::7] = np.nan
         else:
@@ -78,6 +79,6 @@ def assert_played(region: Region, got: Arrays, wanted: Arrays, what: object, *, 
         finite = np.isfinite(b)
         np.testing.assert_array_equal(np.isfinite(a), finite, err_msg=str(what))
         np.testing.assert_array_equal(a[~finite], b[~finite], err_msg=str(what))
-        error, size = np.linalg.norm(a[finite] - b[finite]), np.linalg.norm(b[finite])
+        error, size = float(np.linalg.norm(a[finite] - b[finite])), float(np.linalg.norm(b[finite]))
         tolerance = NORMS.get(kind.name, 1e-5)
         assert error <= tolerance * max(size, 1e-6), f"{what}: off by {error / max(size, 1e-30):.2e} of the norm"

@@ -42,7 +42,7 @@ def conv2d(
         np.einsum("ncyxhw,ochw->noyx", patches[:, g * each : (g + 1) * each], w[g * made : (g + 1) * made])
         for g in range(groups)
     ]
-    return np.concatenate(parts, 1) + b[:, None, None]
+    return np.asarray(np.concatenate(parts, 1) + b[:, None, None])
 
 
 def max_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pads: Pads) -> np.ndarray:
@@ -52,17 +52,17 @@ def max_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pads: 
 
 def average_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pads: Pads) -> np.ndarray:
     """Padded places do not count."""
-    return np.nanmean(windows(x, kernel, stride, pads, (1, 1), math.nan), (4, 5), dtype=x.dtype)
+    return np.asarray(np.nanmean(windows(x, kernel, stride, pads, (1, 1), math.nan), (4, 5), dtype=x.dtype))
 
 
 def batch_norm(x: np.ndarray, *per_channel: np.ndarray, eps: float) -> np.ndarray:
     scale, bias, mean, var = (each[:, None, None] for each in per_channel)
-    return (x - mean) / np.sqrt(var + np.float32(eps)) * scale + bias
+    return np.asarray((x - mean) / np.sqrt(var + np.float32(eps)) * scale + bias)
 
 
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     centred = x - x.mean(axes, keepdims=True)
-    return centred / np.sqrt(x.var(axes, keepdims=True) + np.float32(1e-5)) * weight + bias
+    return np.asarray(centred / np.sqrt(x.var(axes, keepdims=True) + np.float32(1e-5)) * weight + bias)
 
 
 def local_response_norm(x: np.ndarray, size: int, alpha: float, beta: float, bias: float) -> np.ndarray:
@@ -76,15 +76,15 @@ def local_response_norm(x: np.ndarray, size: int, alpha: float, beta: float, bia
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     raised = np.exp(x - x.max(axis, keepdims=True))
-    return raised / raised.sum(axis, keepdims=True)
+    return np.asarray(raised / raised.sum(axis, keepdims=True))
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | float) -> np.ndarray:
-    return softmax(q @ np.swapaxes(k, -1, -2) / np.float32(math.sqrt(q.shape[-1])) + mask) @ v
+    return np.asarray(softmax(q @ np.swapaxes(k, -1, -2) / np.float32(math.sqrt(q.shape[-1])) + mask) @ v)
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
-    return (0.5 * x * (1 + _erf(x * math.sqrt(0.5)))).astype(x.dtype)
+    return np.asarray((0.5 * x * (1 + _erf(x * math.sqrt(0.5)))).astype(x.dtype))
 
 
 def causal(size: int) -> np.ndarray:

@@ -44,7 +44,7 @@ def junk() -> st.SearchStrategy[Any]:
         slice(None), slice(0, 2), slice(None, None, 0), slice("a"), Ellipsis,
         np.float32(1), np.int64(1), np.bool_(True), np.zeros(3), np.zeros((2, 3), np.float32), np.ones((2, 3), bool),
         np.arange(2), np.array("text"), np.array([None]), np.zeros(2, complex), np.ma.array([1.0], mask=[True]),
-        np.float32, np.dtype("i2"), int, object, object(), Odd(), len, Budget(), Budget(nodes="x"),
+        np.float32, np.dtype("i2"), int, object, object(), Odd(), len, Budget(), Budget(nodes="x"),  # type: ignore[arg-type]
         FLOAT, INT, BOOL, FLOAT.sum(), [FLOAT, FLOAT], (FLOAT, 3),
     ]  # fmt: skip
     return st.one_of(st.sampled_from(plain), st.builds(iter, st.just([1, 2])))
@@ -173,7 +173,7 @@ def test_calls_of_a_program(data: st.DataObject) -> None:
 )
 def test_paths(path: Any) -> None:
     for call in (eqsat.load, program().save):
-        assert isinstance(tame(lambda call=call: call(path)), EqsatError)
+        assert isinstance(tame(partial(call, path)), EqsatError)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_protocols_that_fail_are_diagnostics() -> None:
         lambda: program()(Broken()),
         lambda: program()(np.zeros((2, 3), np.float32), out=(Broken(), Broken())),
         lambda: optimize_and_compile(free, threads=1)(Broken()),
-        lambda: optimize_and_compile(free, threads=1, dims={"M": Broken()}),
+        lambda: optimize_and_compile(free, threads=1, dims={"M": Broken()}),  # type: ignore[dict-item]
     )
     for call in calls:
         assert isinstance(tame(call), EqsatError)

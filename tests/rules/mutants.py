@@ -26,7 +26,7 @@ from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
 from ir.index.map import compose, parse_map
 from ir.index.moves import flip
-from ir.term.language import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
+from ir.term.language import App, Fact, Prim, Primitive, Sort, Term, Var, substitute, subterms
 from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
 from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
@@ -180,7 +180,10 @@ def _swapped(rule: Rule) -> Iterator[Mutant]:
 def _substituted(condition: Condition, swap: dict[str, Var]) -> Condition:
     if isinstance(condition, Equal):
         return Equal(substitute(condition.left, swap), substitute(condition.right, swap))
-    return substitute(condition, swap)
+    assert not isinstance(condition, Exists)
+    other = substitute(condition, swap)
+    assert isinstance(other, Prim | Fact)
+    return other
 
 
 def _shifted(rule: Rule) -> Iterator[Mutant]:

@@ -11,7 +11,7 @@ import pytest
 from eqsat.assembly.assemble import assemble
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
-from ir.term.rule import Exactness
+from ir.term.rule import Exactness, Rule
 from ir.tiny.graph import Graph
 from rules import FAMILIES, RULES, select
 from tests.support.graphs import Tiny
@@ -133,7 +133,7 @@ def test_a_family_gains_and_the_result_stays(name: str) -> None:
     assert after.time_ns <= before.time_ns * (1 + 1e-9)
 
 
-def _covered(graph: Graph, rules: tuple, level: Exactness) -> tuple[Cover, set[str], str]:
+def _covered(graph: Graph, rules: tuple[Rule, ...], level: Exactness) -> tuple[Cover, set[str], str]:
     view, stats = saturate(graph, rules, level)
     module, prices = assemble(extract(view, graph.outputs, pricer()), view, graph)
     inputs = _inputs(graph)

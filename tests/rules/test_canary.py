@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ir.term.language import Imm, Input, Load, PBin, Pure, Store
+from ir.term.language import App, Imm, Input, Load, PBin, Pure, Store
 from ir.term.rule import Rule, pattern_variables
 from tests.support.canary import saturate_terms
 
@@ -23,7 +23,7 @@ ONE, TWO = (Imm("fp32", text, "[2]") for text in ("1.0", "2.0"))
     ],
     ids=lambda each: each.name if isinstance(each, Rule) else "",
 )
-def test_the_canary_dies(rule: Rule, values: tuple) -> None:
+def test_the_canary_dies(rule: Rule, values: tuple[App, ...]) -> None:
     both = Rule("other", "bad", "p ∘ q = p", rule.lhs, p) if rule.name in ("first", "left") else rule
     second = Rule("second", "bad", "p ∘ q = q", rule.lhs, q) if rule.name == "first" else rule
     kernels = [(f"t{n}", Store(Pure(value), "fp32[2]")) for n, value in enumerate(values)]

@@ -92,7 +92,8 @@ def test_blocks_follow_one_another_and_are_zero_elsewhere(name: str, padded: boo
 @pytest.mark.parametrize(("first", "second"), [((0, 2), (1, 2)), ((2,), (1, 2)), ((0, 1, 2), (2,)), ((2,), (2,))])
 def test_totals_have_the_axes_that_count(domain: Shape, first: Shape, second: Shape) -> None:
     x, y = (along(domain, *axes) for axes in (first, second))
-    arrays = numbered([domain[each] for each in first]), numbered([domain[each] for each in second], 50)
+    shapes = (tuple(domain[each] for each in axes) for axes in (first, second))
+    arrays = numbered(next(shapes)), numbered(next(shapes), 50)
     texts = str(x), str(y), sizes_text(domain[2:])
     whole = (apply(x, arrays[0]) * apply(y, arrays[1])).sum(2)
     one, two = read(totals.total, arrays[0], "first", *texts), read(totals.total, arrays[1], "second", *texts)

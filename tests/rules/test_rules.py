@@ -13,7 +13,7 @@ from ir.term.language import App, Imm, Input, Load, PBin, Primitive, PUn, Pure, 
 from ir.term.rule import Equal, Exactness, Rule, pattern_variables
 from rules import FAMILIES, PHASES, RULES, select
 from rules.analyses import ProDtype
-from rules.op_fills import preimage
+from rules.op_fills import Number, Operand, preimage
 from rules.primitives import (
     accumulates,
     compose,
@@ -66,7 +66,7 @@ def test_a_rule_is_checked_where_it_is_written() -> None:
         compose(m, p)
     for condition in ("m = n", lambda m: True, p):
         with pytest.raises(TypeError, match="no condition"):
-            Rule("bad", "bad", "", p, PView(p, m), when=(condition,))
+            Rule("bad", "bad", "", p, PView(p, m), when=(condition,))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="two sorts"):
         Rule("bad", "bad", "", PView(p, pattern_variables("p:S")[0]), p)
     with pytest.raises(EqsatError) as unbound:
@@ -141,7 +141,9 @@ def test_a_rule_that_mixes_dtypes_contradicts_an_analysis() -> None:
         ("sqrt", "fp32", math.nan, (("fp32", None),), (math.nan,)),
     ],
 )
-def test_what_an_op_takes_to_a_fill(op: str, result: str, fill: float, operands: tuple, found: tuple | None) -> None:
+def test_what_an_op_takes_to_a_fill(
+    op: str, result: str, fill: Number, operands: tuple[Operand, ...], found: tuple[Number, ...] | None
+) -> None:
     assert repr(_floats(preimage(op, result, fill, operands))) == repr(_floats(found))
 
 
@@ -155,7 +157,7 @@ def test_the_signs_of_zeros_are_told_apart_whatever_was_asked_before() -> None:
         assert math.copysign(1, same[2]) == math.copysign(1, zero)
 
 
-def _floats(numbers: tuple | None) -> list[float] | None:
+def _floats(numbers: tuple[Number, ...] | None) -> list[float] | None:
     return None if numbers is None else [float(number) for number in numbers]
 
 

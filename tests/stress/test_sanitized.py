@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codegen.text.cpu_to_c import c_text
 from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.runtime.verify import random_inputs
@@ -32,7 +33,7 @@ def rows() -> Batch:
 
 def damage(patch: pytest.MonkeyPatch, pattern: str, other: str) -> None:
     """Emit other C text from now on."""
-    before = sanitized.c_text
+    before = c_text
 
     def text(kernel: CpuKernel) -> str:
         changed, count = re.subn(pattern, other, before(kernel))

@@ -342,8 +342,8 @@ def _narrow(x: Array, element: DType) -> Array:
 def _is_exact(x: Array, element: DType) -> Array:
     """Whether `element` holds `x`. What fp64 rounded away cannot be seen: only short numbers count as exact there."""
     if dtype(element) is fp64:
-        return (np.abs(x) < 2.0**30) & (np.rint(x * 2.0**20) == x * 2.0**20)
-    return _narrow(x, element) == x
+        return np.asarray((np.abs(x) < 2.0**30) & (np.rint(x * 2.0**20) == x * 2.0**20))
+    return np.asarray(_narrow(x, element) == x)
 
 
 def _least(element: DType) -> float:

@@ -28,7 +28,9 @@ def softmax_times(scores: Tensor, values: Tensor) -> Tensor:
     return (powers / powers.sum(-1, keepdims=True)) @ values
 
 
-def queries(*lead: int, m: int = M, n: int = N, d: int = D, dv: int = D, dtype: str = "fp32") -> tuple[Tensor, ...]:
+def queries(
+    *lead: int, m: int = M, n: int = N, d: int = D, dv: int = D, dtype: str = "fp32"
+) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v."""
     return (
         tensor.input("q", (*lead, m, d), dtype),

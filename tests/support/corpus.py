@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from codegen.compile.cache import writable_cache
 from ir.host.atomic_file import write_atomically
+from ir.host.cache_folder import writable_cache
 from tests.support.fuzz_report import Report
 
 Tries = tuple[int, ...]
@@ -22,7 +23,9 @@ class Corpus:
 
     def __init__(self, folder: Path, kind: str, seed: int) -> None:
         self._path = folder / f"{kind}_{seed}.json"
-        stored = json.loads(self._path.read_text()) if self._path.exists() else {"next": 0, "lost": [], "total": {}}
+        stored: dict[str, Any] = {"next": 0, "lost": [], "total": {}}
+        if self._path.exists():
+            stored = json.loads(self._path.read_text())
         self._next: int = stored["next"]
         self._pending: set[Tries] = {tuple(each) for each in stored["lost"]}
         self.total = Report.of_json(stored["total"]) if stored["total"] else Report()

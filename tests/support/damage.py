@@ -167,7 +167,7 @@ def changed(document: Any, rng: np.random.Generator) -> tuple[Any, str]:
     every = list(places(document))
     depth = int(rng.integers(1, 1 + max(map(len, every))))
     chosen = [each for each in every if len(each) == depth]
-    first = {}
+    first: dict[Path_, list[Path_]] = {}
     for each in chosen:
         first.setdefault(tuple(key for key in each if isinstance(key, str)), []).append(each)
     alike = list(first.values())[int(rng.integers(len(first)))]

@@ -44,7 +44,7 @@ class Values:
 
     def __init__(self, graph: Graph, history: History, derivation: Derivation, inputs: Arrays, wide: bool) -> None:
         uops = uop_values(graph, inputs, wide=wide)
-        self._buffers = {history.names[home]: uops[name] for name, home in reversed(history.view.tiny.items())}
+        self._buffers = {history.names[home]: uops[name] for name, home in reversed([*history.view.tiny.items()])}
         self._replay, self._inputs, self._wide = derivation.replay, inputs, wide
         self._known: dict[int, np.ndarray] = {}
 

@@ -52,7 +52,7 @@ class Report:
         for mine, theirs in ((self.errors, other.errors), (self.features, other.features)):
             for kind, count in theirs.items():
                 mine[kind] = mine.get(kind, 0) + count
-        self.slowest = sorted({tuple(each) for each in (*self.slowest, *other.slowest)}, reverse=True)[:WORST]
+        self.slowest = sorted({*self.slowest, *other.slowest}, reverse=True)[:WORST]
         self.findings += other.findings
 
     def count(self, *features: str) -> None:

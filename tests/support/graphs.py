@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ir.dtype import TensorType
 from ir.tiny.graph import Graph, Imm, Node, type_node
 from ir.uop.args import Arg
 
@@ -17,7 +18,7 @@ class Tiny:
     def __init__(self, dtype: str = "fp32") -> None:
         self.dtype = dtype
         self.nodes: list[Node] = []
-        self.types: dict[str, Any] = {}
+        self.types: dict[str, TensorType] = {}
 
     def op(self, uop: str, *src: Operand, **arg: Any) -> str:
         operands = tuple(each if isinstance(each, str) else Imm(each) for each in src)

@@ -59,7 +59,7 @@ def inputs_of(program: Written, seed: int, index: int, run: int, is_overflowing:
     found = {}
     for name, type_ in types.items():
         if type_.dtype.is_float and run:
-            drawn = rng.standard_normal(type_.shape)
+            drawn: np.ndarray = rng.standard_normal(type_.shape)
         else:
             low = -3 if type_.dtype.is_float or type_.dtype.is_signed else 0
             drawn = rng.integers(0 if type_.dtype.is_bool else low, 2 if type_.dtype.is_bool else 4, type_.shape)

@@ -62,7 +62,7 @@ def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
 def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
     """A value as an input; first those that most is computed for."""
     known = values(graph, inputs)
-    found = []
+    found: list[Smaller] = []
     for node in graph.nodes:
         if node.refs and node.id not in graph.outputs:
             type_, name = graph.types[node.id], f"cut_{node.id}"

@@ -10,12 +10,12 @@ import pytest
 from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.timing import times_of
+from codegen.compile.library import Library
 from codegen.poly.analyse import checked_core
 from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import TensorType
-from ir.module.executable import Code
 from ir.plan.plan import Plan
 from ir.poly.core import PolyCore
 from ir.region.region import Region
@@ -45,7 +45,7 @@ def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path:
             (refused.add if plan == broken else refused.discard)(name)
             return found
 
-        def build(self, units: Texts, arch: str, cache: Path) -> Code:
+        def build(self, units: Texts, arch: str, cache: Path) -> Library:
             if any(name in text for name in refused for text in units.values()):
                 raise refusal("no code")
             return super().build(units, arch, cache)

@@ -8,7 +8,7 @@ from codegen.lower.evaluation import Evaluation, evaluated
 from ir.kernel.nodes import Const
 
 
-def counted(depth: int) -> Evaluation:
+def counted(depth: int) -> Evaluation[Const]:
     """The depth, counted on the way back."""
     if depth == 0:
         return Const(0, "i64")
@@ -17,7 +17,7 @@ def counted(depth: int) -> Evaluation:
     return Const(int(below.number) + 1, "i64")
 
 
-def difference(a: int, b: int) -> Evaluation:
+def difference(a: int, b: int) -> Evaluation[Const]:
     first = yield counted(a)
     second = yield counted(b)
     assert isinstance(first, Const)
@@ -34,7 +34,7 @@ def test_values_come_back_to_those_who_asked() -> None:
 
 
 def test_an_error_reaches_the_caller() -> None:
-    def failing() -> Evaluation:
+    def failing() -> Evaluation[Const]:
         yield counted(3)
         raise ValueError("no value")
 

@@ -25,7 +25,8 @@ from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import CpuContractionPlan
 from ir.region.playback import play_region
 from ir.region.region import Definition, Op, Region
-from tests.codegen.contraction_runs import Array, Built, plans_of, target_of
+from tests.codegen.contraction_runs import Built, plans_of, target_of
+from tests.codegen.played import Array
 from tests.support import regions
 
 _TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}

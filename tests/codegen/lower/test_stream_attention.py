@@ -18,7 +18,6 @@ from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError
 from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
-from ir.plan.plan import Plan
 from ir.region.region import Region, Yield
 from tests.codegen import nest_kernels as kernels
 from tests.codegen.changed_plan import with_fields
@@ -52,23 +51,23 @@ TRIED = (
 class Tried:
     """All cases of one instruction set, compiled."""
 
-    cases: list[kernels.Case]
+    cases: list[kernels.CpuCase]
     library: Library
 
 
-def plans_of(region: Region, arch: str) -> list[Plan]:
+def plans_of(region: Region, arch: str) -> list[CpuStreamPlan]:
     """The candidates that work on tiles, best first."""
     found = candidates(region, checked_core(region), kernels.target(arch))
     return [plan for plan, _ in found if isinstance(plan, CpuStreamPlan)]
 
 
-def case(region: Region, plan: Plan, name: str = "eq_k") -> kernels.Case:
+def case(region: Region, plan: CpuStreamPlan, name: str = "eq_k") -> kernels.CpuCase:
     kernel = lower(region, checked_core(region), plan, name).kernel
     verify(kernel)
-    return kernels.Case(region, plan, kernel)
+    return kernels.CpuCase(region, plan, kernel)
 
 
-def built(cases: Sequence[tuple[Region, Plan]], arch: str) -> Tried:
+def built(cases: Sequence[tuple[Region, CpuStreamPlan]], arch: str) -> Tried:
     where = kernels.required(arch)
     made = [case(region, plan, f"eq_k{number}") for number, (region, plan) in enumerate(cases)]
     return Tried(made, kernels.library(made, where))
@@ -183,7 +182,7 @@ def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() ->
         kernels.check(made.library, each, random_inputs(region, 6), at_end=True)
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rows that do not divide": ({"blocks.br": 6}, "6 rows of a tile|16 rows of a task"),
     "half registers": ({"blocks.nv": 4}, "4 columns"),
     "another machine's registers": ({"blocks.lanes": 16}, "no register of 8"),

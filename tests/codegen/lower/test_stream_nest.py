@@ -14,11 +14,13 @@ from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError
+from ir.plan.cpu import CpuNestPlan
 from ir.region.region import Region
 from ir.term.rule import Exactness
 from tests.codegen import nest_kernels as kernels
 from tests.codegen.played import random_inputs
 from tests.support import stream_regions as streams
+from tests.support.plan_class import plan_of
 
 REGIONS = (
     *streams.SMALL,
@@ -83,6 +85,6 @@ def test_sums_in_index_order_are_no_streams(region: Region) -> None:
 def test_an_ordered_plan_by_hand_is_refused() -> None:
     region = streams.log_sum_exp()
     core = analyse(region).core
-    plan, _ = candidates(region, core, kernels.target("avx2"))[0]
+    plan = plan_of(candidates(region, core, kernels.target("avx2"))[0][0], CpuNestPlan)
     with pytest.raises(EqsatError, match="not in index order"):
         lower_nest(region, core, msgspec.structs.replace(plan, ordered=True))

@@ -30,7 +30,7 @@ def test_random_streams(arch: str) -> None:
         plan, _ = random.Random(seed).choice(candidates(region, core, kernels.target(arch)))
         kernel = lower(region, core, plan, f"eq_{region.name}").kernel
         verify(kernel)
-        made.append(kernels.Case(region, plan, kernel))
+        made.append(kernels.CpuCase(region, plan, kernel))
     library = kernels.library(made, where)
     for seed, each in enumerate(made):
         for nan in (False, True):

@@ -14,17 +14,23 @@ from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
 from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
-from ir.plan.plan import Plan
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
+from ir.plan.plan import CpuPlan
 from ir.region.region import Region
 from tests.codegen.changed_plan import nest, tiled, with_fields
 from tests.support import regions
+from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, ewise, read, reduction, region, same
 
 TARGET = cpu_target(arch="avx2", cores=2, lanes=8, clock_hz=3e9, source="assumed")
 
 
-def plans(given: Region) -> list[Plan]:
+def plans(given: Region) -> list[CpuPlan]:
     return [plan for plan, _ in candidates(given, analyse(given).core, TARGET)]
+
+
+def nests(given: Region) -> list[CpuNestPlan]:
+    return [plan_of(plan, CpuNestPlan) for plan in plans(given)]
 
 
 def centred_columns(rows: int, columns: int) -> Region:
@@ -41,7 +47,7 @@ def centred_columns(rows: int, columns: int) -> Region:
 def test_accumulators_are_finished_before_other_loops_begin(given: Region) -> None:
     core = analyse(given).core
     (needed,) = core.finished.values()
-    orders = [[f"i{axis}" for loop in plan.loops for axis in loop.axes] for plan in plans(given)]
+    orders = [[f"i{axis}" for loop in plan.loops for axis in loop.axes] for plan in nests(given)]
     assert orders
     assert all(order[: len(needed)] == list(needed) for order in orders)
 
@@ -50,7 +56,7 @@ def test_threads_share_parallel_axes_only() -> None:
     given = regions.cumsum(64, 2000, axis=1)
     core = analyse(given).core
     assert core.parallel_axes == ("i0",)
-    made = plans(given)
+    made = nests(given)
     assert {plan.loops[position].name for plan in made for position in plan.threads} == {"i0"}
     whole = next(plan for plan in made if nest(plan) == "i0 i1")
     wrong = with_fields(tiled(whole, 64, 400), threads=(1,), tails=("i0", "i1"))
@@ -63,7 +69,7 @@ def test_threads_share_parallel_axes_only() -> None:
 def test_the_choice_of_a_plan_is_of_the_regions_pattern(given: Region, pattern: str) -> None:
     core = analyse(given).core
     assert core.pattern == pattern
-    made = plans(given)
+    made = [plan_of(plan, CpuContractionPlan) for plan in plans(given)]
     assert all(plan.pattern == pattern for plan in made)
     other = {"conv": "matmul", "matmul": "conv"}[pattern]
     with pytest.raises(EqsatError, match=f"is a {pattern}") as caught:

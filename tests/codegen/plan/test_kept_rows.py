@@ -52,7 +52,7 @@ def kept(plan: CpuNestPlan) -> bool:
 def test_every_plan_is_right_with_and_without_its_rows(arch: str, dtype: str) -> None:
     where = nest_kernels.required(arch)
     backwards = "[{0},{1}] -> [i0, -i1 + " + "{2}" + "]"
-    tried = []
+    tried: list[nest_kernels.Case] = []
     for rows, terms in SIZES:
         straight = exp_over_sum(rows, terms, dtype=dtype)
         turned = exp_over_sum(rows, terms, backwards.replace("{2}", str(terms - 1)), dtype)
@@ -118,7 +118,7 @@ def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
 @pytest.mark.parametrize(("arch", "dtype"), [("avx512", "fp32"), ("avx512", "fp16"), ("sse2", "fp64")])
 def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None:
     where = nest_kernels.required(arch)
-    tried = []
+    tried: list[nest_kernels.Case] = []
     for sizes in SIZES[:2]:
         region = softmaxes(*sizes, dtype=dtype)
         core = analyse(region).core

@@ -12,8 +12,10 @@ from codegen.plan.cpu.nest_trips import NestKey, PlannedNest
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
 from eqsat.cost.targets import nominal_cpu
+from ir.plan.cpu import CpuNestPlan
 from ir.region.region import Region
 from tests.support import regions
+from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, ewise, read, region, same
 
 TARGET = nominal_cpu(
@@ -26,7 +28,7 @@ def nests(tried: Region) -> Iterator[tuple[NestAccesses, PlannedNest]]:
     core = analyse(tried).core
     accesses = NestAccesses(RegionLoops(tried, core), TARGET)
     for plan, _ in candidates(tried, core, TARGET) if core.contraction is None and core.streams is None else ():
-        yield accesses, PlannedNest.of(accesses.loops.shape, NestKey.of(plan), TARGET.lanes)
+        yield accesses, PlannedNest.of(accesses.loops.shape, NestKey.of(plan_of(plan, CpuNestPlan)), TARGET.lanes)
 
 
 def wide() -> tuple[Region, ...]:

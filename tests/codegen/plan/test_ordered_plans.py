@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError, Kind
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.region.playback import play_region
 from ir.region.region import Region
 from ir.term.rule import Exactness
@@ -18,6 +21,7 @@ from tests.codegen.contraction_runs import Built, target_of
 from tests.codegen.nest_kernels import Case, available, case, cases, library, run, target
 from tests.codegen.played import random_inputs
 from tests.support import regions as r
+from tests.support.plan_class import plan_of
 
 ARCH = next(arch for arch in ("avx512", "avx2", "sse2") if available(arch))
 NESTS = [
@@ -65,7 +69,8 @@ CONTRACTIONS = [
 @pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda each: each.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
-    plans = [plan for plan, _ in candidates(region, analyse(region).core, target_of(), Exactness.EXACT)]
+    found = candidates(region, analyse(region).core, target_of(), Exactness.EXACT)
+    plans = [plan_of(plan, CpuContractionPlan) for plan, _ in found]
     assert plans
     assert all(plan.ordered and not plan.blocks.dot for plan in plans)
     rng = np.random.default_rng(0)
@@ -92,7 +97,7 @@ def summed_in_order(region: Region, inputs: dict[str, Any]) -> np.ndarray[Any, A
 def test_dot_products_are_refused() -> None:
     region = r.matmul(m=1, n=5, k=300, rhs_t=True)
     core = analyse(region).core
-    dot = next(plan for plan, _ in candidates(region, core, target_of()) if plan.blocks.dot)
+    dot = next(plan for plan, _ in contraction_candidates(region, core, target_of()) if plan.blocks.dot)
     with pytest.raises(EqsatError) as caught:
         Built([(region, msgspec.structs.replace(dot, ordered=True))])
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
@@ -101,7 +106,7 @@ def test_dot_products_are_refused() -> None:
 def test_parts_are_refused() -> None:
     region = r.total((70000,))
     core = analyse(region).core
-    plans = [plan for plan, _ in candidates(region, core, target(ARCH))]
+    plans = [plan for plan, _ in nest_candidates(region, core, target(ARCH))]
     split = next(plan for plan in plans if plan.part is not None)
     with pytest.raises(EqsatError) as caught:
         case(region, core, msgspec.structs.replace(split, ordered=True))
@@ -111,4 +116,4 @@ def test_parts_are_refused() -> None:
 def test_an_extremum_is_split_all_the_same() -> None:
     region = r.total((70000,), "max")
     plans = [plan for plan, _ in candidates(region, analyse(region).core, target(ARCH), Exactness.EXACT)]
-    assert any(plan.part is not None for plan in plans)
+    assert any(plan_of(plan, CpuNestPlan).part is not None for plan in plans)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from codegen.compile.machine import machine
@@ -26,7 +28,7 @@ from tests.support.made_plans import nest_plan
 LANES = machine().lanes
 PLAIN = KeptOperand("A"), KeptOperand("B")
 PACKED = KeptOperand("A", "packed"), KeptOperand("B", "packed")
-THREADS = ("batch", "m.o", "n.o")
+THREADS: Final = ("batch", "m.o", "n.o")
 TAILS = ("m", "n", "k")
 GEMM = regions.gemm_bias_relu(96, 4 * LANES, 64)
 ODD = regions.gemm_bias_relu(50, 2 * LANES + 3, 37)
@@ -215,6 +217,7 @@ def test_a_split_reduction_s_parts_are_the_plan_s() -> None:
     split = next(plan for plan, _ in nest_candidates(region, core, target_of()) if plan.part is not None)
     plans = [split, with_fields(split, part=7 * LANES)]
     tried = [nest_kernels.case(region, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
+    assert split.part is not None
     parts = -(-300_000 // split.part)
     assert [each.kernel.phases[0].tasks for each in tried] == [parts, -(-300_000 // (7 * LANES))]
     lib = nest_kernels.library(tried, machine())
@@ -240,5 +243,5 @@ def test_what_planners_make_is_accepted() -> None:
         core = analyse(region).core
         for plan, _ in contraction_candidates(region, core, target_of()):
             lower_contraction(region, core, plan)
-        for plan, _ in nest_candidates(region, core, target_of()):
-            lower_nest(region, core, plan)
+        for nest_, _ in nest_candidates(region, core, target_of()):
+            lower_nest(region, core, nest_)

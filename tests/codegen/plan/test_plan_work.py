@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -10,11 +12,13 @@ from codegen.plan.op_weights import weight
 from codegen.poly.analyse import analyse
 from eqsat.cost.roofline import Roofline
 from eqsat.cost.targets import nominal_cpu
-from ir.plan.plan import Plan
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
+from ir.plan.plan import CpuPlan
 from ir.pricer import Work
 from ir.region.region import Number, Op, Region
 from tests.codegen.changed_plan import along, nest
 from tests.support import regions
+from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, contraction, ewise, read, reduction, region, same
 
 TARGET = nominal_cpu(
@@ -22,8 +26,16 @@ TARGET = nominal_cpu(
 )
 
 
-def plans(tried: Region) -> list[tuple[Plan, Work]]:
+def plans(tried: Region) -> Sequence[tuple[CpuPlan, Work]]:
     return candidates(tried, analyse(tried).core, TARGET)
+
+
+def nests(tried: Region) -> list[tuple[CpuNestPlan, Work]]:
+    return [(plan_of(plan, CpuNestPlan), work) for plan, work in plans(tried)]
+
+
+def contractions(tried: Region) -> list[tuple[CpuContractionPlan, Work]]:
+    return [(plan_of(plan, CpuContractionPlan), work) for plan, work in plans(tried)]
 
 
 def chosen(tried: Region) -> Work:
@@ -32,7 +44,7 @@ def chosen(tried: Region) -> Work:
     return min((work for _, work in plans(tried)), key=lambda work: model.estimate(work).time)
 
 
-def over(outer: str, inner: str, found: list[tuple[Plan, Work]]) -> Work:
+def over(outer: str, inner: str, found: list[tuple[CpuNestPlan, Work]]) -> Work:
     return next(work for plan, work in found if nest(plan) == f"{outer} {inner}")
 
 
@@ -45,7 +57,7 @@ def broadcast_exp() -> Region:
 
 def test_a_value_is_computed_again_under_a_broadcast() -> None:
     """In every row with j inside; once for each column with j outside."""
-    found = plans(broadcast_exp())
+    found = nests(broadcast_exp())
     rows = over("i0", "i1", found)
     assert rows.recomputed == 12 * 512 * 255
     assert rows.flops == 12 * 512 + 256 * 512
@@ -89,7 +101,7 @@ def test_a_row_kept_for_its_readers_is_a_fanout_penalty() -> None:
     assert work.fanout == pytest.approx(2 * TARGET.vector_cycles * 64 * 512 / 16)
     assert work.recomputed == 0
     assert work.scratch == 4 * 512 * 4  # of the rows that run together
-    apart = [each for plan, each in plans(softmax_row()) if not plan.kept]
+    apart = [each for plan, each in nests(softmax_row()) if not plan.kept]
     assert all(each.fanout == 0 and each.recomputed >= 12 * 64 * 512 for each in apart)
 
 
@@ -124,7 +136,7 @@ def column_sums(rows: int, columns: int) -> Region:
 
 def test_columns_of_rows_a_power_of_two_apart_conflict() -> None:
     def in_columns(columns: int) -> dict[int, Work]:
-        return {plan.width: work for plan, work in plans(column_sums(512, columns)) if along(plan) == "i1"}
+        return {plan.width: work for plan, work in nests(column_sums(512, columns)) if along(plan) == "i1"}
 
     conflicting, others = in_columns(1024), in_columns(1000)
     assert all(work.reread == pytest.approx(fetched(512 * 1000)) for work in others.values())
@@ -137,14 +149,14 @@ def test_a_number_for_all_lanes_is_loaded_once_for_them() -> None:
     out = (64, 1024)
     body = [ewise("y", "mul", out, same("x", out), read("s", out, "i0"))]
     scaled = region("scaled", [buffer("x", out), buffer("s", (64,))], body, out)
-    assert all(work.layout <= 2 * 64 * 1024 / 16 for plan, work in plans(scaled) if along(plan) == "i1")
+    assert all(work.layout <= 2 * 64 * 1024 / 16 for plan, work in nests(scaled) if along(plan) == "i1")
 
 
 def test_short_rows_run_while_those_before_wait() -> None:
     """A row of 16 waits less than one of 1024, and neither is free."""
 
     def cycles(size: int) -> float:
-        found = [work for plan, work in plans(row_sums(4096, size)) if along(plan) == "i1"]
+        found = [work for plan, work in nests(row_sums(4096, size)) if along(plan) == "i1"]
         return min(work.flops / (64 * work.efficiency) for work in found) / 4096
 
     short, longer = cycles(16), cycles(1024)
@@ -177,16 +189,16 @@ def test_what_changes_along_rows_only_is_computed_once_a_row() -> None:
 
 
 def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_other() -> None:
-    small, large = (plans(regions.matmul((), 2048, n, 2048)) for n in (256, 4096))
+    small, large = (contractions(regions.matmul((), 2048, n, 2048)) for n in (256, 4096))
     assert all(work.reread == 0 for _, work in small)
     assert any(work.reread > 0 for plan, work in large if plan.blocks.bm < 2048)
 
 
 def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:
-    for plan, work in plans(regions.matmul((), 128, 128, 128)):
+    for plan, work in contractions(regions.matmul((), 128, 128, 128)):
         packed = [each for each in plan.operands if each.place == "packed"]
         assert bool(packed) == (work.layout > 0)
-    blocked = [work for plan, work in plans(regions.matmul((), 512, 512, 2048)) if plan.blocks.bk < 2048]
+    blocked = [work for plan, work in contractions(regions.matmul((), 512, 512, 2048)) if plan.blocks.bk < 2048]
     assert all(work.scratch > 0 for work in blocked)
 
 

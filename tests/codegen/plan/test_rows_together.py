@@ -89,7 +89,7 @@ def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
 def test_each_row_is_as_it_is_alone(nan: bool) -> None:
     given = [softmax(*sizes) for sizes in SIZES]
     given += [softmax(21, 50, "fp16"), softmax(6, 33, "fp64"), groups(5, 3, 7), groups(9, 2, 40), padded(10, 37)]
-    tried = []
+    tried: list[nest_kernels.Case] = []
     for each in given:
         for plan in [plan for rows in (2, 3, 4) for plan in together(each, rows)]:
             tried.append(nest_kernels.case(each, analyse(each).core, plan, f"eq_k{len(tried)}"))

@@ -189,8 +189,8 @@ def by_pieces(view: AxisMap, array: np.ndarray) -> np.ndarray:
     result = np.empty(view.sizes, array.dtype)
     for point in np.ndindex(*view.sizes):
         piece = next((each for each in pieces(view) if all(bound.holds(point) for bound in each.bounds)), None)
-        read = piece is None or piece.fill is None
-        result[point] = array[tuple(expr.eval(point) for expr in view.exprs)] if read else piece.fill
+        fill = None if piece is None else piece.fill
+        result[point] = array[tuple(expr.eval(point) for expr in view.exprs)] if fill is None else fill
     return result
 
 

@@ -159,7 +159,7 @@ def test_texts_are_simplified_and_mean_the_book(given: Region) -> None:
         for (_, written), read in zip(access_texts(block), book.values[source].inputs, strict=False):
             text = islpy.Map(written)
             assert str(text.coalesce().gist_domain(points_of).remove_redundancies()) == written
-            points = []
+            points: list[islpy.Point] = []
             text.intersect_domain(points_of).domain().foreach_point(points.append)
             bounds = [bound for guard in read.map.guards for bound in guard.bounds]
             if math.prod(read.map.sizes) < 3000:

@@ -142,10 +142,10 @@ def kernels() -> Kernels:
 class TestLaunch:
     """What depends on the launch, not on the text."""
 
-    def launch(self, kernels: Kernels, **options: int) -> Report:
+    def launch(self, kernels: Kernels, shared_bytes: int) -> Report:
         a, b, c = PROBLEM.arrays()
         sizes = [PROBLEM.m, PROBLEM.n, PROBLEM.k, a.shape[1], b.shape[1], c.shape[1]]
-        return kernels["eq_gemm"].launch(PROBLEM.grid, [a, b, c, *sizes], **options)
+        return kernels["eq_gemm"].launch(PROBLEM.grid, [a, b, c, *sizes], shared_bytes=shared_bytes)
 
     def test_too_much_shared_memory(self, kernels: Kernels) -> None:
         report = self.launch(kernels, shared_bytes=163 * 1024 + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -157,7 +158,7 @@ class TestHalves:
 
     @pytest.mark.parametrize(("t", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
     @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-    def test_every_half_and_the_middles_between(self, t: str, dtype: type) -> None:
+    def test_every_half_and_the_middles_between(self, t: str, dtype: type[Any]) -> None:
         text = f"""
 extern "C" EQ_KERNEL(64, 1) void eq_halves(const eq_f32 *x, eq_f32 *y, eq_i32 *words, eq_f32 *low,
                                            eq_f32 *high, int n) {{
@@ -177,7 +178,8 @@ extern "C" EQ_KERNEL(64, 1) void eq_halves(const eq_f32 *x, eq_f32 *y, eq_i32 *w
         x = np.concatenate(
             [halves, middles, np.nextafter(middles.astype(np.float32), np.float32(np.inf)), [np.inf, -np.inf, np.nan]]
         ).astype(np.float32)
-        y, low, high, words = (np.zeros(x.size, each) for each in (np.float32, np.float32, np.float32, np.int32))
+        y, low, high = (np.zeros(x.size, np.float32) for _ in range(3))
+        words = np.zeros(x.size, np.int32)
         report = compile_kernels(text)["eq_halves"].launch((1,), [x, y, words, low, high, x.size])
         assert not report.findings
         wanted = x.astype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,7 +248,7 @@ def _check_product(d: np.ndarray, wanted: np.ndarray) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
 @pytest.mark.parametrize("way", ["xor", "down", "up", "lane"])
-def test_shuffles(kernels: Kernels, way: str, dtype: type) -> None:
+def test_shuffles(kernels: Kernels, way: str, dtype: type[Any]) -> None:
     t = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}[np.dtype(dtype).name]
     x = (RNG.standard_normal(32) * 1e6).astype(dtype)
     y = np.zeros_like(x)

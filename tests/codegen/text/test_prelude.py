@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -131,7 +132,8 @@ def test_folds(lanes: Lanes, t: str) -> None:
     rows = (rng.normal(size=(50, vl)) if t in FLOATS else rng.integers(0, 100, (50, vl))).astype(REGISTERS[t])
     for at in range(vl):
         rows[at, at] = math.nan if t in FLOATS else 3
-    for op, fold in {"hsum": np.sum, "hprod": np.prod, "hmax": np.max, "hmin": np.min}.items():
+    folds: dict[str, Callable[..., Array]] = {"hsum": np.sum, "hprod": np.prod, "hmax": np.max, "hmin": np.min}
+    for op, fold in folds.items():
         out = np.zeros(50, REGISTERS[t])
         lanes(f"{op}_{t}", [rows, out], rows.size)
         want = fold(rows, axis=1, dtype=rows.dtype) if op in ("hsum", "hprod") else fold(rows, axis=1)

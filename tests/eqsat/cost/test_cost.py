@@ -183,7 +183,7 @@ def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:
     big, small = plan(tile=(256, 128, 64)), plan(tile=(64, 64, 64))
     known = {big.tile: block(shared=150 << 10), small.tile: msgspec.structs.replace(block(), flops=2e9)}
 
-    def price(plans: list[Plan], terms: Terms = ALL_TERMS) -> Price:
+    def price(plans: list[GpuContractionPlan], terms: Terms = ALL_TERMS) -> Price:
         def planner(*_: object) -> list[tuple[Plan, Work]]:
             return [(each, known[each.tile]) for each in plans]
 

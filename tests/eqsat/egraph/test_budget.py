@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from itertools import count
 
@@ -20,7 +21,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
 from eqsat.options import Budget
 from ir.diagnostics import Kind
-from ir.term.language import CTORS, PBin, Term
+from ir.term.language import CTORS, App, PBin, Term
 from ir.term.rule import Exactness, Rule, pattern_variables
 from ir.tiny.graph import Graph
 from rules import RULES
@@ -32,7 +33,7 @@ from tests.support.strategies import random_graph
 p, q, r, d = pattern_variables("p:P q:P r:P d:S")
 
 
-def _times(left: Term, right: Term) -> PBin:
+def _times(left: Term, right: Term) -> App:
     return PBin("mul", d, left, right)
 
 
@@ -150,7 +151,7 @@ def test_only_watched_calls_are_interrupted() -> None:
 
 def test_time_and_memory_are_measured_inside_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     now, taken = [10.0], [1000]
-    monkeypatch.setattr(meter.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(meter, "resident_bytes", lambda: taken[0])
     timed, sized, free = Meter(Budget(seconds=2), 9.0), Meter(Budget(bytes=500), 9.0), Meter(Budget(), 9.0)
     for _ in range(600):

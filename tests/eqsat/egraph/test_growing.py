@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqsat.egraph import growing
+from eqsat.egraph import growing, program
 from eqsat.egraph.dump import to_json
 from eqsat.egraph.egglog_text import joined_tables, pattern_text
 from eqsat.egraph.engine import EGraph, call_primitives
@@ -16,7 +16,7 @@ from eqsat.egraph.query_text import SEPARATOR
 from eqsat.egraph.saturate import begin
 from ir.diagnostics import EqsatError, Kind
 from ir.term.language import CTORS, Input, Load, PUn, Pure, Store
-from ir.term.rule import Rule, pattern_variables
+from ir.term.rule import Clause, Rule, pattern_variables
 from ir.tiny.graph import Graph
 from rules import RULES, analyses, rule_named
 from tests.support import graphs
@@ -32,7 +32,8 @@ def _programs() -> Iterator[Graph]:
 
 @cache
 def _every_table() -> frozenset[str]:
-    tables = {table.name for query in (*analyses.CLAUSES, *RULES) for table in joined_tables(query)}
+    queries: tuple[Clause | Rule, ...] = (*analyses.CLAUSES, *RULES)
+    tables = {table.name for query in queries for table in joined_tables(query)}
     return frozenset({*CTORS, *(each.name for each in analyses.ANALYSES), *tables})
 
 
@@ -59,7 +60,7 @@ def test_what_waits_matches_as_if_it_had_been_there(number: int, traced: bool, m
 
 def test_most_rules_are_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    kept = growing.told
+    kept = program.told
 
     def listening(rule: Rule, traced: bool) -> Iterator[str]:
         told.append(rule.name)

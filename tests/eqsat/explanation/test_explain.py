@@ -144,9 +144,9 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
             columns.append(Column(buffer, tuple(reads), rng.uniform(1, 9)))
     problem = Problem(tuple(columns), (0, 1))
     found = pareto(problem, sets=64)
-    chosen = found and found.columns
-    if chosen is None:
+    if found is None:
         return
+    chosen = found.columns
     swaps = Swaps(problem, chosen)
     written = {columns[index].writes: index for index in chosen}
     for index, column in enumerate(columns):
@@ -154,10 +154,10 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
             swap = swaps.with_column(index)
             if swap is not None:
                 kept = [each for each in chosen if columns[each].writes != column.writes]
-                found = resolve(problem, [*kept, *swap.joining])
-                assert found is not None
-                assert index in found
-                assert swap.extra_ns == pytest.approx(cost(problem, found) - cost(problem, chosen))
+                other = resolve(problem, [*kept, *swap.joining])
+                assert other is not None
+                assert index in other
+                assert swap.extra_ns == pytest.approx(cost(problem, other) - cost(problem, chosen))
                 assert swap.extra_ns >= -1e-9
 
 

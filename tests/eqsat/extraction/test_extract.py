@@ -122,7 +122,7 @@ def test_no_extractor_beats_the_bound(case: str) -> None:
 
 def test_a_search_that_stops_early_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = partial(exact, limits=SolverLimits(seconds=0.0))
-    monkeypatch.setitem(EXTRACTORS, "exact", hasty)  # type: ignore[arg-type]
+    monkeypatch.setitem(EXTRACTORS, "exact", hasty)
     graph, view = saturated(softmax_attention())
     (told,) = extract(view, graph.outputs, ApproximatePricer(), extractor="exact").diagnostics
     assert told.kind is Kind.RESOURCE_EXCEEDED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import product
 
 import pytest
@@ -85,7 +86,8 @@ def check_runs(problem: Problem, found: Covering) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
     problem = random_problem(random.Random(seed), buffers=7)
-    for extractor in (*EXTRACTORS.values(), lambda each: shuffled(each, random.Random(seed))):
+    extractors: tuple[Extractor, ...] = (*EXTRACTORS.values(), lambda each: shuffled(each, random.Random(seed)))
+    for extractor in extractors:
         chosen = extractor(problem)
         assert (chosen is None) == (tree(problem) is None)
         if chosen is not None:
@@ -258,7 +260,7 @@ def test_who_computes_a_value_alone_does_so_for_all() -> None:
 def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
     columns = (Column(0, (), 1.0, ((7, 1),)), Column(1, (), 3.0, ((7, 0),)))
     for extractor in (pareto, exact):
-        assert sorted(_columns(lambda each, by=extractor: agreeing(each, by), Problem(columns, (0, 1)))) == [0, 1]
+        assert sorted(_columns(partial(agreeing, extractor=extractor), Problem(columns, (0, 1)))) == [0, 1]
         assert agreeing(Problem(columns, (0, 2)), extractor) is None
     found = exact(Problem(columns, (0, 1)))
     assert found is not None

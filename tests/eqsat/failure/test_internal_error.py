@@ -346,7 +346,8 @@ def test_a_public_call_adds_one_frame() -> None:
 
 def test_a_keyword_that_there_is_not_is_pythons_own_error(program: Program, own_cache: Path) -> None:
     wrong: Any = {"taget": "cpu"}
-    for call in (optimize_and_compile, eqsat.load):
+    calls: tuple[Callable[..., Any], ...] = (optimize_and_compile, eqsat.load)
+    for call in calls:
         with pytest.raises(TypeError, match="taget"):
             call(model(), **wrong)
     with pytest.raises(TypeError, match="stage"):

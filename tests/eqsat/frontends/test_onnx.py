@@ -227,6 +227,7 @@ def test_windows_agree_with_onnxruntime(seed: int) -> None:
 def test_dilated_windows_of_automatic_padding(dilations: tuple[int, int], lower: bool) -> None:
     """Against onnx's own evaluator: onnxruntime has none such."""
     x, w = normal(1, 2, 9, 8), normal(3, 2, 3, 2)
+    attrs: dict[str, Any]
     attrs = {"auto_pad": "SAME_LOWER" if lower else "SAME_UPPER", "dilations": dilations, "strides": [2, 1]}
     model = one("Conv", {"x": x}, {"w": w}, **attrs)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
@@ -252,7 +253,7 @@ def test_gemm_agrees_with_onnxruntime(trans_a: int, trans_b: int, c: tuple[int, 
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
-def test_integers_divide_as_onnxruntime_has_them(dtype: type[np.generic]) -> None:
+def test_integers_divide_as_onnxruntime_has_them(dtype: type[np.integer]) -> None:
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     a = np.array([-7, 7, -8, 8, 0, 7, 9, least, most, least + 1]).astype(dtype)
     b = np.array([2, -2, 3, -3, 5, 7, 100, 3, 2, most]).astype(dtype)
@@ -405,7 +406,7 @@ def test_an_unsupported_operator_is_named_and_the_others_listed() -> None:
         (one("AveragePool", {"x": X}, kernel_shape=[3, 3], dilations=[2, 2], opset=19), "dilated"),
         (one("Reshape", {"x": X, "shape": np.asarray([-1])}), "constant"),
         (one("BatchNormalization", {"x": X}, {n: normal(4) for n in "sbmv"}, training_mode=1), "training"),
-        (one("Dropout", {"x": X}, {"r": np.float32(0.5), "t": np.bool_(True)}), "training"),
+        (one("Dropout", {"x": X}, {"r": np.array(0.5, np.float32), "t": np.array(True)}), "training"),
         (one("Add", {"x": X}, {"b": normal(4)}, broadcast=1, opset=6), "broadcast"),
         (one("Relu", {"x": (FLOAT, None)}), "rank"),
         (one("Relu", {"x": (TensorProto.STRING, [2])}), None),

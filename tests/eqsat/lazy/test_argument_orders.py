@@ -100,11 +100,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "batch_norm in torch's order": (lambda: nn.batch_norm(x, w, b, w, b), "mean=, var="),
     "batch_norm without statistics": (lambda: nn.batch_norm(x, weight=w, bias=b), "mean=, var="),
     "a mask of whole numbers": (lambda: nn.attention(x, x, x, tensor.input("m", (2, 2), "i64")), "a mask of bools"),
-    "a dropout for a causal mask": (lambda: nn.attention(x, x, x, None, 0.0), "True or False"),
+    "a dropout for a causal mask": (lambda: nn.attention(x, x, x, None, 0.0), "True or False"),  # type: ignore[arg-type]
     "ceil_mode of a maximum": (lambda: nn.max_pool2d(image, 3, 2, 1, 1, True), "padding"),
     "ceil_mode of an average": (lambda: nn.avg_pool2d(image, 3, 2, 1, True), "padding"),
-    "torch's flat pad": (lambda: x.pad((1, 2)), "before and after axis 0"),
-    "numpy's dtype for keepdims": (lambda: x.sum(0, np.float64), "True or False"),
+    "torch's flat pad": (lambda: x.pad((1, 2)), "before and after axis 0"),  # type: ignore[arg-type]
+    "numpy's dtype for keepdims": (lambda: x.sum(0, np.float64), "True or False"),  # type: ignore[arg-type]
     "a bias of other channels": (
         lambda: nn.conv2d(image, tensor.input("f", (1, 2, 3, 3)), tensor.input("c", (6,))),
         "one for all",

@@ -187,7 +187,8 @@ def refused(kind: Kind, call: Callable[[], Any], *words: str) -> None:
 
 
 IMAGE = tensor.input("image", (1, 2, 4, 4))
-X, WHOLE = tensor.input("x", (2, 3)), tensor.input("i", (2, 3), "i32")
+X: Any = tensor.input("x", (2, 3))  # of no type, as it is given what it may not be
+WHOLE = tensor.input("i", (2, 3), "i32")
 REFUSED: dict[str, tuple[Kind, Callable[[], Any], str]] = {
     "step 0": (Kind.MALFORMED_GRAPH, lambda: X[::0], "step"),
     "slice of floats": (Kind.MALFORMED_GRAPH, lambda: X[0.5:], "slice"),
@@ -211,7 +212,7 @@ REFUSED: dict[str, tuple[Kind, Callable[[], Any], str]] = {
     "axis twice": (Kind.MALFORMED_GRAPH, lambda: X.sum((0, -2)), "twice"),
     "axis text": (Kind.MALFORMED_GRAPH, lambda: X.sum("a"), "whole number"),
     "shape of floats": (Kind.MALFORMED_GRAPH, lambda: X.reshape(1.5, 4), "1.5"),
-    "no shape": (Kind.MALFORMED_GRAPH, lambda: tensor.input("q", None), "None"),
+    "no shape": (Kind.MALFORMED_GRAPH, lambda: tensor.input("q", None), "None"),  # type: ignore[arg-type]
     "no name": (Kind.MALFORMED_GRAPH, lambda: tensor.input("", (2,)), "name"),
     "no constant's name": (Kind.MALFORMED_GRAPH, lambda: tensor.constant(1, name=""), "name"),
     "half a character": (Kind.MALFORMED_GRAPH, lambda: tensor.input("\ud800", (2,)), "name"),
@@ -232,7 +233,7 @@ REFUSED: dict[str, tuple[Kind, Callable[[], Any], str]] = {
     "conv of rank 2": (Kind.AXIS_SIZE_MISMATCH, lambda: nn.conv2d(X, X), "conv2d"),
     "no groups": (Kind.MALFORMED_GRAPH, lambda: nn.conv2d(IMAGE, IMAGE, groups=0), "groups"),
     "kernel of three": (Kind.MALFORMED_GRAPH, lambda: nn.max_pool2d(IMAGE, (2, 2, 2)), "kernel"),
-    "stride text": (Kind.MALFORMED_GRAPH, lambda: nn.avg_pool2d(IMAGE, 2, "2"), "stride"),
+    "stride text": (Kind.MALFORMED_GRAPH, lambda: nn.avg_pool2d(IMAGE, 2, "2"), "stride"),  # type: ignore[arg-type]
 }
 
 

@@ -35,7 +35,7 @@ from ir.dtype import TensorType
 from ir.kernel.resources import KernelResources
 from ir.module.executable import Code
 from ir.module.module import KernelCall, Module
-from ir.plan.gpu import ContractionTile
+from ir.plan.gpu import ContractionTile, GpuContractionPlan
 from ir.plan.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region.region import Region
@@ -45,6 +45,7 @@ from tests.support import regions
 from tests.support.fake_cupy import fake_cupy
 from tests.support.made_plans import gpu_plan
 from tests.support.nvrtc import needs_nvrtc
+from tests.support.plan_class import plan_of
 
 REGION = regions.matmul((), 64, 64, 64, dtype="bf16")
 GPUS = pytest.mark.parametrize("target", [A100, H100], ids=["A100", "H100"])
@@ -66,11 +67,15 @@ def chosen(target: Target, m: int, n: int, k: int) -> Price:
     return found
 
 
+def tile_of(plan: Plan) -> ContractionTile:
+    return plan_of(plan, GpuContractionPlan).tile
+
+
 @GPUS
 def test_large_products_take_large_tiles(target: Target) -> None:
     for size in (4096, 8192):
         price = chosen(target, size, size, size)
-        assert (price.plan.tile.warp_m, price.plan.tile.warp_n) == (64, 64)
+        assert (tile_of(price.plan).warp_m, tile_of(price.plan).warp_n) == (64, 64)
         assert sizes(price.plan)[:2] in {(128, 128), (128, 256), (256, 128)}
         assert not price.stops
 
@@ -123,12 +128,12 @@ class Known:
 
     def compiled(self, _: Region, one: Plan) -> KernelResources:
         self.asked.append(one)
-        return self._takes[one.tile]
+        return self._takes[tile_of(one)]
 
     def refined(self, calls: int = 1) -> Replanned:
         first = self.pricer.ranked(REGION)[0]
         module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
-        told = {REGION.name: self._takes[first.plan.tile]}
+        told = {REGION.name: self._takes[tile_of(first.plan)]}
         return refined(module, (first,) * calls, told, self.pricer, A100, self.compiled)
 
 
@@ -151,7 +156,7 @@ def test_a_plan_that_spills_gives_way_to_the_next() -> None:
     [first, second] = found.prices
     assert first is second
     assert msgspec.structs.replace(first.plan, notes=()) == SMALL
-    assert [each.tile for each in known.asked] == [MIDDLE.tile, SMALL.tile]
+    assert [tile_of(each) for each in known.asked] == [MIDDLE.tile, SMALL.tile]
     assert first.work.thread_registers == 100
     [why] = first.plan.notes
     gave_way = "stages 4 → 3, warp_tile 64x64 → 32x32, vectors 8 → 4, tile 128x256x64 → 64x64x64"
@@ -164,7 +169,7 @@ def test_a_plan_that_spills_gives_way_to_the_next() -> None:
 def test_registers_that_cost_occupancy_give_way_where_another_plan_is_better() -> None:
     works = {BIG.tile: work(1.0e9), SMALL.tile: work(1.5e9)}
     found = Known(works, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
-    assert found.prices[0].plan.tile == SMALL.tile
+    assert tile_of(found.prices[0].plan) == SMALL.tile
     hidden = {BIG.tile: work(1.0e9, independent=4.0), SMALL.tile: work(1.5e9)}
     found = Known(hidden, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
     assert (found.prices[0].plan, found.prices[0].work.thread_registers) == (BIG, 255)
@@ -182,7 +187,8 @@ def test_where_all_spill_the_first_is_taken_and_says_so() -> None:
 
 def test_what_fits_no_multiprocessor_is_resource_exceeded() -> None:
     works = {BIG.tile: work(1e9, 1024, 64), SMALL.tile: work(2e9, 512)}
-    assert Known(works, {BIG.tile: takes(80), SMALL.tile: takes(128)}).refined().prices[0].plan.tile == SMALL.tile
+    found = Known(works, {BIG.tile: takes(80), SMALL.tile: takes(128)}).refined()
+    assert tile_of(found.prices[0].plan) == SMALL.tile
     with pytest.raises(EqsatError, match="a block of no plan fits") as caught:
         Known(works, {BIG.tile: takes(80), SMALL.tile: takes(160)}).refined()
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
@@ -449,11 +455,12 @@ def test_autotune_of_empty_arrays_and_of_nothing(folder: Path) -> None:
 
 def test_autotune_needs_what_it_measures_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codegen.run.device.find_device", lambda: None)
-    for keywords, kind in (
+    cases: tuple[tuple[dict[str, Any], Kind], ...] = (
         ({"target": "sm_80"}, Kind.NO_DEVICE),
         ({"target": "sm_80", "emulate": True}, Kind.INVALID_OPTION),
         ({"target": "cpu", "autotune": "yes"}, Kind.INVALID_OPTION),
-    ):
+    )
+    for keywords, kind in cases:
         with pytest.raises(EqsatError) as caught:
             optimize_and_compile(model(), **{"autotune": True, **keywords})
         assert caught.value.kind is kind

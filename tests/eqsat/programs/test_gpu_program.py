@@ -64,15 +64,14 @@ def test_sm90_runs_the_same_path() -> None:
 
 
 def test_exact_programs_keep_the_order_of_sums() -> None:
-    x = t.input("x", (3, 700))
-    program = emulated(x.sum(1), exactness="exact")
+    program = emulated(t.input("x", (3, 700)).sum(1), exactness="exact")
     x = np.random.default_rng(0).standard_normal((3, 700)).astype(np.float32)
     np.testing.assert_array_equal(program(x), np.cumsum(x, 1, dtype=np.float32)[:, -1])
 
 
 def test_free_sizes_and_outputs_of_the_caller() -> None:
-    x = {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", 3]}}
-    program = emulated({"uops": [x, {"id": "y", "uop": "EXP", "src": ["x"]}]})
+    source = {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", 3]}}
+    program = emulated({"uops": [source, {"id": "y", "uop": "EXP", "src": ["x"]}]})
     for rows in (2, 5):
         x = np.full((rows, 3), 0.5, np.float32)
         out = np.zeros_like(x)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eqsat
+from codegen.run.cuda_executable import CudaExecutable
 from codegen.run.slot_memory import Space
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
@@ -32,8 +33,9 @@ def test_both_are_one_kernel_each_and_meet(program: Program) -> None:
     assert len(program.kernels) == 2
     for text in program._compiled.artifact.units.values():
         assert text.count("eq_ticket(") == 1
-    grids = [launch.geometry.grid for launch in program._compiled.artifact.table.launches]
-    assert all(np.prod(grid) >= 54 for grid in grids), "half of an A100's multiprocessors"
+    for launch in program._compiled.artifact.table.launches:
+        assert launch.geometry is not None
+        assert np.prod(launch.geometry.grid) >= 54, "half of an A100's multiprocessors"
 
 
 def test_emulated(program: Program) -> None:
@@ -72,6 +74,7 @@ def test_streams_share_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = fake_cupy(compiled._compiled.artifact.units, [])
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     executable, spaces = compiled._compiled.executable, list[Space]()
+    assert isinstance(executable, CudaExecutable)
     for stream in (7, 8, 7):
         cupy.cuda.get_current_stream = lambda stream=stream: SimpleNamespace(ptr=stream)
         spaces.append(executable._space())

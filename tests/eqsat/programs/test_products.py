@@ -201,7 +201,9 @@ def test_weights_that_are_not_constant_stay_apart() -> None:
     [((2, 3, 5, 7), (2, 3, 7, 4), (2, 3, 5, 4)), ((3, 1, 6), (3, 6, 2), (3, 1, 2)), ((4, 0), (0, 3), (4, 3))],
     ids=str,
 )
-def test_batches_and_transposed_operands_are_contractions(left: tuple, right: tuple, out: tuple) -> None:
+def test_batches_and_transposed_operands_are_contractions(
+    left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]
+) -> None:
     a, b = tensor.input("a", left), tensor.input("b", right)
     turned_a = tensor.input("at", (*left[:-2], left[-1], left[-2])).swapaxes(-1, -2)
     turned_b = tensor.input("bt", (*right[:-2], right[-1], right[-2])).swapaxes(-1, -2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from eqsat.planning.plan_cache import PlanCache
 from eqsat.runtime.artifact_cache import key_of
 from eqsat.runtime.verify import verify_compiled
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.plan.gpu import TF32
+from ir.plan.gpu import TF32, GpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.term.rule import Exactness
 from ir.tiny.bind import load as graph_of
@@ -33,6 +34,7 @@ from ir.tiny.tf32 import summed_products, to_tf32
 from tests.codegen.lower.gpu.test_contraction import matmul
 from tests.support.agree import disagreement
 from tests.support.nvrtc import needs_nvrtc
+from tests.support.plan_class import plan_of
 
 
 def dense(m: int = 136, n: int = 128, k: int = 256) -> Any:
@@ -53,10 +55,11 @@ def lora() -> Any:
 
 
 def attention() -> Any:
-    return nn.attention(*(t.input(name, (1, 2, 33, 16)) for name in "qkv"))
+    q, k, v = (t.input(name, (1, 2, 33, 16)) for name in "qkv")
+    return nn.attention(q, k, v)
 
 
-SOURCES = {"dense": dense, "images": images, "lora": lora, "attention": attention}
+SOURCES: dict[str, Callable[[], Any]] = {"dense": dense, "images": images, "lora": lora, "attention": attention}
 
 
 def emulated(source: Any, **keywords: Any) -> Program:
@@ -132,11 +135,13 @@ def test_verify_still_finds_what_is_wrong(program: Program) -> None:
 
 
 def test_rounding_is_to_the_nearest_and_keeps_what_is_no_number() -> None:
-    x = np.float32([1, 1 + 2**-10, 1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, 0.0, -0.0, np.inf, -np.inf, 3.4e38])
-    wanted = np.float32([1, 1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, 0.0, -0.0, np.inf, -np.inf, 3.4e38])
+    edges, huge = [0.0, -0.0, np.inf, -np.inf], [3.4e38]
+    given = [1, 1 + 2**-10, 1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11]
+    x = np.array([*given, *edges, *huge], np.float32)
+    wanted = np.array([1, 1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, *edges, *huge], np.float32)
     assert to_tf32(x)[:9].tobytes() == wanted[:9].tobytes()
     assert abs(to_tf32(x)[9] / wanted[9] - 1) <= 2**-11
-    assert np.isnan(to_tf32(np.uint32([0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF]).view(np.float32))).all()
+    assert np.isnan(to_tf32(np.array([0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32))).all()
     values = np.random.default_rng(0).standard_normal(1000)
     assert np.abs(to_tf32(values) / values - 1).max() <= 2**-11
     assert to_tf32(values).dtype == np.float64
@@ -186,7 +191,8 @@ def test_it_is_shown(program: Program) -> None:
     assert [each["algo_choice"] for each in program.dump("plan").values()] == [{"matmul": TF32}]
     assert "eq_mma_m16n8k8_tf32" in program.source()
     assert not program.diagnostics
-    assert {each.plan.tile.algorithm for each in explore(dense(), target="sm_80", tf32=True).prices} == {TF32}
+    plans = [plan_of(each.plan, GpuContractionPlan) for each in explore(dense(), target="sm_80", tf32=True).prices]
+    assert {plan.tile.algorithm for plan in plans} == {TF32}
 
 
 def test_elsewhere_it_is_a_note_and_changes_nothing() -> None:

@@ -179,6 +179,7 @@ def test_names_that_a_call_uses_itself() -> None:
     """Inputs called like a keyword are given in a mapping; calls that would need it say so."""
     out, repeats, seed = (t.input(name, (2,)) for name in ("out", "repeats", "seed"))
     program = optimize_and_compile(out * 2 + repeats - seed, threads=1)
+    arrays: dict[str, Any]
     arrays = {name: np.full(2, value, np.float32) for name, value in (("out", 3), ("repeats", 4), ("seed", 5))}
     np.testing.assert_array_equal(program(arrays), [5, 5])
     target = np.empty(2, np.float32)
@@ -235,7 +236,7 @@ def test_many_threads_call_one_program(free: Program) -> None:
         jobs.append((x, w))
 
     def call(job: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        results = [free(*job) for _ in range(20)]
+        results: list[np.ndarray] = [free(*job) for _ in range(20)]
         assert all(np.array_equal(results[0], each) for each in results)
         return results[0]
 
@@ -274,7 +275,7 @@ def test_variants_of_many_threads_are_made_once() -> None:
 
     variants = Variants(specialise, {})
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda size: variants({"M": size}), [each % 10 for each in range(200)]))
+        found: list[Any] = list(pool.map(lambda size: variants({"M": size}), [each % 10 for each in range(200)]))
     assert found == [each % 10 for each in range(200)]
     assert sorted(made) == list(range(10))
 

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +252,8 @@ def edited(saved: Path, path: Path, edit: Callable[[dict[str, object]], object])
 def test_another_format_and_a_strange_manifest(saved: Path, tmp_path: Path) -> None:
     assert "format 99" in refused(edited(saved, tmp_path / "f", lambda manifest: manifest.update(format=99)))
     for name in ("format", "features", "sha256"):
-        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.pop(name)))
-        refused(edited(saved, tmp_path / "f", lambda manifest, name=name: manifest.update({name: 1.5})))
+        refused(edited(saved, tmp_path / "f", methodcaller("pop", name)))
+        refused(edited(saved, tmp_path / "f", methodcaller("update", {name: 1.5})))
 
 
 def test_a_machine_without_the_instructions(saved: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def test_random_inputs_are_seeded_and_typed() -> None:
 
 
 LEAST = np.array([1e-30, 1e-39, 1.0, 1e-41, 0.0, -1e-40], np.float32)
-FLUSHED = {
+FLUSHED: dict[str, tuple[Callable[[t.Tensor], t.Tensor], np.ndarray]] = {
     "a product with infinity": (lambda x: x * np.float32(np.inf), LEAST),
     "a logarithm": (lambda x: x.log(), np.abs(LEAST)),
     "a comparison": (lambda x: x > 0, LEAST),

@@ -52,7 +52,7 @@ def test_batched_products_in_any_order(lhs_t: bool, rhs_t: bool, out_t: bool) ->
     "how", [{}, {"stride": 1, "pad": 0}, {"dilation": 2, "pad": 2, "stride": 1}, {"kernel": 1, "pad": 0}]
 )
 def test_convolution_with_padding_as_a_guard(how: dict[str, int]) -> None:
-    settings = {"kernel": 3, "stride": 2, "pad": 1, "dilation": 1} | how
+    settings: dict[str, Any] = {"kernel": 3, "stride": 2, "pad": 1, "dilation": 1} | how
     region = regions.conv(batch=2, **settings)
     given = arrays(region)
     np.testing.assert_allclose(play(region, given), convolved(given["X"], given["W"], **settings), rtol=1e-6, atol=1e-9)

@@ -122,8 +122,8 @@ def test_immediates_take_the_dtype_beside_them() -> None:
     found = values(graph, {"A": np.array([tenth, 0.5], np.float16)})
     assert found["c"].tolist() == [False, True]
     assert found["w"].tolist() == [tenth, 1]
-    assert (found["k"].dtype, found["k"].tolist()) == (np.int32, [-7, 7])
-    assert (found["s"].shape, found["s"].dtype, found["s"][()]) == ((), np.float16, tenth)
+    assert (found["k"].dtype.name, found["k"].tolist()) == ("int32", [-7, 7])
+    assert (found["s"].shape, found["s"].dtype.name, found["s"].item()) == ((), "float16", tenth)
 
 
 def test_a_softmax_row_of_minus_infinity_is_nan() -> None:

@@ -186,13 +186,14 @@ def test_ambiguous_alignments_are_refused(lhs: Any, rhs: Any) -> None:
 
 def test_expand_adds_axes_by_right_end_by_list_and_by_name() -> None:
     a = normal(4, 6, dtype=np.float32)
-    for arg, expected in (
+    cases: tuple[tuple[dict[str, Any], np.ndarray], ...] = (
         ({"result_shape": [3, 4, 6]}, np.broadcast_to(a, (3, 4, 6))),
         (
             {"result_shape": [4, 3, 6], "broadcast_dimensions": [0, 2]},
             np.broadcast_to(a[:, None], (4, 3, 6)),
         ),
-    ):
+    )
+    for arg, expected in cases:
         graph, notes = load({"uops": [x(4, 6), u("EXPAND", "x", **arg)]})
         np.testing.assert_array_equal(playback(graph, {"x": a})[0], expected)
         assert len(notes) == 1

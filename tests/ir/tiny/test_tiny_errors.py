@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,7 +315,9 @@ def test_graphs_built_by_hand_are_checked() -> None:
         verify(Graph(good.nodes, good.outputs, {**good.types, "b": good.types["b"].of("fp16", (2,))}))
 
 
-JUNK = (None, -1, 0, 1, 7, 2.5, True, "", "x", "M", "inf", "fp16", [], {}, [0], [[0, 1]], [-1], {"x0": "i0"}, 10**40)
+JUNK: Sequence[Any] = (
+    *(None, -1, 0, 1, 7, 2.5, True, "", "x", "M", "inf", "fp16", [], {}, [0], [[0, 1]], [-1], {"x0": "i0"}, 10**40),
+)
 
 
 PROGRAMS = Path(__file__).parents[3] / "eqsat" / "programs"
@@ -362,10 +365,14 @@ def test_mutated_programs_give_a_graph_or_an_eqsat_error() -> None:
 def _collect(value: Any, places: list[Callable[[Any], None]]) -> None:
     keys = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
     for key in keys:
-        places.append(lambda junk, at=key: value.__setitem__(at, junk))
+        places.append(partial(value.__setitem__, key))
         if isinstance(value, dict):
-            places.append(lambda junk, at=key: value.pop(at, None))
+            places.append(partial(_drop, value, key))
         _collect(value[key], places)
+
+
+def _drop(holder: dict[Any, Any], key: object, _: object) -> None:
+    holder.pop(key, None)
 
 
 def test_a_value_has_at_most_64_axes() -> None:

@@ -40,7 +40,8 @@ def scores(pool: Pool) -> Tensor:
 
 def one_hot(index: Tensor, size: int) -> Tensor:
     """True at the position along a new last axis."""
-    return index.unsqueeze(-1) == tensor.iota((*index.shape, size), index.ndim, index.dtype)
+    same: Tensor = index.unsqueeze(-1) == tensor.iota((*index.shape, size), index.ndim, index.dtype)
+    return same
 
 
 def is_maximum(pool: Pool) -> None:
@@ -240,8 +241,8 @@ def greatest_of_scan(pool: Pool) -> None:
     axis = pool.axis(s)
     if s.shape[axis]:
         highest = Tensor("CUMMAX", [s], {"axis": axis, "dtype": s.dtype.name})
-        last = (*(slice(None),) * axis, -1)
-        pool.add(highest[last] - s.max(axis), (highest >= s).cast("i32").min(axis))
+        last = highest[(*[slice(None)] * axis, -1)]
+        pool.add(last - s.max(axis), (highest >= s).cast("i32").min(axis))
 
 
 CHOICES: tuple[Idiom, ...] = (

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from eqsat import nn, tensor
 from eqsat.tensor import Tensor
 from tests.support.idioms.pool import Idiom, Pool
+
+Reader = Callable[[Tensor], Tensor]
 
 
 def layer_norm(pool: Pool) -> None:
@@ -77,7 +80,8 @@ def known_by_the_rules(pool: Pool) -> None:
         (tensor.where(place >= 0, 2.0, x), (other * 0).cast(x.dtype), (other - other + 1).cast(x.dtype),
          (place // max(1, x.shape[-1], x.shape[0])).cast(x.dtype), tensor.where(place < 0, x, 0.5))
     )  # fmt: skip
-    reader = pool.pick((nn.softmax, nn.layer_norm, nn.log_softmax, nn.rms_norm, nn.silu, abs))
+    readers: tuple[Reader, ...] = (nn.softmax, nn.layer_norm, nn.log_softmax, nn.rms_norm, nn.silu, abs)
+    reader = pool.pick(readers)
     pool.add(reader(flat) + x if pool.chance(0.6) else reader(flat) @ pool.fresh(x.shape[-1], pool.size()))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat import tensor
 from eqsat.tensor import Tensor
+from ir.dtype import dtype as as_dtype
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Pool:
 
     def array(self, shape: Sequence[int], dtype: str | None = None) -> np.ndarray:
         """The elements of a constant."""
-        element = tensor.as_dtype(dtype or self.dtype)
+        element = as_dtype(dtype or self.dtype)
         if element.is_bool:
             return np.asarray(self.rng.integers(0, 2, shape), bool)
         if not element.is_float:

@@ -125,7 +125,8 @@ def convolved(x: Tensor, pool: Pool, stride: int | None = None) -> Tensor:
     groups = channels if pool.chance(0.2) else 2 if channels % 2 == 0 and pool.chance(0.3) else 1
     groups = max(groups, 1)
     kernel = (pool.integer(1, 3), pool.integer(1, 3))
-    padding = pool.pick((0, 0, 1, 1, [(1, 0), (0, 1)], [(2, 1), (1, 2)]))
+    paddings: tuple[nn.Padding, ...] = (0, 0, 1, 1, [(1, 0), (0, 1)], [(2, 1), (1, 2)])
+    padding = pool.pick(paddings)
     dilation = pool.pick((1, 1, 1, 2))
     least = [(each - 1) * dilation + 1 for each in kernel]
     if any(size + 0 < need for size, need in zip(x.shape[2:], least, strict=True)):

@@ -16,6 +16,7 @@ from eqsat.cost.targets import A100
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import GpuKernel
+from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
 from ir.plan.plan import Plan
 from ir.pricer import Work
 from ir.region.playback import play_region
@@ -24,13 +25,28 @@ from ir.target import Target
 from ir.term.rule import Exactness
 from tests.codegen.played import Array, Arrays, unwritten
 from tests.support.gpu_workspace import workspace_of
+from tests.support.plan_class import plan_of
 
 
 def plans_of(
     region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = False
 ) -> list[tuple[Plan, Work]]:
     """The candidates, best first."""
-    return candidates(region, checked_core(region), target, exactness, tf32)
+    return list(candidates(region, checked_core(region), target, exactness, tf32))
+
+
+def contraction_plans_of(
+    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = False
+) -> list[tuple[GpuContractionPlan, Work]]:
+    """The same, where all are plans of contractions."""
+    return [(plan_of(plan, GpuContractionPlan), work) for plan, work in plans_of(region, target, exactness, tf32=tf32)]
+
+
+def stream_plans_of(
+    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING
+) -> list[tuple[GpuStreamPlan, Work]]:
+    """The same, where all are plans of streams in tiles."""
+    return [(plan_of(plan, GpuStreamPlan), work) for plan, work in plans_of(region, target, exactness)]
 
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.plan.gpu.nest_tiling import GpuNestPlan
 from codegen.poly.analyse import analyse
 from codegen.simt import Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
@@ -20,7 +21,7 @@ from tests.codegen import played
 from tests.codegen.lower.gpu.emulated import launched, order_matters
 from tests.codegen.played import Arrays, assert_played
 
-GpuCase: TypeAlias = played.Case[GpuKernel]
+GpuCase: TypeAlias = played.Case[GpuKernel, GpuNestPlan]
 
 
 def gpu_cases(

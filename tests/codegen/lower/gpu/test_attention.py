@@ -28,7 +28,7 @@ from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
+from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, stream_plans_of, values_of
 from tests.codegen.played import Array
 from tests.support.gpu_edit import without
 from tests.support.instruction_counts import ptx_counts
@@ -165,7 +165,7 @@ def test_unseen_terms_are_skipped() -> None:
     """Rows that see nothing are 0 / 0, as in playback; a tile makes the turns that its last row needs."""
     cases = []
     for one, _ in BOUNDED:
-        plans = [plan for plan, _ in plans_of(one, exactness=Exactness.RANGE)]
+        plans = [plan for plan, _ in stream_plans_of(one, exactness=Exactness.RANGE)]
         assert all(plan.tile.stops for plan in plans if plan.tile.lead.bm <= 32)
         cases += [(one, plan) for plan in plans[::4]]
     emulated = Emulated(cases)
@@ -208,7 +208,7 @@ def test_other_masks_bound_nothing() -> None:
         view = stream_view(one, checked_core(one))
         assert view is not None
         assert last_seen(view) is None
-        assert all(not plan.tile.stops for plan, _ in plans_of(one, exactness=Exactness.RANGE))
+        assert all(not plan.tile.stops for plan, _ in stream_plans_of(one, exactness=Exactness.RANGE))
 
 
 # --- what moves how -------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_other_masks_bound_nothing() -> None:
 @pytest.mark.parametrize("depth", [64, 128])
 def test_no_bank_conflicts(depth: int) -> None:
     one = attention(1, 16, 64, depth, depth, dtype="bf16")
-    cases = [(one, plan) for plan, _ in plans_of(one) if plan.tile.lead.bm <= 32 and plan.tile.terms >= 32]
+    cases = [(one, plan) for plan, _ in stream_plans_of(one) if plan.tile.lead.bm <= 32 and plan.tile.terms >= 32]
     emulated = Emulated(cases)
     for i, (_, plan) in enumerate(cases):
         counters = emulated.run(i, values_of(one))[0].counters
@@ -238,7 +238,7 @@ def test_scores_and_weights_stay_in_registers() -> None:
 def test_weights_are_rounded_where_the_results_are() -> None:
     def on_tensor_cores(dtype: str, acc: str = "fp32", **others: object) -> set[bool]:
         one = attention(1, 40, 40, 16, 16, dtype=dtype, acc=acc, **others)  # type: ignore[arg-type]
-        return {plan.tile.tensor_cores for plan, _ in plans_of(one)}
+        return {plan.tile.tensor_cores for plan, _ in stream_plans_of(one)}
 
     assert on_tensor_cores("bf16") == on_tensor_cores("fp16", "fp16") == {True}
     assert on_tensor_cores("fp32") == on_tensor_cores("fp64", "fp64") == {False}
@@ -249,7 +249,7 @@ def test_weights_are_rounded_where_the_results_are() -> None:
         body=one.body[:-1],
         yields=(msgspec.structs.replace(one.yields[0], value="O0"),),
     )
-    assert {plan.tile.tensor_cores for plan, _ in plans_of(unrounded)} == {False}
+    assert {plan.tile.tensor_cores for plan, _ in stream_plans_of(unrounded)} == {False}
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_plans_and_tiles_say_the_same(target: Target) -> None:
     for one in ones:
         view = stream_view(one, checked_core(one))
         assert view is not None
-        plans = plans_of(one, target)
+        plans = stream_plans_of(one, target)
         assert plans
         for plan, work in plans:
             check_gpu_stream(view, plan)
@@ -306,11 +306,11 @@ def test_notes_say_what_gave_way() -> None:
 def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -> None:
     change = dict(change)
     one = attention(1, 37, 70, 16, 16, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if sizes(plan) == (32, 16, 32))
+    plan = next(plan for plan, _ in stream_plans_of(one) if sizes(plan) == (32, 16, 32))
     view = stream_view(one, checked_core(one))
     assert view is not None
     scores = plan.tile.scores
-    how = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}
+    how: dict[str, Any] = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}
     how |= {name: change.pop(name) for name in how if name in change}
     made = (how["sizes"], how["warp_m"], how["stages"])
     tile = made_stream_tile(view, *made, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
@@ -333,7 +333,7 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -
 )
 def test_no_synchronisation_is_spare(one: Region) -> None:
     """Without any one of them the kernel is refused, or the emulator finds what it was for."""
-    plans = [plan for plan, _ in plans_of(one) if plan.tile.scores.stages > 1]
+    plans = [plan for plan, _ in stream_plans_of(one) if plan.tile.scores.stages > 1]
     for plan in (plans[0], plans[-1]):
         _assert_all_needed(one, lowered(one, plan))
 
@@ -388,7 +388,9 @@ def test_instructions_of_a_turn() -> None:
     """A turn of 64 rows by 64 terms at depth 64, warps of 16 rows: 4 steps of 8 mma for the scores and as many for the
     sums, each with 4 ldmatrix; the queries' 4 before it; 4 copies of 16 bytes a thread for keys and for values."""
     one = attention(32, 1024, 1024, 64, 64, dtype="bf16")
-    plan = next(plan for plan, _ in plans_of(one) if (sizes(plan), plan.tile.scores.warp_m) == ((64, 64, 64), 16))
+    plan = next(
+        plan for plan, _ in stream_plans_of(one) if (sizes(plan), plan.tile.scores.warp_m) == ((64, 64, 64), 16)
+    )
     counts = ptx_counts(assemble(cuda_text(lowered(one, plan)), "sm_80").ptx)
     assert (counts["mma"], counts["ldmatrix"]) == (2 * 4 * 8, 2 * 4 * 4 + 4)
     assert (counts["cp_async_16"], counts["local"]) == (4 + 2 * 2 * 4, 0)

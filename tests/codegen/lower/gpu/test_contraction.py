@@ -24,7 +24,8 @@ from ir.plan.plan import Plan
 from ir.region.region import Definition, Number, Op, Region, Yield
 from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, lowered, plans_of, values_of
+from tests.codegen.lower.gpu.emulated import Emulated, lowered, values_of
+from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
 from tests.support import regions
 from tests.support.gpu_edit import without
 from tests.support.regions import buffer, contraction, ewise, index_map, read, region, same

@@ -10,7 +10,8 @@ from ir.kernel.resources import KernelResources
 from ir.plan.plan import Plan
 from ir.region.region import Region
 from tests.codegen.changed_plan import sizes
-from tests.codegen.lower.gpu.emulated import lowered, plans_of
+from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
+from tests.codegen.lower.gpu.emulated import lowered
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual
 from tests.support import regions
 from tests.support.instruction_counts import ptx_counts

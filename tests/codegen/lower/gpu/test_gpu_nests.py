@@ -13,7 +13,7 @@ from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
 from codegen.plan.gpu.nest_candidates import MOST, gpu_nest_candidates
-from codegen.plan.gpu.nest_tiling import points_of, tiles_of
+from codegen.plan.gpu.nest_tiling import GpuNestPlan, points_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
 from codegen.simt import Order, compile_kernels
@@ -27,7 +27,7 @@ from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
-from ir.region.region import Definition, Op, Region, Yield
+from ir.region.region import Definition, Number, Op, Region, Yield
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.lower.gpu.emulated import launched
 from tests.codegen.lower.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
@@ -37,6 +37,7 @@ from tests.codegen.simt.deletions import deletions
 from tests.support import regions as r
 from tests.support.instruction_counts import ptx_counts
 from tests.support.nvrtc import ARCHES, needs_nvrtc
+from tests.support.plan_class import plan_of
 
 SMALL = 60_000
 """Elements of a buffer that the emulator goes through in a moment."""
@@ -45,7 +46,7 @@ SMALL = 60_000
 def layer_norm(m: int, n: int, kind: str = "fp32") -> Region:
     """Y = (X − mean) · rsqrt(mean of squares of it + 1e-5) · G[j] + B[j]; statistics in fp32."""
     over, row = (m, n), (m,)
-    scale = r.Number(1 / max(n, 1), "fp32")
+    scale = Number(1 / max(n, 1), "fp32")
     body = [
         r.ewise("W", "cast", over, r.same("X", over)),
         r.reduction("S", "sum", over, 1, r.same("W", over)),
@@ -54,7 +55,7 @@ def layer_norm(m: int, n: int, kind: str = "fp32") -> Region:
         r.ewise("P", "mul", over, r.same("D", over), r.same("D", over)),
         r.reduction("Q", "sum", over, 1, r.same("P", over)),
         r.ewise("V", "mul", row, r.same("Q", row), scale),
-        r.ewise("E", "add", row, r.same("V", row), r.Number(1e-5, "fp32")),
+        r.ewise("E", "add", row, r.same("V", row), Number(1e-5, "fp32")),
         r.ewise("R", "rsqrt", row, r.same("E", row)),
         r.ewise("N", "mul", over, r.same("D", over), r.read("R", over, "i0")),
         r.ewise("G", "mul", over, r.same("N", over), r.read("gain", over, "i1")),
@@ -92,7 +93,7 @@ def channel_norm(n: int, c: int, size: int) -> Region:
     out, over = (n, c, size, size), (c, n, size, size)
     body = [
         r.reduction("S", "sum", over, 3, r.read("X", over, "i1", "i0", "i2", "i3")),
-        r.ewise("M", "mul", (c,), r.same("S", (c,)), r.Number(1 / (n * size * size), "fp32")),
+        r.ewise("M", "mul", (c,), r.same("S", (c,)), Number(1 / (n * size * size), "fp32")),
         r.ewise("D", "sub", out, r.same("X", out), r.read("M", out, "i1")),
     ]
     return r.region("channel_norm", [r.buffer("X", out)], body, out)
@@ -177,10 +178,10 @@ def test_prices_prefer_what_reads_in_order(target: object) -> None:
         return found
 
     chosen = best(softmax(8192, 4096, "fp16"))
-    rows = chosen.plan.rows
+    rows = plan_of(chosen.plan, GpuRowsPlan).rows
     assert (rows.near, rows.keep, rows.width) == (True, "reg", 8)
     assert isinstance(best(permuted((4096, 4096), (1, 0))).plan, GpuTilesPlan)
-    assert not best(r.column_reduce(65536, 1024)).plan.rows.near
+    assert not plan_of(best(r.column_reduce(65536, 1024)).plan, GpuRowsPlan).rows.near
     wide = best(r.pointwise((4096, 4096))).plan
     assert isinstance(wide, GpuPointsPlan)
     assert wide.points.width == 4
@@ -364,12 +365,12 @@ def test_points_and_tiles_carry_no_scan(kind: str) -> None:
     region = r.cumsum(4, 33)
     core = analyse(region).core
     loops = RegionLoops(region, core)
-    plan = {
+    plans: dict[str, GpuNestPlan] = {
         "points": GpuPointsPlan(arch="sm80", points=points_of(loops, [(0,), (1,)], (32, 1), 1)),
         "tiles": GpuTilesPlan(arch="sm80", tiles=tiles_of(loops, [(0,), (1,)], (32, 32))),
-    }[kind]
+    }
     with pytest.raises(EqsatError) as caught:
-        lower_gpu_nest(region, core, plan)
+        lower_gpu_nest(region, core, plans[kind])
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
 
 

@@ -16,7 +16,8 @@ from ir.plan.gpu import GpuStreamPlan
 from ir.region.region import Operand, Region
 from ir.target import Target
 from ir.term.rule import Exactness
-from tests.codegen.lower.gpu.emulated import Emulated, lowered, plans_of
+from tests.codegen.lower.gpu.emulated import Emulated, lowered
+from tests.codegen.lower.gpu.emulated import stream_plans_of as plans_of
 from tests.support.regions import index_map
 from tests.support.stream_regions import attention
 
@@ -123,4 +124,5 @@ def test_decode_of_grouped_queries_is_one_kernel() -> None:
     shape = (1, 32, 4096, 64)
     output = nn.attention(queries, keys.reshape(*shape), values.reshape(*shape))
     [kernel] = optimize_and_compile(output, target="sm_80", emulate=True).kernels
+    assert kernel.geometry is not None
     assert np.prod(kernel.geometry.grid) > 100

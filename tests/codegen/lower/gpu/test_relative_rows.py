@@ -27,6 +27,7 @@ from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, pla
 from tests.support.gpu_edit import without
 from tests.support.gpu_workspace import workspace_of
 from tests.support.nvrtc import needs_nvrtc
+from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, ewise, read, reduction, region, same
 from tests.support.stream_regions import log_softmax, log_sum_exp, weighted_mean, weighted_mean_2d
 
@@ -65,8 +66,8 @@ def split_of(plan: Plan) -> int:
     return plan.rows.split if isinstance(plan, GpuRowsPlan) else 1
 
 
-def split_plans(one: Region) -> list[Plan]:
-    return [plan for plan, _ in plans_of(one) if split_of(plan) > 1]
+def split_plans(one: Region) -> list[GpuRowsPlan]:
+    return [plan_of(plan, GpuRowsPlan) for plan, _ in plans_of(one) if split_of(plan) > 1]
 
 
 def test_parts_relative_to_their_own_maxima_are_playback() -> None:
@@ -185,6 +186,7 @@ def test_no_long_row_is_left_to_one_block() -> None:
         program = optimize_and_compile(output, target="sm_80", emulate=True)
         assert len(program.kernels) <= most, name
         for each in program.kernels:
+            assert each.geometry is not None
             assert np.prod(each.geometry.grid) >= 100, (name, each.name)
 
 

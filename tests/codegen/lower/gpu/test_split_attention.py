@@ -27,7 +27,8 @@ from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
 from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
+from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, values_of
+from tests.codegen.lower.gpu.emulated import stream_plans_of as plans_of
 from tests.codegen.lower.gpu.test_attention import odd_rows, shifted
 from tests.support.gpu_edit import without
 from tests.support.gpu_workspace import workspace_of

@@ -21,12 +21,12 @@ from ir.kernel.gpu.meeting import meetings
 from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu import ContractionTile, GpuContractionPlan
-from ir.plan.plan import Plan
 from ir.region.region import Region
 from ir.serde import from_json, to_json
 from ir.term.rule import Exactness
 from tests.codegen.changed_plan import with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, lowered, plans_of, values_of
+from tests.codegen.lower.gpu.emulated import Emulated, lowered, values_of
+from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual
 from tests.support import regions
 from tests.support.gpu_edit import changed, without
@@ -49,12 +49,11 @@ REGIONS = [
 """Terms that no tile divides, batches, integers, prologues, epilogues, several outputs, one row, one element."""
 
 
-def split_of(plan: Plan) -> int:
-    assert isinstance(plan, GpuContractionPlan)
+def split_of(plan: GpuContractionPlan) -> int:
     return plan.tile.split
 
 
-def split_plans(one: Region, most: int = 99) -> list[Plan]:
+def split_plans(one: Region, most: int = 99) -> list[GpuContractionPlan]:
     """A plan for each number of parts among the candidates."""
     return list({split_of(plan): plan for plan, _ in reversed(plans_of(one)) if split_of(plan) > 1}.values())[:most]
 
@@ -68,10 +67,9 @@ def test_parts_play_the_region_in_every_order() -> None:
         emulated.assert_plays(number, tuple(Order))
 
 
-def _tiled(one: Region, plan: Plan) -> tuple[Contraction, ContractionTile]:
+def _tiled(one: Region, plan: GpuContractionPlan) -> tuple[Contraction, ContractionTile]:
     view = contraction_of(one, checked_core(one))
     assert view is not None
-    assert isinstance(plan, GpuContractionPlan)
     return view, plan.tile
 
 

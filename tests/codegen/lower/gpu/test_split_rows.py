@@ -14,13 +14,15 @@ from codegen.poly.analyse import analyse
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError
+from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.meeting import meetings
 from ir.kernel.gpu.nodes import Barrier, Fence, TakeTicket, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu_nest import GpuRowsPlan
 from ir.plan.plan import Plan
 from ir.region.playback import play_region
-from ir.region.region import Number, Region
+from ir.region.region import Number, Region, Yield
+from tests.codegen import played
 from tests.codegen.changed_plan import sizes, with_fields
 from tests.codegen.lower.gpu.emulated import values_of
 from tests.codegen.lower.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
@@ -28,6 +30,7 @@ from tests.support import regions
 from tests.support.gpu_edit import without
 from tests.support.gpu_workspace import workspace_of
 from tests.support.nvrtc import needs_nvrtc
+from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, ewise, index_map, read, reduction, region, same
 
 
@@ -45,7 +48,7 @@ def moments(rows: int, columns: int, dtype: str = "bf16") -> Region:
         ewise("R", "sqrt", (rows,), same("N", (rows,))),
     ]
     one = region("moments", [buffer("X", over, dtype)], body, (rows,), value="M")
-    more = [regions.Yield(name, f"{name}_out", index_map((rows,), "i0")) for name in ("R", "G")]
+    more = [Yield(name, f"{name}_out", index_map((rows,), "i0")) for name in ("R", "G")]
     outputs = (*one.outputs, *(buffer(each.buffer, (rows,)) for each in more))
     return msgspec.structs.replace(one, outputs=outputs, yields=(*one.yields, *more))
 
@@ -94,7 +97,7 @@ def check_all(cases: list[GpuCase]) -> None:
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
     assert {each.region.name for each in cases} == {each.name for each in REGIONS}
-    assert {each.plan.rows.near for each in cases} == {True, False}
+    assert {plan_of(each.plan, GpuRowsPlan).rows.near for each in cases} == {True, False}
     check_all(cases)
 
 
@@ -105,14 +108,14 @@ def test_all_parts_of_rows_are_playback() -> None:
 
 def test_teams_and_parts_of_every_size() -> None:
     """Rows of a few turns, so that the last part is one of them, or less."""
-    cases = []
+    cases: list[played.Case[GpuKernel, GpuRowsPlan]] = []
     for one in (moments(3, 700), regions.total((1999,)), columns(333, 40)):
         core = analyse(one).core
         rows = [each.plan for each in gpu_cases([one]) if isinstance(each.plan, GpuRowsPlan)]
         for tile, plan in {sizes(each): each for each in rows}.items():
             shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none"})
             with contextlib.suppress(EqsatError):  # rows of fewer turns than that
-                cases.append(GpuCase(one, shared, lower_gpu_nest(one, core, shared, f"eq_k{len(cases)}")))
+                cases.append(played.Case(one, shared, lower_gpu_nest(one, core, shared, f"eq_k{len(cases)}")))
     assert len(cases) > 12
     assert min(each.plan.rows.team for each in cases) <= 32
     kernels = compiled(cases)
@@ -143,7 +146,7 @@ def test_what_may_not_be_split() -> None:
 def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""
     found = [each for each in gpu_cases([moments(2, 4000)]) if split_of(each.plan) > 1]
-    case = next(each for each in found if each.plan.rows.near == (team == "near"))
+    case = next(each for each in found if plan_of(each.plan, GpuRowsPlan).rows.near == (team == "near"))
     kinds = [type(each) for each in walk(case.kernel.body)]
     broken = [without(case.kernel, Fence, 0), without(case.kernel, Fence, 1)]
     if team == "far":

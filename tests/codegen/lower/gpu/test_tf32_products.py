@@ -26,7 +26,8 @@ from ir.target import Target
 from ir.term.rule import Exactness
 from ir.tiny.tf32 import to_tf32
 from tests.codegen.changed_plan import with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
+from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, values_of
+from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual, widened
 from tests.codegen.played import Array
 from tests.support import regions
