@@ -33,7 +33,7 @@ from tests.support.together import Setting
 from tests.support.whole_numbers import exact_values
 
 SEED = 0
-TRIES = 4_000
+TRIES = 2_000
 JOBS = os.cpu_count() or 1
 
 
@@ -76,8 +76,8 @@ def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
-    total_of("idioms", 160, 16, tmp_path)
-    total_of("emulated", 32, 16, tmp_path)
+    total_of("idioms", 64, 16, tmp_path)
+    total_of("emulated", 16, 8, tmp_path)
 
 
 @pytest.mark.exhaustive

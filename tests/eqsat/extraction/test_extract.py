@@ -211,7 +211,7 @@ def test_an_unknown_extractor_is_a_diagnostic() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "kernels", "regions"),
-    [(graphs.resnet50, 60, 50), (lambda: graphs.encoder(12, 32, 64, 4), 15 * 12, 40)],
+    [(graphs.resnet50, 60, 50), (lambda: graphs.encoder(4, 32, 64, 4), 15 * 4, 40)],
 )
 def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: int) -> None:
     graph, view = saturated(build())

@@ -64,17 +64,19 @@ def assert_clean(program: Program, least: int, most: int) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_resnet50_compiles_whole() -> None:
     pytest.importorskip("onnx")
     assert_clean(optimize_and_compile(light_model("resnet50"), target="sm_80"), 48, 60)
 
 
 @needs_nvrtc
-@pytest.mark.slow
-def test_bert_compiles_whole() -> None:
-    program = optimize_and_compile(bert(), target="sm_80")
-    assert_clean(program, 12 * 5, 12 * 14)
+@pytest.mark.parametrize(
+    "layers", [pytest.param(2, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.exhaustive)]
+)
+def test_bert_compiles_whole(layers: int) -> None:
+    program = optimize_and_compile(bert(layers), target="sm_80")
+    assert_clean(program, layers * 5, layers * 14)
     assert len({each.function for each in program.kernels}) < len(program.kernels)
     assert "eq_mma_m16n8k16_f16" in program.source()
 

@@ -37,6 +37,7 @@ from tests.codegen.simt.deletions import deletions
 from tests.support import regions as r
 from tests.support.instruction_counts import ptx_counts
 from tests.support.nvrtc import ARCHES, needs_nvrtc
+from tests.support.sampling import every
 
 SMALL = 60_000
 """Elements of a buffer that the emulator goes through in a moment."""
@@ -144,14 +145,10 @@ def test_kernels_are_playback(nan: bool) -> None:
     check_all(13, (Order.RANDOM,), nan=nan)
 
 
-@pytest.mark.slow
-def test_all_kernels_are_playback_in_every_order() -> None:
-    check_all(1, tuple(Order), nan=False)
-
-
-@pytest.mark.slow
-def test_all_kernels_are_playback_of_nan() -> None:
-    check_all(1, (Order.RANDOM,), nan=True)
+@every(3)
+def test_many_kernels_are_playback_in_every_order(step: int) -> None:
+    check_all(step, tuple(Order), nan=False)
+    check_all(step, (Order.RANDOM,), nan=True)
 
 
 def test_every_region_has_few_candidates_of_its_kinds() -> None:
