@@ -117,3 +117,21 @@ class PolyReport(msgspec.Struct, frozen=True):
                 "buffers": {each.value: {"buffer": each.buffer, "depth": each.depth} for each in self.min_buffer},
             }
         }
+
+    def __str__(self) -> str:
+        """Poly Core, then a line per buffer, slice, barrier, conflict and dependence."""
+        at = self.compute_at
+        halo = [f"{axis} {before}+{after}" for axis, (before, after) in at.halo.per_axis.items() if before or after]
+        lines = [
+            str(self.core),
+            f"  compute_at: {'ok' if at.ok else at.reason}; halo {at.halo.bytes} bytes {' '.join(halo)}".rstrip(),
+            *(f"  slice of {each.value} for {each.reader}: {each.extent}, {each.bytes} bytes" for each in at.slices),
+            *(f"  buffer {each.value}: {each.buffer}, depth {each.depth}" for each in self.min_buffer),
+            *(f"  barrier {each.kind} at {each.at} on {each.arch}" for each in self.barriers),
+            *(
+                f"  {each.where} conflict of {each.buffer} along {each.axis}: {each.advice}"
+                for each in self.bank_conflicts
+            ),
+            *(f"  {each.kind} {each.src} -> {each.dst}: {each.relation}" for each in self.dependences),
+        ]
+        return "\n".join(lines)
