@@ -60,6 +60,7 @@ REDUCTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axes"), REDUCTIONS, ids=str)
 @pytest.mark.parametrize("fn", ["sum", "prod"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])

@@ -119,6 +119,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
@@ -135,6 +136,7 @@ def test_the_better_the_dearer(seed: int) -> None:
     assert cost(problem, windowed(problem, window=4)) <= costs["pareto"] * slack
 
 
+@pytest.mark.slow
 def test_an_extractor_gives_the_same_twice() -> None:
     problem = layered(random.Random(3), layers=12)
     for extractor in EXTRACTORS.values():

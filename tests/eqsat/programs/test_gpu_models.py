@@ -89,6 +89,7 @@ def test_an_encoder_of_floats_takes_tensor_cores_where_it_may() -> None:
     assert "eq_mma_m16n8k8_tf32" in program.source()
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_decoder_block_compiles_whole(arch: str) -> None:
@@ -97,6 +98,7 @@ def test_a_decoder_block_compiles_whole(arch: str) -> None:
     assert "eq_mma_m16n8k16_bf16" in program.source()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [bert(1, 17, 32, 2), decoder(17, 32, 2, 40).lazy()], ids=["bert", "decoder"])
 def test_small_models_compute_what_playback_does(source: Any) -> None:
     program = optimize_and_compile(source, target="sm_80", emulate=True)

@@ -65,6 +65,7 @@ def values(shape: tuple[int, ...], dtype: str = "fp32") -> Array:
     return np.random.default_rng(7).standard_normal(shape).astype(tensor.input("x", shape, dtype).dtype.numpy)
 
 
+@pytest.mark.slow
 @rows
 def test_a_chain_over_one_axis_is_one_kernel(write: Write) -> None:
     program = compiled(write, (64, 1000))
@@ -121,6 +122,7 @@ def test_a_statistic_of_all_terms_is_not_finished_inside_each() -> None:
     program.verify()
 
 
+@pytest.mark.slow
 @rows
 def test_every_cover_is_right(write: Write) -> None:
     graph = read_model(write(tensor.input("x", (4, 19)))).bind({}, False).graph
@@ -131,6 +133,7 @@ def test_every_cover_is_right(write: Write) -> None:
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 
+@pytest.mark.slow
 @rows
 def test_no_two_tasks_finish_one_statistic(write: Write) -> None:
     """Rows are dealt to threads, never the parts of a row: each would reduce it all again."""

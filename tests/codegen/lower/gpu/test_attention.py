@@ -77,6 +77,7 @@ def various(one: Region) -> list[Plan]:
     return [plans[i] for i in sorted({0, len(plans) // 2})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_play_as_the_region(group: str) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan in various(one)]
@@ -162,6 +163,7 @@ def test_the_last_term_that_rows_see(one: Region, ends: tuple[int, int]) -> None
     assert tuple(bound.step * row + bound.shift for row in (0, bound.size - 1)) == ends
 
 
+@pytest.mark.slow
 def test_unseen_terms_are_skipped() -> None:
     """Rows that see nothing are 0 / 0, as in playback; a tile makes the turns that its last row needs."""
     cases = []
@@ -364,6 +366,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_kernels_compile_without_spills(arch: str) -> None:

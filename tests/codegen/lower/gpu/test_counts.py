@@ -113,7 +113,7 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sm90_compiles_the_same_kernels_as_well() -> None:
     kernels = {**{each.name: each.kernel for each in small_kernels()}, **large_kernels()}
     assert not compiled(kernels, ARCHES[1])[1]

@@ -69,6 +69,7 @@ def split_plans(one: Region) -> list[Plan]:
     return [plan for plan, _ in plans_of(one) if split_of(plan) > 1]
 
 
+@pytest.mark.slow
 def test_parts_relative_to_their_own_maxima_are_playback() -> None:
     cases = []
     for one in REGIONS:

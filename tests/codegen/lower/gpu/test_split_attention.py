@@ -76,6 +76,7 @@ def _view(one: Region) -> StreamView:
     return view
 
 
+@pytest.mark.slow
 def test_parts_play_the_region_in_every_order() -> None:
     cases = [(one, plan) for one in REGIONS for plan in split_plans(one, 2)]
     assert {str(one) for one, _ in cases} == {str(one) for one in REGIONS}
@@ -257,6 +258,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
 # --- compiled -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_decode_compiles_without_spills(arch: str) -> None:

@@ -117,6 +117,7 @@ def _play(one: Region, inputs: Mapping[str, Array]) -> Array:
     return play_region(one, inputs, wide=True)[one.outputs[0].name].astype(np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_operands_are_rounded_and_nothing_else(group: str) -> None:
     """As near to playback on rounded operands as any product of fp32; the same bits in all orders."""
@@ -208,6 +209,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_models_compile_without_spills(arch: str) -> None:
