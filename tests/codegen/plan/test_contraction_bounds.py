@@ -72,6 +72,7 @@ def close(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], what: str) ->
     assert error <= tolerance * max(float(size), 1e-6), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tiles_stay_inside_their_operands(layout: str) -> None:
     arch = next(arch for arch in ("avx512", "avx2", "sse2") if available(arch))

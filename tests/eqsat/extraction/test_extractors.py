@@ -93,6 +93,7 @@ def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
             assert not chosen.stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(150))
 def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
     problem = random_problem(random.Random(seed))

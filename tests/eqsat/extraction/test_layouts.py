@@ -84,6 +84,7 @@ def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -
     return assembly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_random_orders_play_back_alike(name: str) -> None:
     graph = model(name)

@@ -91,6 +91,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", STAGES)
 def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     region_facts.cache_clear()
@@ -141,6 +142,7 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_that_fails_is_named(
     name: str, program: Program, own_cache: Path, monkeypatch: pytest.MonkeyPatch

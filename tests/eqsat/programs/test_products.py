@@ -78,6 +78,7 @@ def test_small_constants_are_not_multiplied_into_a_large_one() -> None:
     assert flops(program) < 0.25 * 2 * 64 * 96 * 96
 
 
+@pytest.mark.slow
 def test_products_that_share_a_factor_are_added_first() -> None:
     a, x, y = (tensor.input(name, (48, 48)) for name in "axy")
     before, after = before_and_after(lambda: a @ x - a @ y)
@@ -148,6 +149,7 @@ def test_a_batch_norm_folds_into_the_filters_and_a_block_is_one_kernel() -> None
     assert any("constants" in rule for rule in all_rules(program))
 
 
+@pytest.mark.slow
 def test_branches_with_one_window_are_one_product() -> None:
     x = tensor.input("x", (1, 64, 14, 14))
 
@@ -176,6 +178,7 @@ def gates() -> Tensor:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "kernels"), [(projected, 3), (gates, 2)])
 def test_what_rules_offer_leaves_the_other_choices_there(write: Callable[[], Tensor], kernels: int) -> None:
     """Folded constants do not crowd out a kernel that has an epilogue; products of one row become one."""

@@ -234,6 +234,7 @@ def test_counts_of_what_the_kernel_stands_on() -> None:
     assert counters.global_store_sectors == 64 * 64 * 2 // 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 def test_no_bank_conflicts(dtype: str) -> None:
     """In any layout of operands that are copied; of halves in every plan, of floats in the best."""

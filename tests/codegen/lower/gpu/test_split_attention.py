@@ -102,6 +102,7 @@ def test_parts_of_parts() -> None:
         emulated.assert_plays(number, tuple(Order))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_parts_shorter_than_the_ring(stages: int) -> None:
     """17 turns of 16 terms, for blocks of 1 to 9 turns each."""

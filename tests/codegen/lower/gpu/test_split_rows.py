@@ -92,6 +92,7 @@ def check_all(cases: list[GpuCase]) -> None:
         check(kernels, case, values_of(case.region), orders=tuple(Order))
 
 
+@pytest.mark.slow
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
     assert {each.region.name for each in cases} == {each.name for each in REGIONS}
@@ -160,6 +161,7 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
             assert FindingKind.BLOCK_RACE in report.kinds, (number, order)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_parts_of_rows_compile_without_spills(arch: str) -> None:

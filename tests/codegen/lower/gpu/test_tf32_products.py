@@ -167,6 +167,7 @@ def test_what_is_no_number_stays_none() -> None:
 # --- what it stands on ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(a, b) for a in _FLAGS for b in _FLAGS])
 def test_counts_and_no_bank_conflicts(flags: tuple[bool, bool]) -> None:
     """By whole fragments where operands lie along terms, else word by word; conflicts nowhere."""
