@@ -92,7 +92,6 @@ def check_all(cases: list[GpuCase]) -> None:
         check(kernels, case, values_of(case.region), orders=tuple(Order))
 
 
-@pytest.mark.slow
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
     assert {each.region.name for each in cases} == {each.name for each in REGIONS}
