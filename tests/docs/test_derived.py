@@ -123,6 +123,7 @@ def ties(shape: tuple[int, ...], dtype: str) -> Array:
 PLACES = [(axis, keepdims) for axis in (0, 1, -1, None) for keepdims in (False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "i64", "u8", "bool"])
 def test_positions_are_numpys(dtype: str) -> None:
     x = ties((3, 5, 18), dtype)

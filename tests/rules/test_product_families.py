@@ -125,6 +125,7 @@ def estimated(program: Program) -> float:
     return sum(kernel.estimated_ns for kernel in program.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_family_gains_and_the_result_stays(name: str) -> None:
     case = CASES[name]

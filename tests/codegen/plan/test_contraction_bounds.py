@@ -114,6 +114,7 @@ def runs_beside_guards(layout: str, kind: str, whole: bool) -> None:
             close(got, reference, f"{layout} {kind} {got.shape}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "kind"), [("nn", "fp32"), ("nt", "fp32"), ("tn", "fp64"), ("tt", "fp16")])
 def test_programs_stay_inside_their_arrays(layout: str, kind: str) -> None:
     runs_beside_guards(layout, kind, whole=False)
