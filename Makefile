@@ -28,7 +28,7 @@ test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/mypy
 	$(PYTEST) -m "not exhaustive and not gpu"
 
-exhaustive: $(VENV)/ready    ## every mutant of every rule, many more random instances, registers of every GPU plan, an hour of fuzzing
+exhaustive: $(VENV)/ready    ## every mutant of every rule, every plan of every kernel, the largest models, an hour of fuzzing
 	$(PYTEST) -m exhaustive
 
 sanitize: $(VENV)/ready      ## generated C and the thread pool under the sanitizers of gcc or clang

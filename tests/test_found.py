@@ -12,6 +12,7 @@ from tests.support.case import NONE, read_case
 CASES = sorted(FOUND.glob("*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_what_was_found_stays_mended(path: Path) -> None:
     assert read_case(path).complaint() == NONE

@@ -33,7 +33,7 @@ from tests.support.together import Setting
 from tests.support.whole_numbers import exact_values
 
 SEED = 0
-TRIES = 4_000
+TRIES = 2_000
 JOBS = os.cpu_count() or 1
 
 
@@ -58,7 +58,7 @@ def test_a_few_mutated_programs_find_nothing() -> None:
 
 @pytest.mark.parametrize("emulated", [False, True], ids=["cpu", "emulated"])
 def test_a_few_idioms_find_nothing(emulated: bool, tmp_path: Path) -> None:
-    report = run_idioms(1, range(8 if emulated else 16), tmp_path, lambda index: None, emulated)
+    report = run_idioms(1, range(4 if emulated else 8), tmp_path, lambda index: None, emulated)
     assert not report.findings, "\n".join(map(str, report.findings))
     assert report.compiled == report.tries
     assert report.exact
@@ -76,8 +76,8 @@ def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
-    total_of("idioms", 160, 16, tmp_path)
-    total_of("emulated", 32, 16, tmp_path)
+    total_of("idioms", 32, 16, tmp_path)
+    total_of("emulated", 8, 4, tmp_path)
 
 
 @pytest.mark.exhaustive
@@ -95,6 +95,7 @@ def test_an_hour_of_fuzzing_finds_nothing(kind: str, tmp_path: Path) -> None:
 # the generator
 
 
+@pytest.mark.slow
 def test_idioms_are_deterministic_and_all_are_written() -> None:
     names: set[str] = set()
     for index in range(700):
@@ -271,6 +272,7 @@ def dying(kind: str, seed: int, tries: Sequence[int], folder: Path, at: Callable
     return Report(tries=len(tries))
 
 
+@pytest.mark.slow
 def test_what_kills_or_hangs_a_worker_is_found(tmp_path: Path) -> None:
     total = Report()
     for _, report in fuzz(iter(ranges(16, 8)), "idioms", SEED, tmp_path, 2, dying, silent_seconds=6):

@@ -16,7 +16,7 @@ class Cached(msgspec.Struct, frozen=True):
     pingpong: bool = False
 
     def __str__(self) -> str:
-        return f"{self.tensor}: {self.where} at {self.at}"
+        return f"{self.tensor}: {self.where} at {self.at}{' pingpong' * self.pingpong}"
 
 
 class Vectorize(msgspec.Struct, frozen=True):
@@ -24,6 +24,9 @@ class Vectorize(msgspec.Struct, frozen=True):
 
     axis: str
     width: int
+
+    def __str__(self) -> str:
+        return f"{self.width} of {self.axis}"
 
 
 class LocalEdge(msgspec.Struct, frozen=True):
@@ -33,6 +36,9 @@ class LocalEdge(msgspec.Struct, frozen=True):
     dst: str = msgspec.field(name="to")
     buffer: Literal["reg", "stack"] = "reg"
     depth: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.src} to {self.dst} in {self.buffer}"
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -64,3 +70,16 @@ class Schedule(msgspec.Struct, frozen=True):
     layout_hints: dict[str, str | bool | int] = {}
     local_edges: tuple[LocalEdge, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """One line per field that says something: tables as `key value`, tuples side by side."""
+        defaults = dict(zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False))
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        lines = [f"  {name}: {_field(value)}" for name, value in fields if value and value != defaults.get(name)]
+        return "\n".join(["plan", *lines])
+
+
+def _field(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -107,3 +107,17 @@ class PolyReport(msgspec.Struct, frozen=True):
                 "buffers": {each.value: {"buffer": each.buffer, "depth": each.depth} for each in self.buffers},
             }
         }
+
+    def __str__(self) -> str:
+        """Poly Core, then a line for each nested accumulator, buffer, barrier, conflict and dependence."""
+        halo = [f"{axis} {before}+{after}" for axis, (before, after) in self.halo.per_axis.items() if before or after]
+        lines = [
+            str(self.core),
+            f"  halo {self.halo.bytes} bytes {' '.join(halo)}".rstrip(),
+            *(f"  {inner} is computed inside the loops of {outer}" for inner, outer in self.nested.items()),
+            *(f"  buffer {kept.value}: {kept.buffer}, depth {kept.depth}" for kept in self.buffers),
+            *(f"  barrier {need.kind} at {need.at}" for need in self.barriers),
+            *(f"  {conflict.advice} of {conflict.buffer}" for conflict in self.bank_conflicts),
+            *(f"  {pair.kind} {pair.src} -> {pair.dst}: {pair.relation}" for pair in self.dependences),
+        ]
+        return "\n".join(lines)

@@ -281,7 +281,7 @@ def test_the_page_holds_all_that_it_needs(run: Exploration) -> None:
     assert page(run, with_dot=False) == text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_resnet_50_stays_usable(chromium: Any, tmp_path: Path) -> None:
     run = explore(graphs.resnet50(), target="cpu")
     path = tmp_path / "resnet50.html"

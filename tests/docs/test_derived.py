@@ -30,6 +30,7 @@ FEW = msgspec.structs.replace(find_target("cpu"), launch_ns=1e6, call_ns=1e6)
 """A machine on which every kernel is dear: what can be one kernel is one."""
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m docs.make_derived`"
 
@@ -51,6 +52,7 @@ def test_scores_are_never_in_memory(name: str) -> None:
     assert row(name).bytes[2] - bias < scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_compute_what_playback_does(name: str) -> None:
     program = optimize_and_compile(PROGRAMS[name](SMALL), target=FEW)
@@ -91,6 +93,7 @@ ALONG: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONG)
 @pytest.mark.parametrize(("shape", "axis"), [((5, 33), 0), ((4, 6, 19), 1), ((1, 7), 1), ((6, 1), 1)])
 def test_one_kernel_along_any_axis(name: str, shape: tuple[int, ...], axis: int) -> None:
@@ -120,6 +123,7 @@ def ties(shape: tuple[int, ...], dtype: str) -> Array:
 PLACES = [(axis, keepdims) for axis in (0, 1, -1, None) for keepdims in (False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "i64", "u8", "bool"])
 def test_positions_are_numpys(dtype: str) -> None:
     x = ties((3, 5, 18), dtype)

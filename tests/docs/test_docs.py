@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from docs.make_walkthrough import PAGE, page
 from eqsat.explanation.rule_text import rule_text
 
@@ -20,6 +22,7 @@ def test_the_walkthrough_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m docs.make_walkthrough`"
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_rules_page_run() -> None:
     text = RULES_PAGE.read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -45,6 +48,7 @@ def test_the_example_of_the_cost_page_prints_what_it_says() -> None:
     assert printed.getvalue() == told
 
 
+@pytest.mark.slow
 def test_the_scripts_of_the_explore_page_run_and_print_what_it_says() -> None:
     blocks = re.findall(r"```(python|text)\n(.*?)```", EXPLORE_PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}

@@ -110,6 +110,7 @@ def arity(function: Callable[..., Any]) -> tuple[int, int]:
     return least, sum(2 if each.kind is each.VAR_POSITIONAL else 1 for each in given)
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.sampled_from(sorted(FUNCTIONS)), st.data())
 def test_lazy_tensors(name: str, data: st.DataObject) -> None:

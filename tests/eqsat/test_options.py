@@ -171,6 +171,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "says"), UNSOUND.values(), ids=UNSOUND.keys())
 def test_an_unsound_rule_is_refused_with_a_counterexample(rule: Rule, says: str) -> None:
     with pytest.raises(EqsatError) as caught:

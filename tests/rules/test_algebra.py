@@ -56,6 +56,7 @@ def _same(left: App, right: App, level: Exactness = Exactness.RANGE, element: st
     return view.tiny["l"] == view.tiny["r"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right", "level"),
     [

@@ -118,6 +118,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_family_gains_and_the_result_stays(name: str) -> None:
     case = CASES[name]

@@ -28,12 +28,14 @@ def test_survivors_are_those_that_are_explained(rule: Rule) -> None:
     assert set(survivors(rule)) == explained(rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_survivors_of_a_few(name: str) -> None:
     rule = next(rule for rule in ORIGINALS if rule.name == name)
     assert set(survivors(rule)) == explained(rule)
 
 
+@pytest.mark.slow
 def test_every_explanation_is_of_a_mutant() -> None:
     written = {(rule.name, mutant.change) for rule in ORIGINALS for mutant in mutants(rule)}
     assert set(EQUIVALENT) <= written

@@ -125,6 +125,7 @@ def estimated(program: Program) -> float:
     return sum(kernel.estimated_ns for kernel in program.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_family_gains_and_the_result_stays(name: str) -> None:
     case = CASES[name]
@@ -134,6 +135,7 @@ def test_a_family_gains_and_the_result_stays(name: str) -> None:
     assert estimated(after) < estimated(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_every_cover_is_right(name: str) -> None:
     """The weights are known to the rules only, so that what they make of them runs as kernels."""
@@ -183,6 +185,7 @@ def test_branches_of_two_windows_are_one_product() -> None:
     assert [len(each) for each in products] == [2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "level", "enlarges", "merges"),
     [

@@ -31,7 +31,9 @@ def test_processes_that_share_a_cache_which_somebody_deletes(tmp_path: Path, pro
         assert not found.refusal
 
 
-@pytest.mark.parametrize("rounds", [13, pytest.param(130, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(13, marks=pytest.mark.slow), pytest.param(130, marks=pytest.mark.exhaustive)]
+)
 def test_caches_with_one_damaged_file(rounds: int) -> None:
     assert not damaged_caches(rounds, seed=rounds)
 

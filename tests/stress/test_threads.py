@@ -14,6 +14,7 @@ from tests.stress.processes import ROOT
 from tests.stress.threads import ENDS, calls_and_forks, first_calls, many_calls, tasks
 
 
+@pytest.mark.slow
 def test_thirty_two_threads_get_the_same_bits() -> None:
     assert not many_calls(threads=32, calls=4)
 

@@ -17,11 +17,16 @@ def compare(name: str, found: dict[str, str], config: pytest.Config) -> None:
     if config.getoption("--update-golden"):
         _record(folder, found)
         return
-    recorded = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*"))}
+    recorded = {path.name: path.read_text(encoding="utf-8") for path in recorded_files(name)}
     assert sorted(recorded) == sorted(found)
     differences = [difference(f"{name}/{file}", recorded[file], text) for file, text in found.items()]
     if any(differences):
         pytest.fail("\n".join(filter(None, differences)) + "\n(pytest --update-golden records it)", pytrace=False)
+
+
+def recorded_files(name: str) -> list[Path]:
+    """The files of `golden/<name>`, by name."""
+    return sorted((GOLDEN / name).iterdir())
 
 
 def difference(file: str, recorded: str, found: str) -> str:

@@ -58,6 +58,10 @@ class ContractionKernel(msgspec.Struct, frozen=True):
     args: tuple[str, ...]
     packed: tuple[PackedConstant, ...]
 
+    def __str__(self) -> str:
+        """The kernels that pack constants, then the kernel."""
+        return "\n".join(map(str, (*(each.kernel for each in self.packed), self.kernel)))
+
 
 def lower_contraction(
     region: Region, core: PolyCore, plan: CpuContractionPlan, name: str = "eq_k"

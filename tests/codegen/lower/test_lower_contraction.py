@@ -146,6 +146,7 @@ def test_kernels_play_as_the_region(group: str) -> None:
         assert_plays(built, i, values_of(region))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["avx2", "sse2"])
 def test_lesser_instruction_sets(isa: str) -> None:
     try:

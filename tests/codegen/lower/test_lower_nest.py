@@ -21,6 +21,7 @@ from ir.serde import from_json, to_json
 from tests.codegen.nest_kernels import Case, available, case, cases, check, library, required, run, target
 from tests.codegen.played import numbered, random_inputs
 from tests.support import regions as r
+from tests.support.sampling import every
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 INTEGERS = ("i8", "u8", "i16", "i32", "i64")
@@ -178,11 +179,11 @@ def test_kernels_are_playback(nan: bool) -> None:
     check_all(arch, 7, nan)
 
 
-@pytest.mark.slow
+@every(3)
 @pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.parametrize("nan", [False, True])
-def test_kernels_of_every_dtype_are_playback(arch: str, nan: bool) -> None:
-    check_all(arch, 1, nan)
+def test_kernels_of_every_dtype_are_playback(arch: str, step: int) -> None:
+    for nan in (False, True):
+        check_all(arch, step, nan)
 
 
 @cache

@@ -152,6 +152,7 @@ def built(arch: str) -> tuple[Library, list[Case]]:
     return library(tried, where), tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nan", [False, True])
 def test_every_plan_writes_what_playback_does(nan: bool) -> None:
     lib, tried = built(next(arch for arch in ARCHES if available(arch)))

@@ -95,6 +95,7 @@ def test_large_scores_do_not_overflow(tried: Tried) -> None:
         kernels.check(tried.library, each, large)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["avx512", "sse2"])
 def test_every_plan_is_playback_and_threads_change_no_bit(arch: str) -> None:
     several = [streams.attention(2, 30, 150, 20, 24, bias=True), streams.weighted_rows(9, 40, 20)]

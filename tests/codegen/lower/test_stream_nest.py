@@ -46,6 +46,7 @@ def tried(request: pytest.FixtureRequest) -> Tried:
     return Tried(cases, kernels.library(cases, where))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nan", [False, True])
 @pytest.mark.parametrize("at_end", [False, True])
 def test_every_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:

@@ -18,6 +18,7 @@ from tests.support.random_streams import random_streams
 SEEDS = range(48)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["avx512", "sse2"])
 def test_random_streams(arch: str) -> None:
     where = kernels.required(arch)

@@ -72,6 +72,7 @@ def close(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], what: str) ->
     assert error <= tolerance * max(float(size), 1e-6), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tiles_stay_inside_their_operands(layout: str) -> None:
     arch = next(arch for arch in ("avx512", "avx2", "sse2") if available(arch))
@@ -113,6 +114,7 @@ def runs_beside_guards(layout: str, kind: str, whole: bool) -> None:
             close(got, reference, f"{layout} {kind} {got.shape}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "kind"), [("nn", "fp32"), ("nt", "fp32"), ("tn", "fp64"), ("tt", "fp16")])
 def test_programs_stay_inside_their_arrays(layout: str, kind: str) -> None:
     runs_beside_guards(layout, kind, whole=False)

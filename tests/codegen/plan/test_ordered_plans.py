@@ -66,6 +66,7 @@ CONTRACTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda each: each.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""

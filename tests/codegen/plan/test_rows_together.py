@@ -85,6 +85,7 @@ def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nan", [False, True])
 def test_each_row_is_as_it_is_alone(nan: bool) -> None:
     given = [softmax(*sizes) for sizes in SIZES]

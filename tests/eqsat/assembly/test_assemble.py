@@ -186,6 +186,7 @@ def test_the_arena_holds_everything_apart(each: list[Interval]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 @pytest.mark.parametrize("step", [1, -1])
 def test_constants_are_read_as_they_are_in_any_order_in_memory(order: tuple[int, ...], step: int) -> None:

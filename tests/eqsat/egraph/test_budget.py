@@ -58,6 +58,7 @@ def _is_usable(view: EGraphView, graph: Graph) -> bool:
     return len(extract(view, graph.outputs, pricer()).kernels) > 0
 
 
+@pytest.mark.slow
 def test_a_rule_that_would_match_too_often_rests() -> None:
     graph, most = _product(), 30_000
     view, stats = saturate(graph, (*RULES, *ENDLESS), budget=Budget(nodes=most))
@@ -119,6 +120,7 @@ def test_ordinary_programs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     saturate(graphs.encoder(2, length=4, width=8, heads=2), RULES)
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graphs.encoder(1, length=4, width=8, heads=2)
     for last in (1, 100, 700):

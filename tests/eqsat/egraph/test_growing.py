@@ -37,6 +37,7 @@ def _every_table() -> frozenset[str]:
     return frozenset({*CTORS, *(each.name for each in analyses.ANALYSES), *tables})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "traced"), [(0, True), (1, False), (2, True)])
 def test_what_waits_matches_as_if_it_had_been_there(number: int, traced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = [*_programs()][number]

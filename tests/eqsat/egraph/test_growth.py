@@ -78,6 +78,7 @@ def shifted_away() -> t.Tensor:
     return x * t.input("y", (5, 1, 1, 1)) * t.constant(np.ones(1, np.float32)) + t.input("z", (1,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "level"),
     [

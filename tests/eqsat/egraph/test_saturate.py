@@ -22,6 +22,7 @@ from tests.support import graphs
 from tests.support.canary import saturate, saturate_terms
 from tests.support.egraph_values import describe, fits_one_kernel, node_values
 from tests.support.graphs import Tiny
+from tests.support.sampling import first_few
 from tests.support.strategies import random_graph, random_inputs
 
 
@@ -119,8 +120,7 @@ def test_what_absorbs_is_not_regrouped_for_ever() -> None:
     assert sum(map(len, view.classes.values())) < 60
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 2000))
+@first_few(300, "seed", range(1000, 2000))
 def test_every_node_of_many_classes_has_its_value(seed: int) -> None:
     test_every_node_of_a_class_has_its_value(seed)
 

@@ -70,6 +70,7 @@ def loaded(build: Callable[[], tuple[Tensor, ...]]) -> tuple[Graph, tuple[str, .
     return graph, tuple(constants), {**odd_inputs(types, np.random.default_rng(0)), **constants}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS)
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_there_is_a_cover_within_any_limits(build: Callable[[], tuple[Tensor, ...]], extractor: str) -> None:

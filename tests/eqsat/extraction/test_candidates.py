@@ -67,6 +67,7 @@ def test_as_written_is_one_uop() -> None:
             assert tree.ops <= 1
 
 
+@pytest.mark.slow
 def test_every_candidate_is_a_valid_region_within_the_limits() -> None:
     rng = np.random.default_rng(7)
     for _ in range(30):

@@ -22,6 +22,7 @@ from tests.support.batch import merged, merged_inputs, parted
 from tests.support.module_playback import play_module
 from tests.support.odd_values import odd_inputs
 from tests.support.path import compiled, complaint, covered, saturated
+from tests.support.sampling import every, first_few
 from tests.support.strategies import random_graph
 
 PROGRAMS = Path(eqsat.__file__).parent / "programs"
@@ -127,14 +128,13 @@ def test_random_covers_differ() -> None:
     assert len({covered(graph, view, seed).module for seed in range(20)}) > 7
 
 
-@pytest.mark.slow
+@every(3)
 @pytest.mark.parametrize("name", [*MODELS, *SEED_SIZES])
-def test_many_covers_of_models_play_back_alike(name: str) -> None:
-    assert not next(mismatches(model(name), range(8, 58)), "")
+def test_many_covers_of_models_play_back_alike(name: str, step: int) -> None:
+    assert not next(mismatches(model(name), range(8, 58, step)), "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@first_few(2, "part", range(4))
 def test_covers_of_random_graphs_play_back_alike(part: int) -> None:
     """4 × 32 graphs, 12 covers of each."""
     for number in range(32 * part, 32 * part + 32):
@@ -142,8 +142,7 @@ def test_covers_of_random_graphs_play_back_alike(part: int) -> None:
         assert not next(mismatches(graph, range(12)), ""), f"random graph ({number}, 7)"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@first_few(2, "seed", range(4))
 def test_compiled_covers_compute_the_same(seed: int) -> None:
     """A random cover of 59 programs at once: 48 random graphs, and the models."""
     graphs = [random_graph(np.random.default_rng((seed, number)), 12) for number in range(48)]

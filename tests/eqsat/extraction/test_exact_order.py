@@ -60,6 +60,7 @@ REDUCTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axes"), REDUCTIONS, ids=str)
 @pytest.mark.parametrize("fn", ["sum", "prod"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
@@ -125,6 +126,7 @@ def test_windows_are_in_order() -> None:
     same(program(array), in_order("sum", windows, (2, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axis"), [((3, 1000), 1), ((1000, 3), 0), ((20, 30), 0), ((1, 70), 1)])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 def test_scans_are_in_order(shape: tuple[int, ...], axis: int, dtype: str) -> None:

@@ -30,6 +30,7 @@ from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, check, saturated
 from tests.support.graphs import Tiny
 from tests.support.random_covers import random_cover
+from tests.support.sampling import first_few
 from tests.support.strategies import random_graph, random_inputs
 
 
@@ -90,6 +91,7 @@ def test_kernels(case: str) -> None:
     assert len(cover.kernels) <= most, [kernel.region.name for kernel in cover.kernels]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extractor", sorted(EXTRACTORS))
 @pytest.mark.parametrize("case", CASES)
 def test_every_extractor_computes_the_same(case: str, extractor: str) -> None:
@@ -98,6 +100,7 @@ def test_every_extractor_computes_the_same(case: str, extractor: str) -> None:
     assert best.time_ns <= cover.time_ns * 1.0001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, "encoder", "conv block"])
 def test_no_extractor_beats_the_bound(case: str) -> None:
     others = {"encoder": lambda: graphs.encoder(1, 16, 32, 4), "conv block": residual_block}
@@ -211,7 +214,7 @@ def test_an_unknown_extractor_is_a_diagnostic() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "kernels", "regions"),
-    [(graphs.resnet50, 60, 50), (lambda: graphs.encoder(12, 32, 64, 4), 15 * 12, 40)],
+    [(graphs.resnet50, 60, 50), (lambda: graphs.encoder(4, 32, 64, 4), 15 * 4, 40)],
 )
 def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: int) -> None:
     graph, view = saturated(build())
@@ -223,6 +226,7 @@ def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: 
     assert cover.priced <= 250, "what is compared is priced too, once per distinct region"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_random_covers_compute_the_same(case: str) -> None:
     graph, view = saturated(CASES[case][0]())
@@ -249,6 +253,7 @@ def test_random_graphs(seed: int, size: int) -> None:
         check(cover, view, graph, inputs, constants)
 
 
+@pytest.mark.slow
 def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     program = (
         "from eqsat.extraction.extract import extract\n"
@@ -272,6 +277,7 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_no_cover_is_dearer_than_that_of_ordinary_fusion(seed: int) -> None:
     graph = random_graph(np.random.default_rng(seed), 14)
@@ -308,8 +314,7 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
     assert found.time_ns <= problem.cost_of(least.columns) * (1 + 1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet50", "shufflenet", "squeezenet"])
+@first_few(2, "name", ["shufflenet", "squeezenet", "resnet50"])
 def test_light_models_are_no_dearer_than_by_ordinary_fusion(name: str) -> None:
     pytest.importorskip("onnx")
     from bench.optimizing import light_program, optimized

@@ -95,6 +95,7 @@ def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
             assert not chosen.stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(150))
 def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
     problem = random_problem(random.Random(seed))
@@ -121,6 +122,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
@@ -137,6 +139,7 @@ def test_the_better_the_dearer(seed: int) -> None:
     assert cost(problem, windowed(problem, window=4)) <= costs["pareto"] * slack
 
 
+@pytest.mark.slow
 def test_an_extractor_gives_the_same_twice() -> None:
     problem = layered(random.Random(3), layers=12)
     for extractor in EXTRACTORS.values():

@@ -109,6 +109,7 @@ def test_one_kernel_writes_all(name: str) -> None:
     assert cover.apart_ns == pytest.approx(cover.time_ns + cover.saved_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_covers_play_back_alike_whatever_is_joined(name: str) -> None:
     """With rows and columns of odd sizes, of one point and of none."""

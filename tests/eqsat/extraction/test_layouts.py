@@ -36,6 +36,7 @@ from tests.support.approximate import ApproximatePricer
 from tests.support.module_playback import play_module
 from tests.support.path import compiled, complaint, pricer, saturated
 from tests.support.random_covers import random_cover
+from tests.support.sampling import first_few
 from tests.support.strategies import random_graph
 
 RNG = np.random.default_rng(0)
@@ -83,6 +84,7 @@ def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -
     return assembly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_random_orders_play_back_alike(name: str) -> None:
     graph = model(name)
@@ -93,8 +95,7 @@ def test_random_orders_play_back_alike(name: str) -> None:
         assert not complaint(graph, inputs, play_module(module, inputs)), f"cover {seed}\n{module}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(48))
+@first_few(16, "number", range(48))
 def test_random_orders_of_random_graphs_play_back_alike(number: int) -> None:
     graph = random_graph(np.random.default_rng((number, 11)), 14)
     view = saturated(graph)

@@ -90,6 +90,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", STAGES)
 def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
@@ -138,6 +139,7 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_that_fails_is_named(
     name: str, program: Program, own_cache: Path, monkeypatch: pytest.MonkeyPatch

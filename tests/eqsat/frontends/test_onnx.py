@@ -22,6 +22,7 @@ from eqsat.model import BoundModel, read_model
 from eqsat.zoo import light_model
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny.playback import playback
+from tests.support.sampling import first_few
 
 RNG = np.random.default_rng(0)
 FLOAT = TensorProto.FLOAT
@@ -491,8 +492,7 @@ def test_light_models_import(name: str) -> None:
     assert bound.graph.types[bound.graph.outputs[0]].size == 1000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "zfnet512", "bvlc_alexnet", "inception_v2"])
+@first_few(2, "name", ["squeezenet", "shufflenet", "zfnet512", "bvlc_alexnet", "inception_v2"])
 def test_light_models_agree_with_onnxruntime(name: str) -> None:
     model = light_model(name)
     inputs = {read_model(model).arguments[0]: normal(1, 3, 224, 224)}

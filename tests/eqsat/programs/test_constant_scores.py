@@ -37,6 +37,7 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_90"])
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_programs_of_constant_scores(kind: str, target: str) -> None:

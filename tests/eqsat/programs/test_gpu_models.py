@@ -64,17 +64,19 @@ def assert_clean(program: Program, least: int, most: int) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_resnet50_compiles_whole() -> None:
     pytest.importorskip("onnx")
     assert_clean(optimize_and_compile(light_model("resnet50"), target="sm_80"), 48, 60)
 
 
 @needs_nvrtc
-@pytest.mark.slow
-def test_bert_compiles_whole() -> None:
-    program = optimize_and_compile(bert(), target="sm_80")
-    assert_clean(program, 12 * 5, 12 * 14)
+@pytest.mark.parametrize(
+    "layers", [pytest.param(2, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.exhaustive)]
+)
+def test_bert_compiles_whole(layers: int) -> None:
+    program = optimize_and_compile(bert(layers), target="sm_80")
+    assert_clean(program, layers * 5, layers * 14)
     assert len({each.function for each in program.kernels}) < len(program.kernels)
     assert "eq_mma_m16n8k16_f16" in program.source()
 
@@ -87,6 +89,7 @@ def test_an_encoder_of_floats_takes_tensor_cores_where_it_may() -> None:
     assert "eq_mma_m16n8k8_tf32" in program.source()
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_decoder_block_compiles_whole(arch: str) -> None:
@@ -95,6 +98,7 @@ def test_a_decoder_block_compiles_whole(arch: str) -> None:
     assert "eq_mma_m16n8k16_bf16" in program.source()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [bert(1, 17, 32, 2), decoder(17, 32, 2, 40).lazy()], ids=["bert", "decoder"])
 def test_small_models_compute_what_playback_does(source: Any) -> None:
     program = optimize_and_compile(source, target="sm_80", emulate=True)

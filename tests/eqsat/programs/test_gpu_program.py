@@ -193,6 +193,7 @@ def test_the_text_is_that_of_the_dialect(gemm: Program) -> None:
         gemm.dump("c")
 
 
+@pytest.mark.slow
 def test_texts_do_not_depend_on_hash_seeds() -> None:
     code = """
 from eqsat import optimize_and_compile

@@ -45,6 +45,7 @@ def test_emulated(program: Program) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("graph", [False, True])
 def test_counters_are_zeroed_once_for_a_stream(graph: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ PROGRAMS: dict[str, Callable[[], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "sm_80"])
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_whole_numbers_are_exact(kind: str, target: str) -> None:

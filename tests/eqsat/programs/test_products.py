@@ -62,6 +62,7 @@ def test_lora_joins_its_weights_where_they_are_constant() -> None:
     assert flops(after) < 2 * 32 * 64 * 48 * 1.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", ["(xA)B", "x(AB)", "(AB)y", "A(By)"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_three_factors_are_multiplied_in_the_cheaper_order(grouped: str, dtype: str) -> None:
@@ -77,6 +78,7 @@ def test_small_constants_are_not_multiplied_into_a_large_one() -> None:
     assert flops(program) < 0.25 * 2 * 64 * 96 * 96
 
 
+@pytest.mark.slow
 def test_products_that_share_a_factor_are_added_first() -> None:
     a, x, y = (tensor.input(name, (48, 48)) for name in "axy")
     before, after = before_and_after(lambda: a @ x - a @ y)
@@ -112,6 +114,7 @@ def attention(x: Tensor, bias: bool, length: int = 24, width: int = 64, heads: i
     return linear(mixed.permute(1, 0, 2).reshape(length, width), "o")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True])
 def test_queries_keys_and_values_are_one_product(bias: bool) -> None:
     before, after = before_and_after(lambda: attention(tensor.input("x", (24, 64)), bias))
@@ -146,6 +149,7 @@ def test_a_batch_norm_folds_into_the_filters_and_a_block_is_one_kernel() -> None
     assert any("constants" in rule for rule in all_rules(program))
 
 
+@pytest.mark.slow
 def test_branches_with_one_window_are_one_product() -> None:
     x = tensor.input("x", (1, 64, 14, 14))
 
@@ -174,6 +178,7 @@ def gates() -> Tensor:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "kernels"), [(projected, 3), (gates, 2)])
 def test_what_rules_offer_leaves_the_other_choices_there(write: Callable[[], Tensor], kernels: int) -> None:
     """Folded constants do not crowd out a kernel that has an epilogue; products of one row become one."""
@@ -196,6 +201,7 @@ def test_weights_that_are_not_constant_stay_apart() -> None:
     assert not any("part" in rule for rule in all_rules(program))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right", "out"),
     [((2, 3, 5, 7), (2, 3, 7, 4), (2, 3, 5, 4)), ((3, 1, 6), (3, 6, 2), (3, 1, 2)), ((4, 0), (0, 3), (4, 3))],
@@ -222,6 +228,7 @@ COVERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COVERED)
 def test_every_cover_is_right(name: str) -> None:
     """The weights are known to the rules only, so that what they make of them runs as kernels."""
@@ -235,6 +242,7 @@ def test_every_cover_is_right(name: str) -> None:
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 
+@pytest.mark.slow
 def test_egraphs_grow_a_little_and_linearly() -> None:
     sizes = []
     for layers in (1, 2, 4):

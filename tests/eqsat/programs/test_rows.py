@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -65,6 +65,7 @@ def values(shape: tuple[int, ...], dtype: str = "fp32") -> Array:
     return np.random.default_rng(7).standard_normal(shape).astype(tensor.input("x", shape, dtype).dtype.numpy)
 
 
+@pytest.mark.slow
 @rows
 def test_a_chain_over_one_axis_is_one_kernel(write: Write) -> None:
     program = compiled(write, (64, 1000))
@@ -73,18 +74,21 @@ def test_a_chain_over_one_axis_is_one_kernel(write: Write) -> None:
     program.verify()
 
 
-@rows
+def verify_together(writes: Iterable[Write], shape: tuple[int, ...], dtype: str = "fp32") -> None:
+    """One program of all, each of an input of its own: the C compiler starts once."""
+    outputs = [write(tensor.input(f"x{number}", shape, dtype)) for number, write in enumerate(writes)]
+    optimize_and_compile(outputs).verify()
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_rows_of_every_size_are_right(write: Write, shape: tuple[int, ...]) -> None:
-    if 0 in shape[-1:] and write is not nn.layer_norm and write is not rms_norm:
-        shape = (0, 4)  # the maximum of nothing is refused or infinite; sums of nothing are asked of the norms
-    compiled(write, shape).verify()
+def test_rows_of_every_size_are_right(shape: tuple[int, ...]) -> None:
+    """The maximum of nothing is refused or infinite; sums of nothing are asked of the norms."""
+    verify_together((nn.layer_norm, rms_norm) if shape[-1] == 0 else ROWS.values(), shape)
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
-@rows
-def test_rows_of_every_float_are_right(write: Write, dtype: str) -> None:
-    compiled(write, (6, 50), dtype).verify()
+def test_rows_of_every_float_are_right(dtype: str) -> None:
+    verify_together(ROWS.values(), (6, 50), dtype)
 
 
 def test_rows_along_the_first_axis_are_right() -> None:
@@ -118,6 +122,7 @@ def test_a_statistic_of_all_terms_is_not_finished_inside_each() -> None:
     program.verify()
 
 
+@pytest.mark.slow
 @rows
 def test_every_cover_is_right(write: Write) -> None:
     graph = read_model(write(tensor.input("x", (4, 19)))).bind({}, False).graph
@@ -128,6 +133,7 @@ def test_every_cover_is_right(write: Write) -> None:
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 
+@pytest.mark.slow
 @rows
 def test_no_two_tasks_finish_one_statistic(write: Write) -> None:
     """Rows are dealt to threads, never the parts of a row: each would reduce it all again."""

@@ -47,6 +47,7 @@ def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
     return {name: found[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
 
 
+@pytest.mark.slow
 def test_kernels_of_models_compile_without_spills(compiled: dict[str, KernelResources]) -> None:
     for name, made in compiled.items():
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name

@@ -113,12 +113,13 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sm90_compiles_the_same_kernels_as_well() -> None:
     kernels = {**{each.name: each.kernel for each in small_kernels()}, **large_kernels()}
     assert not compiled(kernels, ARCHES[1])[1]
 
 
+@cache
 def emulated() -> dict[str, Report]:
     """Every small kernel run once, without a finding."""
     kernels = compile_kernels("\n".join(cuda_text(each.kernel) for each in small_kernels()))
@@ -150,6 +151,7 @@ def _counted(report: Report) -> dict[str, int]:
     return conflicts | {name: number for name, number in work.items() if number}
 
 
+@pytest.mark.slow
 def test_tensor_core_kernels_meet_no_conflicts() -> None:
     """Neither ldmatrix nor cp.async."""
     for name, report in emulated().items():

@@ -60,6 +60,7 @@ def view_of(one: Region, *, heads: bool) -> StreamView:
     return found
 
 
+@pytest.mark.slow
 def test_rows_of_several_heads_play_as_the_region() -> None:
     cases = []
     for one in REGIONS:
@@ -115,6 +116,7 @@ def test_decode_reads_keys_once(target: Target) -> None:
     assert lowered(one, plan).grid[1] == 8
 
 
+@pytest.mark.slow
 def test_decode_of_grouped_queries_is_one_kernel() -> None:
     queries = tensor.input("q", (1, 32, 1, 64), "bf16")
     keys, values = (

@@ -37,6 +37,7 @@ def slots(work: Work) -> float:
     return (work.flops + work.recomputed) / (2 * work.efficiency)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_slots_are_about_the_instructions(name: str) -> None:

@@ -70,6 +70,7 @@ def split_plans(one: Region) -> list[GpuRowsPlan]:
     return [plan_of(plan, GpuRowsPlan) for plan, _ in plans_of(one) if split_of(plan) > 1]
 
 
+@pytest.mark.slow
 def test_parts_relative_to_their_own_maxima_are_playback() -> None:
     cases = []
     for one in REGIONS:

@@ -77,6 +77,7 @@ def _view(one: Region) -> StreamView:
     return view
 
 
+@pytest.mark.slow
 def test_parts_play_the_region_in_every_order() -> None:
     cases = [(one, plan) for one in REGIONS for plan in split_plans(one, 2)]
     assert {str(one) for one, _ in cases} == {str(one) for one in REGIONS}
@@ -102,6 +103,7 @@ def test_parts_of_parts() -> None:
         emulated.assert_plays(number, tuple(Order))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_parts_shorter_than_the_ring(stages: int) -> None:
     """17 turns of 16 terms, for blocks of 1 to 9 turns each."""
@@ -258,6 +260,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
 # --- compiled -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_decode_compiles_without_spills(arch: str) -> None:

@@ -58,6 +58,7 @@ def split_plans(one: Region, most: int = 99) -> list[GpuContractionPlan]:
     return list({split_of(plan): plan for plan, _ in reversed(plans_of(one)) if split_of(plan) > 1}.values())[:most]
 
 
+@pytest.mark.slow
 def test_parts_play_the_region_in_every_order() -> None:
     cases = [(one, plan) for one in REGIONS for plan in split_plans(one, 2)]
     assert {one.name for one, _ in cases} == {one.name for one in REGIONS}
@@ -178,6 +179,7 @@ def test_a_meeting_is_printed_dumped_and_read_back() -> None:
     assert any("AnyThread" in each for each in dump["stmts"])
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_parts_compile_without_spills(arch: str) -> None:

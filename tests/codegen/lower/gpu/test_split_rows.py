@@ -32,6 +32,7 @@ from tests.support.gpu_workspace import workspace_of
 from tests.support.nvrtc import needs_nvrtc
 from tests.support.plan_class import plan_of
 from tests.support.regions import buffer, ewise, index_map, read, reduction, region, same
+from tests.support.sampling import every
 
 
 def moments(rows: int, columns: int, dtype: str = "bf16") -> Region:
@@ -83,9 +84,9 @@ def split_of(plan: Plan) -> int:
     return plan.rows.split if isinstance(plan, GpuRowsPlan) else 1
 
 
-def split_cases(every: int) -> list[GpuCase]:
+def split_cases(step: int) -> list[GpuCase]:
     found = [each for each in gpu_cases(REGIONS) if split_of(each.plan) > 1]
-    return found[::every]
+    return found[::step]
 
 
 def check_all(cases: list[GpuCase]) -> None:
@@ -101,9 +102,9 @@ def test_parts_of_rows_are_playback_in_every_order() -> None:
     check_all(cases)
 
 
-@pytest.mark.slow
-def test_all_parts_of_rows_are_playback() -> None:
-    check_all(split_cases(1))
+@every(2)
+def test_more_parts_of_rows_are_playback(step: int) -> None:
+    check_all(split_cases(step))
 
 
 def test_teams_and_parts_of_every_size() -> None:
@@ -162,6 +163,7 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
             assert FindingKind.BLOCK_RACE in report.kinds, (number, order)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_parts_of_rows_compile_without_spills(arch: str) -> None:

@@ -118,6 +118,7 @@ def _play(one: Region, inputs: Mapping[str, Array]) -> Array:
     return play_region(one, inputs, wide=True)[one.outputs[0].name].astype(np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_operands_are_rounded_and_nothing_else(group: str) -> None:
     """As near to playback on rounded operands as any product of fp32; the same bits in all orders."""
@@ -167,6 +168,7 @@ def test_what_is_no_number_stays_none() -> None:
 # --- what it stands on ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(a, b) for a in _FLAGS for b in _FLAGS])
 def test_counts_and_no_bank_conflicts(flags: tuple[bool, bool]) -> None:
     """By whole fragments where operands lie along terms, else word by word; conflicts nowhere."""
@@ -209,6 +211,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_models_compile_without_spills(arch: str) -> None:

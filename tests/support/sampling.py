@@ -1,0 +1,21 @@
+"""How many of a test's many cases run: a sample in `make test`, all of them in `make exhaustive`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def every(step: int) -> pytest.MarkDecorator:
+    """Gives a test the argument `step`: this one among the slow tests, 1 among the exhaustive ones."""
+    sample, whole = pytest.param(step, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)
+    return pytest.mark.parametrize("step", [sample, whole])
+
+
+def first_few(count: int, name: str, values: Iterable[object]) -> pytest.MarkDecorator:
+    """Gives a test the argument `name`: the first `count` values among the slow tests, the others among the exhaustive
+    ones."""
+    mark = [pytest.mark.slow, pytest.mark.exhaustive]
+    found = [pytest.param(value, marks=mark[place >= count]) for place, value in enumerate(values)]
+    return pytest.mark.parametrize(name, found)
