@@ -18,12 +18,6 @@ e, t, m = pattern_variables("e:E t:S m:S")
 _read = Load(Store(e, t), m)
 
 RULES = (
-    Rule(
-        "finish_on_chip",
-        FAMILY,
-        "T = e  ⊢  T[m(i)] = e at m(i)",
-        _read,
-        At(e, t, m),
-        (broadcasts(m, t), Held(_read), Statistic(e)),
-    ),
-)
+    Rule("finish_on_chip", FAMILY, "{e}[m(i)] = ⟨e⟩[m(i)]",
+         _read, At(e, t, m), (broadcasts(m, t), Held(_read), Statistic(e))),
+)  # fmt: skip

@@ -32,51 +32,38 @@ from rules.primitives import (
     several,
     widening_cast,
 )
+from rules.sides import SIDES, on_side
 
 FAMILY = "streams"
 
-p, q, e, o, c, d, w, k, m, s, t = pattern_variables("p:P q:P e:E o:S c:S d:S w:S k:S m:S s:S t:S")
+p, q, e, o, c, d, k, m, s, t = pattern_variables("p:P q:P e:E o:S c:S d:S k:S m:S s:S t:S")
 
-_greatest = Load(Store(Fin(Reduce("max", w, k, p)), t), m)
-_along = fill_of_reduction(invariant(m, k), "max", w, k, ProDtype(p))
+_greatest = Load(Store(Fin(Reduce("max", d, k, p)), t), m)
+_along = fill_of_reduction(invariant(m, k), "max", d, k, ProDtype(p))
 _weight = PUn(o, c, PBin("sub", c, p, PMax(s, k, p)))
 _summable = (one_of(o, "exp exp2"), accumulates(c, d))
 _scores = Load(Store(e, t), m)
 _on_chip = At(e, t, m)
+_nests = (HasFin(e), picks(m, t, k))
+
+
+def _weighted(side: str) -> Rule:
+    """The exponentials stand on this side of the product."""
+    rule = Rule(f"stream_weighted_{side}", FAMILY, "", Contract(d, k, _weight, q), Stream(o, d, k, p, q), _summable,
+                Exactness.ROUNDING)  # fmt: skip
+    return on_side(side, rule)
 
 
 RULES = (
-    Rule(
-        "greatest_along_its_axis",
-        FAMILY,
-        "T = maxₖ p  ⊢  T[m(i)] = greatest of p(m(i), k) over k",
-        _greatest,
-        PUn("cast", w, PMax(domain(m), k, PView(p, _along))),
-        (Held(_greatest), several(k), widening_cast(ProDtype(p), w), Equal(domain(_along), domain(m))),
-    ),
-    *(
-        Rule(name, FAMILY, equation, lhs, Stream(o, d, k, p, value), _summable, Exactness.ROUNDING)
-        for name, equation, lhs, value in (
-            ("stream_sum", "Σₖ op(p − max p) ≈ stream(p, 1)", Reduce("sum", d, k, _weight), Imm(c, "1.0", s)),
-            ("stream_weighted_left", "Σₖ op(p − max p)·q ≈ stream(p, q)", Contract(d, k, _weight, q), q),
-            ("stream_weighted_right", "Σₖ q·op(p − max p) ≈ stream(p, q)", Contract(d, k, q, _weight), q),
-        )
-    ),
-    Rule(
-        "nest_scores",
-        FAMILY,
-        "T = e  ⊢  stream(T[m(i, k)], q) = stream(e at m(i, k), q)",
-        Stream(o, d, k, _scores, q),
-        Stream(o, d, k, _on_chip, q),
-        (HasFin(e), picks(m, t, k)),
-    ),
-    Rule(
-        "nest_into_maximum",
-        FAMILY,
-        "T = e  ⊢  maxₖ T[m(i, k)] = maxₖ (e at m(i, k))",
-        Reduce("max", d, k, _scores),
-        Reduce("max", d, k, _on_chip),
-        (HasFin(e), picks(m, t, k)),
-    ),
-)
-"""A maximum beside a stream of the same scores, as in log-sum-exp, finds them computed."""
+    Rule("greatest_along_its_axis", FAMILY, "{maxₖ p}[m(i)] = d(maxₖ p(m(i), k)), at every point of k",
+         _greatest, PUn("cast", d, PMax(domain(m), k, PView(p, _along))),
+         (Held(_greatest), several(k), widening_cast(ProDtype(p), d), Equal(domain(_along), domain(m)))),
+    Rule("stream_sum", FAMILY, "Σₖ o(p − (maxₖ p)) ≈ stream(p, 1)",
+         Reduce("sum", d, k, _weight), Stream(o, d, k, p, Imm(c, "1.0", s)), _summable, Exactness.ROUNDING),
+    *map(_weighted, SIDES),
+    Rule("nest_scores", FAMILY, "stream({e}[m(i, k)], q) = stream(⟨e⟩[m(i, k)], q)",
+         Stream(o, d, k, _scores, q), Stream(o, d, k, _on_chip, q), _nests),
+    Rule("nest_into_maximum", FAMILY, "maxₖ {e}[m(i, k)] = maxₖ ⟨e⟩[m(i, k)]",
+         Reduce("max", d, k, _scores), Reduce("max", d, k, _on_chip), _nests),
+)  # fmt: skip
+"""A maximum that reads the same scores as a stream, as in log-sum-exp, finds them computed in its kernel."""
