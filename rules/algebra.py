@@ -1,7 +1,7 @@
 """Algebra of numbers: constants fold and gather on the right, identities and double signs vanish.
 
-Every rule leads to fewer or cheaper ops, or moves a constant to the right, so the rules come to an end; there is no
-associativity or distributivity but that of constants. Adding +0 changes −0 alone, so it is no exact identity.
+Every rule leads to fewer or cheaper ops, or moves a constant to the right, so that the rules come to an end. Only
+constants associate and distribute. Adding +0 changes −0, so that it is no exact identity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the e-graph knows of its classes: dtypes, who holds an accumulator, and what kernels are worth having.
+"""Analyses of the classes of the e-graph: dtypes, which values hold an accumulator, and which kernels are worth having.
 
-A movement's result can always be read from its source through a map. So a movement keeps the kernel that it
-entered with, but views are composed only down to buffers that were computed, and no kernel is made to write a
-moved result unless somebody needs it in memory as it stands.
+The result of a movement can always be read from its source through a map. A movement therefore keeps the kernel that it
+was loaded with, but views are composed only down to buffers that are computed. No rule makes a kernel that writes a
+moved result, unless a kernel needs this result in memory.
 """
 
 from __future__ import annotations
@@ -45,25 +45,31 @@ BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's element
 ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value", steers=False)
 AccDtype = Analysis("AccDtype", Sort.ACC, True, "the dtype of a finished accumulator", steers=False)
 EpiDtype = Analysis("EpiDtype", Sort.EPI, True, "the dtype of a value", steers=False)
-Varies = Analysis("Varies", Sort.PRO, False, "some form of it is no number: it reads a buffer or an index")
-HasFin = Analysis("HasFin", Sort.EPI, False, "some form of it holds a finished accumulator")
-CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: some form of it reads what HasFin can give")
+Varies = Analysis("Varies", Sort.PRO, False, "one of its terms is no number: it reads a buffer or an index")
+HasFin = Analysis("HasFin", Sort.EPI, False, "one of its terms holds a finished accumulator")
+CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: one of its terms reads a value with HasFin")
 Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
-Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that no view of another gives (given)")
-Inlined = Analysis("Inlined", Sort.BUF, False, "it may be computed again where it is read through a map (given)")
+Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that is no view of another buffer (given)")
+Inlined = Analysis("Inlined", Sort.BUF, False, "its readers may compute it again, through their maps (given)")
 Constant = Analysis("Constant", Sort.BUF, False, "it is known when the program is built (given for inputs)")
-Weight = Analysis("Weight", Sort.BUF, False, "the same, and no product that a rule made (given for what is loaded)")
-Runs = Analysis("Runs", Sort.BUF, False, "it is not known before the program runs (given for what is loaded)")
+Weight = Analysis("Weight", Sort.BUF, False, "a constant that is no product made by a rule (given for loaded buffers)")
+Runs = Analysis("Runs", Sort.BUF, False, "it is known only when the program runs (given for loaded buffers)")
 Finite = Analysis("Finite", Sort.BUF, False, "its values are numbers if the inputs' are (given)", steers=False)
-Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: it is needed in memory, or in such a kernel")
-Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of that")
-OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "the same for values at the output index")
+Wanted = Analysis("Wanted", Sort.EPI, False, "a kernel may compute it: memory needs it, or another such kernel does")
+Own = Analysis("Own", Sort.PRO, False, "a uop computes it at its own index, or a rule made it a part of such a value")
+OwnEpi = Analysis("OwnEpi", Sort.EPI, False, "as Own, for a value at the output index")
 Statistic = Analysis("Statistic", Sort.EPI, False, "it is computed from finished reductions, at their own index")
-Reduced = Analysis("Reduced", Sort.PRO, False, "some form of it reads an accumulator as it was stored")
-Parted = Analysis("Parted", Sort.BUF, False, "it may become a part of something larger: a product, or made of a part")
-Merged = Analysis("Merged", Sort.BUF, False, "it is the product of a whole group of inputs, or made of that")
-LowRank = Analysis("LowRank", Sort.BUF, False, "some form of it is a product that is larger than its factors")
-Place = Analysis("Place", Sort.BUF, True, "its place among the inputs that multiply one operand alike (given)")
+Reduced = Analysis("Reduced", Sort.PRO, False, "one of its terms reads a stored accumulator")
+Parted = Analysis(
+    "Parted", Sort.BUF, False, "it may become a part of a merged product: a product, or a sum of a part and a constant"
+)
+Merged = Analysis(
+    "Merged", Sort.BUF, False, "it is the merged product of a whole group of inputs, or computed from one"
+)
+LowRank = Analysis("LowRank", Sort.BUF, False, "one of its terms is a product that is larger than its factors")
+Place = Analysis(
+    "Place", Sort.BUF, True, "its place in the group of inputs that multiply one operand in the same way (given)"
+)
 Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
 ANALYSES = (
@@ -72,11 +78,12 @@ ANALYSES = (
     *(Reduced, LowRank, Parted, Merged, Place),
 )
 GIVEN = (Output, Computed, Inlined, Constant, Weight, Runs, Finite)
-"""Decided on the whole program before any rule runs."""
+"""The analyses that are decided on the whole program, before any rule runs."""
 STORED, PASSING = (Computed,), (Parted,)
-"""They hold for the buffers that rules introduce: for those to stay, and for those on the way to others."""
+"""The analyses that hold for a buffer that a rule introduces: for one that stays, and for one that is a step to
+others."""
 PARTS = (Own, OwnEpi)
-"""They hold for the ops below a value that is loaded, or built by a rule that moves no view."""
+"""The analyses that hold for the ops below a value that is loaded, or that is built by a rule that moves no view."""
 
 A, B, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
     "A:B B:B p:P q:P r:P a:A e:E f:E g:E m:S n:S o:S t:S d:S k:S axis:I"

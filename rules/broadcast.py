@@ -1,4 +1,4 @@
-"""Broadcast normalization: no reduction runs over axes of size 1, or along which its argument only repeats."""
+"""Broadcast: a reduction over axes of size 1, or over axes along which its argument repeats, loses these axes."""
 
 from __future__ import annotations
 

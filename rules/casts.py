@@ -1,4 +1,4 @@
-"""Casts: those that change no value vanish."""
+"""Casts: a CAST that changes no value vanishes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Centring: what is added to the operand of a product leaves it, (x − μ)·W = x·W − μ·(1·W).
+"""Centring: an addend of the operand of a product leaves the product, (x − μ)·W = x·W − μ·(1·W).
 
-A layer norm before a linear layer is r·(x − μ)·g + β. Its shift becomes a bias, β·W; its gain joins the weights
-(`rules.scaling`), its statistics are left to the product: r·(x·(gW) − μ·(1·gW)) + βW. The product then reads x, and
-nobody stores a normalized copy of it.
+A layer norm before a linear layer is r·(x − μ)·g + β. Its shift β becomes a bias β·W, its gain g joins the weights
+(`rules.scaling`), and its statistics leave the product: r·(x·(gW) − μ·(1·gW)) + βW. The product then reads x, and no
+normalized copy of x is stored.
 
-The level is `range`: where x lies close to μ the source subtracts first and loses nothing, while x·W and μ·(1·W) are
+The level is `range`: where x lies close to μ, the source subtracts first and loses nothing, but x·W and μ·(1·W) are
 large and cancel.
 """
 

@@ -1,9 +1,9 @@
-"""Contraction: a sum of products becomes one operation, that computes the product without rounding it.
+"""Contraction: a sum of products becomes one operation, which does not round the products.
 
-A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped; for narrower floats, and
-through a CAST of the product or of an operand, a rounding disappears. Integer products wrap, so no CAST of theirs may
-be dropped. A sum of one term is that term (`rules.broadcast`) and no contraction: it is a view of itself, and
-would be read through that for ever.
+A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped. For narrower floats, and through
+a CAST of the product or of an operand, a rounding disappears. Integer products wrap, so that a CAST of them stays. A
+sum of one term is that term (`rules.broadcast`) and no contraction: the term is a view of the sum, and the rules would
+read the sum through that view forever.
 """
 
 from __future__ import annotations

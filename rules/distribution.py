@@ -1,12 +1,14 @@
 """Distribution: products that share a factor are added before they are multiplied, A·X ± A·Y = A·(X ± Y).
 
-That computes one product in place of two; where X and Y are constants, their sum is one, too. The level is `rounding`:
-the error of either side is within γₙ·|A|·(|X| + |Y|).
+One product is computed in place of two. Where X and Y are constants, their sum is a constant as well. The level is
+`rounding`: the error of either side is within γₙ·|A|·(|X| + |Y|).
 
-The reverse is taken where a sum holds a product that is larger than its factors, which may then be multiplied one by
-one, x·(W + A·B) = x·W + (x·A)·B: what cancels there has been rounded before, in A·B. Which of the two costs less is for
-prices to tell. Addends that stand between two products are passed over, at the cost of a rounding of a sum that a
-product, itself rounded, is a part of.
+The reverse is taken where a sum holds a product that is larger than its factors, x·(W + A·B) = x·W + (x·A)·B: the
+factors may then be multiplied one by one. What cancels there has been rounded before, in A·B. Prices tell which side
+costs less.
+
+Addends that stand between two products are passed over, at the cost of one rounding of a sum. The sum holds a product,
+which is rounded itself.
 """
 
 from __future__ import annotations

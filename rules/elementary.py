@@ -1,4 +1,4 @@
-"""Elementary functions: inverse pairs vanish, compositions become the one op that they are, powers become products."""
+"""Elementary functions: inverse pairs vanish, compositions become one op, powers become products."""
 
 from __future__ import annotations
 

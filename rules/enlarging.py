@@ -1,10 +1,10 @@
-"""Enlarging: a convolution is one with a larger window whose constants are 0 beyond its own, x·A = x·[0 A 0].
+"""Enlarging: a convolution takes a larger window with zeros around its weights, x·A = x·[0 A 0].
 
-So the branches of a block read their input through windows that are alike, and become one product (`rules.merging`).
-Who is enlarged is decided on the whole program (`eqsat.egraph.places`): inputs whose product, merged, sums at most
-twice the terms that they sum apart.
+The branches of a block then read their input through windows that are alike, and become one product (`rules.merging`).
+`eqsat.egraph.places` decides on the whole program which inputs are enlarged: those whose merged product sums at most
+twice the terms that their products sum apart.
 
-The level is `range`: 0·x is NaN where x is infinite or NaN, and the window reads beyond what it read before.
+The level is `range`: 0·x is NaN where x is infinite or NaN, and the window reads more of x than before.
 """
 
 from __future__ import annotations

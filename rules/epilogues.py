@@ -1,7 +1,7 @@
-"""Algebra of epilogues: one description of a rule serves both a kernel's inner values and its epilogue.
+"""Algebra of epilogues: the rules of `rules.algebra` for the values of an epilogue, made from these rules.
 
-What a reduction hands to its epilogue (a factor, a sign, an op of its argument) meets the ops after it there only; all
-others have met as inner values, before anything was fused.
+A reduction hands a factor, a sign or an op of its argument to its epilogue. Only there these meet the ops after the
+reduction; all other ops have met as values inside the kernel, before anything was fused.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
-from ir.term.language import App, Fact, Prim, Term, Var
+from ir.term.language import App, Prim, Term, Var
 from ir.term.rule import Exactness, Rule
 
 MATRICES = ("products", "distribution", "scaling", "centring", "enlarging", "merging", "stacking")
@@ -43,21 +43,20 @@ _SIGNS = {
 _REDUCTIONS = {"sum": "Σ", "prod": "Π", "max": "max", "min": "min"}
 _BELOW = str.maketrans("kj", "ₖⱼ")
 _NUMBERS = {"is_lowest": "lowest", "is_highest": "highest", "all_ones": "¬0"}
-"""What a number is called that a condition with this primitive asks for."""
+"""Primitive of a condition → the word for the number that it asks for."""
 _NAMED = {"log2_e": "log₂e", "ln_2": "ln 2"}
 _PARTS = {
-    ("merged", "first"): "[{}|0]",
-    ("merged", "second"): "[0|{}]",
-    ("merged", "of_first"): "first part of {}",
-    ("merged", "of_second"): "second part of {}",
-    ("adjacent", "first"): "[{}|0]",
-    ("adjacent", "second"): "[0|{}]",
-    ("adjacent", "of_first"): "first part of {}",
-    ("adjacent", "of_second"): "second part of {}",
-    ("enlarged", "weights"): "[0 {} 0]",
+    "first": "[{}|0]",
+    "second": "[0|{}]",
+    "of_first": "first part of {}",
+    "of_second": "second part of {}",
+    "weights": "[0 {} 0]",
+    "first_block": "[{}|0]",
+    "second_block": "[0|{}]",
 }
-"""What a map does to a tensor that is read through it, by its primitive and the part of the answer."""
-_BLOCKS = {"first_block": "[{}|0]", "second_block": "[0|{}]"}
+"""How a tensor is written that is read through a map of `merged`, `adjacent` or `enlarged`, by the part of the
+primitive's answer; of `first_block` and `second_block`, by the primitive."""
+_OF_PARTS = ("merged", "adjacent", "enlarged")
 
 
 class _Text(NamedTuple):
@@ -140,7 +139,7 @@ class _Side:
                 head = "gather " if self._marks else ""
                 return _Text(f"{head}{self.text(buffer).text}[{_moved(read, point)[0]}, {below(index).text}]")
             case (("PUn" | "EUn"), ("cast", element, value)):
-                return _Text(f"{_word(element)}({below(value).text})")
+                return _Text(f"{element}({below(value).text})")
             case (("PUn" | "EUn"), (op, _, value)):
                 return _unary(str(op), below(value))
             case (("PBin" | "EBin"), (op, _, x, y)):
@@ -189,20 +188,17 @@ class _Side:
         return "±" if known == "add" else "∘" if isinstance(op, Var) else str(op)
 
     def _number(self, number: Term) -> _Text:
-        match number:
-            case str():
-                value = number.removesuffix(".0").replace("-", "−")
-                return _Text(value, _TIGHT if value[0] != "−" else _LOOSE)
-            case Prim():
-                return self._computed(number)
-        return _Text(*_signed(self._known.get(number, _word(number))))
+        if isinstance(number, Prim):
+            return self._computed(number)
+        word = str(self._known.get(number, number)).removesuffix(".0").replace("-", "−")
+        return _Text(word, _LOOSE if word[0] == "−" else _TIGHT)
 
     def _computed(self, number: Prim) -> _Text:
         """A number that a primitive computes."""
         args = number.args
         match number.fn.name:
             case "fold_unary":
-                found = _unary(_word(args[1] if args[0] == "cast" else args[0]), self._number(args[3]))
+                found = _unary(str(args[1] if args[0] == "cast" else args[0]), self._number(args[3]))
                 return _Text(f"the number {found.text}", _LOOSE) if self._marks else found
             case "fold_binary" | "regroup":
                 found = _binary(self._op(args[0]), self._number(args[-2]), self._number(args[-1]))
@@ -233,7 +229,7 @@ def _is_pure(term: Term) -> TypeGuard[App]:
 
 
 def _named(condition: Prim) -> list[tuple[Term, str]]:
-    """The word for a variable of which a condition says which number or op it is."""
+    """The variable of which a condition says which number or op it is, and the word for it."""
     match condition.fn.name, condition.args:
         case "one_of", (Var() as variable, str() as words):
             first = words.split()[0]
@@ -243,15 +239,6 @@ def _named(condition: Prim) -> list[tuple[Term, str]]:
         case name, (_, number) if name in _NUMBERS:
             return [(number, _NUMBERS[name])]
     return []
-
-
-def _signed(word: str) -> tuple[str, int]:
-    value = word.removesuffix(".0").replace("-", "−")
-    return value, _LOOSE if value[0] == "−" else _TIGHT
-
-
-def _word(element: Term) -> str:
-    return "wide" if isinstance(element, Fact) else str(element)
 
 
 def _unary(op: str, operand: _Text) -> _Text:
@@ -313,12 +300,12 @@ def _moved(read: Term, point: Point) -> Point:
 
 
 def _part(read: Term) -> str:
-    """What a map does to a tensor that is read through it; "" where that is not said."""
+    """How a tensor is written that is read through a map; "" where the map leaves no mark."""
     match read:
         case Prim(args=(("first" | "second") as part, first, second)) if read.fn.name == "joint":
             return _part(first if part == "first" else second)
-        case Prim(args=(str() as part, *_)):
-            return _PARTS.get((read.fn.name, part), "")
+        case Prim(args=(str() as part, *_)) if read.fn.name in _OF_PARTS:
+            return _PARTS.get(part, "")
         case Prim():
-            return _BLOCKS.get(read.fn.name, "")
+            return _PARTS.get(read.fn.name, "")
     return ""

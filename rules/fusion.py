@@ -1,7 +1,8 @@
-"""Fusion: what reads a finished accumulator at its own index becomes the epilogue of its kernel.
+"""Fusion: an op that reads a finished accumulator at its own index becomes an epilogue of the accumulator's kernel.
 
-Only through maps that read no element twice: a reduction would be computed again for every point of a broadcast.
-An op joins an epilogue when an operand can give an accumulator (CanFin); the others are computed beside it.
+The op must read the accumulator through a map that reads no element twice: through a broadcast, the reduction would be
+computed again at every point. An op joins an epilogue when one operand can give an accumulator (CanFin); its other
+operands are computed beside the accumulator.
 """
 
 from __future__ import annotations

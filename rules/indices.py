@@ -1,7 +1,7 @@
-"""Indices: arithmetic on the index itself becomes a map, and what only depends on sizes is decided.
+"""Indices: arithmetic on an index becomes a map, and a comparison that the sizes decide becomes true or false.
 
-A map costs nothing: address arithmetic has it anyway. Masks that hold everywhere vanish, and a gather whose index is
-an index expression becomes a strided read.
+A map costs nothing, since addresses are computed by maps in any case. A mask that holds everywhere vanishes. A gather
+whose index is an index expression becomes a strided read.
 """
 
 from __future__ import annotations

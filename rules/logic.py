@@ -1,4 +1,4 @@
-"""Logic: choices that are no choices, comparisons that are decided, booleans that went through numbers."""
+"""Logic: choices without an alternative vanish, comparisons are decided, booleans skip the way through numbers."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Merging: products of one operand become parts of one product, {x·A, x·B} = split(x·[A|B]).
 
-The other operands are constants, as weights are: of queries, keys and values, or of the branches of an inception block,
-whose windows must be alike. One after another they are put together (`eqsat.egraph.places` knows their order), so that
-n products make n − 1 larger ones; the last is that of all, and those who read a part read it there.
+The other operands are constants, such as weights: of queries, keys and values, or of the branches of an inception
+block, whose windows must be alike. They are put together one after another, in an order that `eqsat.egraph.places`
+decides, so that n products make n − 1 larger ones. The last of these holds all products; who reads a part reads it
+there.
 
-Constants that are added to the parts, as biases are, are added to all of them at once.
+Constants that are added to the parts, such as biases, are added to all parts at once.
 
-[A|B] is A and B, each padded with zeros to both, added: no sum changes its order, but −0 may become 0.
+[A|B] is the sum of A and B, each padded with zeros to the size of both. No sum changes its order, but −0 may become 0.
 """
 
 from __future__ import annotations

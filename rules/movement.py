@@ -1,11 +1,14 @@
-"""Movement: a producer is inlined as a view, and a view moves down to the reads, where maps compose.
+"""Movement: a producer becomes a view at its reader, and a view moves down to the reads, where maps compose.
 
-Views are never introduced but at a read, and only ever move down, so the rules come to an end. They pass through what
-a uop computes at its own index (Own), not through copies that were inlined at some map: those are reached by composing
-the maps first, so each value is copied once per map. An identity is known by the type of what is read, and by the sizes
-of the map before it: two values that are views of each other are not viewed in turn for ever. Where a map has a guard
-(PAD), outside it the view is a constant, the fill: an op may be passed only with fills of its operands that the op
-takes to that constant.
+A rule introduces a view at a read alone and moves a view downwards alone, so that the rules come to an end. A view
+passes through a value that a uop computes at its own index (Own). It does not pass through a copy that was inlined at
+some map: the maps are composed first, so that each value is copied once per map.
+
+A map is known to be an identity by the type of the tensor that it reads, and by the sizes of the map before it. Two
+values that are views of each other are therefore not viewed in turn forever.
+
+A map with a guard (PAD) reads nothing outside the guard: there the view has the fill of the guard. Such a view passes
+an op only where the op's operands have fills that the op takes to this fill.
 """
 
 from __future__ import annotations

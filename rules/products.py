@@ -1,14 +1,14 @@
-"""Products of products: of the two ways to group them the one that computes less, (A·B)·C = A·(B·C).
+"""Products of products: of the two groupings (A·B)·C and A·(B·C) the rules take the one that computes less.
 
-A product whose other factor stands outside is stored first: the rules make buffers that the program does not have.
-They fire only where that leaves fewer terms to sum, or where the two that are multiplied first are constants and the
-third is none, so that they come to an end. Of many constants in a row only the left-most come first: a product of all
-of them costs nothing when the program runs, whichever way it is grouped.
+The factor B·C of the new product is stored first: the rules make buffers that the program does not have. A rule fires
+only where fewer terms are left to sum, or where B and C are constants and A is none, so that the rules come to an end.
+Of many constants in a row only the left-most are multiplied first: a product of constants costs nothing when the
+program runs.
 
-The level is `rounding`: T = B·C is rounded where A·B was. Both orders stay within the bound γₙ·|A|·|B|·|C| that holds
-for either of them element by element (Higham, "Accuracy and Stability of Numerical Algorithms", §3.5), so neither
-cancels where the other does not. Of floats narrower than fp32 the product is kept in fp32: it is not rounded more
-often than before, and overflows no earlier.
+The level is `rounding`: B·C is rounded where A·B was. Both orders stay within the bound γₙ·|A|·|B|·|C| that holds for
+either order element by element (Higham, "Accuracy and Stability of Numerical Algorithms", §3.5): neither cancels where
+the other does not. For floats narrower than fp32 the stored product is in fp32: it is rounded no more often than
+before, and overflows no earlier.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Reductions: nested ones become one, and what does not change along the reduced axes is computed once outside.
+"""Reductions: nested reductions become one, and a part that the reduced axes do not change leaves the reduction.
 
-A factor moves out of a sum and may take the overflow with it, so floats narrower than their accumulator move theirs
-in the accumulator. An addend moves out only where the source could cancel as well: in integers, or at level `range`.
+A factor that leaves a sum may take an overflow with it. In floats narrower than their accumulator the factor is
+therefore multiplied in the accumulator's dtype. An addend leaves a sum only where the source could cancel as well: in
+integers, or at level `range`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows: what is reduced from a row of values is finished on chip, and read again by the kernel that reduced it.
+"""Rows: a statistic of a row is finished on chip, and is read again by the kernel that computed it.
 
-A statistic (a maximum, a sum, what is made of them) that is read at fewer axes than its reader has stays inside the
-reader's kernel: it is finished once per point of the axes it has, before the others run. Softmax, log-softmax and the
-norms become one kernel each, since every step of theirs reads the statistics before it in this way.
+A statistic (a maximum, a sum, or a value made of these) that is read at fewer axes than its reader has stays inside the
+reader's kernel. It is finished once per point of its axes, before the ops that read it run. Softmax, log-softmax and
+the norms become one kernel each, since each step of theirs reads the statistics before it in this way.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Scaling through a product: a factor of a product or of its operand moves to where it is multiplied less often.
+"""Scaling: a factor of a product, or of its operand, moves to the place where it is multiplied less often.
 
-A factor of constants joins a constant operand, (x·g)·W = x·(g·W) and (x·W)·g = x·(W·g): batch norms fold into filters,
-the gain of a norm into the weights behind it. A row's statistic leaves the sum, ((x·r)·g)·W = r·((x·g)·W), and its
-product needs no normalized copy of x. The level is `rounding`: a factor is rounded with one operand in place of the
-other, and scales the bound γₙ·|x|·|W| as it scales the sum.
+A constant factor joins a constant operand, (x·g)·W = x·(g·W) and (x·W)·g = x·(W·g): batch norms fold into filters, and
+the gain of a norm into the weights after it. A statistic of a row leaves the sum, ((x·r)·g)·W = r·((x·g)·W): no
+normalized copy of x is needed. The level is `rounding`: a factor is rounded with one operand instead of the other, and
+scales the bound γₙ·|x|·|W| as it scales the sum.
 """
 
 from __future__ import annotations

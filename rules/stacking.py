@@ -1,12 +1,12 @@
-"""Stacking: a sum of two products is one product whose sum is as long as both, X·A + Y·B = [X|Y]·[A;B].
+"""Stacking: a sum of two products becomes one product over both their terms, X·A + Y·B = [X|Y]·[A;B].
 
-So it is for the gates of recurrent cells, for the projection beside a residual block, for what is left of x·(W + A·B):
-one kernel, and no product in memory that only waits for another. [A;B] is put together when the program is built; [X|Y]
-is no buffer: either part is read where it stands, as 0 beside it. A stacked product is a product, and may be stacked
-with a third; every addition is used up once, so that this comes to an end.
+Examples are the gates of recurrent cells, the projection beside a residual block, and the rest of x·(W + A·B): one
+kernel is left, and no product waits in memory for another. [A;B] is put together when the program is built. [X|Y] is no
+buffer: either part is read in place, as 0 beside it. A stacked product may be stacked with a third product. Every rule
+uses up one addition, so that the rules come to an end.
 
-Each term is multiplied as it was, and their sum only regrouped; the level is `rounding` for floats narrower than their
-accumulator, whose products are no longer rounded before they are added.
+Terms are multiplied as they were, and their sum is only regrouped. The level is `rounding` for floats narrower than
+their accumulator, whose products are no longer rounded before they are added.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Streams: a sum of exponentials whose scores are taken less their maximum is had in one pass over them.
+"""Streams: a sum of exponentials of scores less their maximum is computed in one pass over the scores.
 
 The maximum, the exponentials and their sum read the scores one after another. In one pass the sum is kept relative to
-the maximum so far, and is scaled by op(old − new) where that grows (Milakov & Gimelshein 2018). Three steps lead there,
-and none knows of another reduction than its own:
+the maximum so far, and is scaled by op(old − new) where the maximum grows (Milakov & Gimelshein 2018). Three steps lead
+there, each of which knows one reduction:
 
-    T = maxₖ x, T[m(i)] read along k        is  the greatest of x(m(i), k) over k
-    Σₖ op(x − greatest of x)·q              is  stream(x, q)
-    stream(T[m], q), T finished in a kernel is  stream(its accumulator, at m, q): scores need no memory
+    {maxₖ x}[m(i)], read along k               is  the greatest of x(m(i), k) over k
+    Σₖ op(x − greatest of x)·q                 is  stream(x, q)
+    stream({T}[m], q), T finished in a kernel  is  stream(⟨T⟩[m], q): the scores need no memory
 
-That the scores whose maximum was taken are those in the exponent is no condition of a rule: both are in one class of
-the e-graph, or they are not. With the factor of a sum that does not depend on k (`rules.reductions`) and the statistic
-that is finished on chip (`rules.rows`) this makes FlashAttention of scores, max, exp, sum, divide and weighted sum.
+No condition says that the scores in the exponent are those whose maximum was taken: both are in one class of the
+e-graph, or the pattern does not match. With the factor of a sum that does not depend on k (`rules.reductions`) and the
+statistic that is finished on chip (`rules.rows`), these rules make FlashAttention of scores, max, exp, sum, divide and
+weighted sum.
 
 The level is `rounding`. No exponent is positive, neither before the sum is scaled nor after, so that a finite sum of
-the |q| never overflows on the way; each scaling is by op(m − m') ≤ 1 and rounds once, as a term less the maximum does.
-A row whose greatest score is infinite or NaN is NaN both ways.
+the |q| does not overflow on the way. Each scaling is by op(m − m') ≤ 1 and rounds once, as a term less the maximum
+does. A row whose greatest score is infinite or NaN is NaN both ways.
 """
 
 from __future__ import annotations
