@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ir.term.language import App, Contract, Fact, Prim, Term
-from ir.term.rule import Condition, Equal, Exists, Rule
+from ir.term.language import App, Contract, Fact, Term
+from ir.term.rule import Rule
 from rules.equations import printed
 
 SIDES = ("left", "right")
@@ -19,12 +17,7 @@ def pair(side: str, first: Term, second: Term) -> tuple[Term, Term]:
 def on_side(side: str, rule: Rule) -> Rule:
     """A rule that is written for the left side, or its mirror image, in which every contraction has its operands
     exchanged; with its equation."""
-    if side == "left":
-        return printed(rule)
-    lhs = mirror_image(rule.lhs)
-    assert isinstance(lhs, App)
-    when = tuple(map(_mirror_condition, rule.when))
-    return printed(replace(rule, lhs=lhs, rhs=mirror_image(rule.rhs), when=when))
+    return printed(rule if side == "left" else rule.mapped(mirror_image))
 
 
 def mirror_image(term: Term) -> Term:
@@ -38,15 +31,3 @@ def mirror_image(term: Term) -> Term:
             return Fact(term.analysis, mirror_image(term.term))
         case _:
             return term
-
-
-def _mirror_condition(condition: Condition) -> Condition:
-    match condition:
-        case Exists(pattern):
-            found = mirror_image(pattern)
-            assert isinstance(found, App)
-            return Exists(found)
-        case Fact(analysis, term):
-            return Fact(analysis, mirror_image(term))
-        case Prim() | Equal():
-            return condition
