@@ -15,7 +15,7 @@ from itertools import product
 from ir.term.language import Contract, EBin, Fin, Load, PBin, Pure, Reduce, Store
 from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import Computed, Constant
-from rules.equations import printed
+from rules.equations import add_equation
 from rules.primitives import accumulates_exactly, invariant, one_of, typed
 from rules.sides import SIDES, on_side, pair
 from rules.totals import total
@@ -46,7 +46,7 @@ def _free_shift(side: str, place: str) -> Rule:
     lhs = Fin(Contract(d, k, *pair(side, _weights, PBin(o, d, *pair(place, Load(B, b), p)))))
     when = (*_known, Constant(B), Computed(B))
     name = f"shift_on_the_{place}_beside_{side}_constants"
-    return printed(Rule(name, FAMILY, "", lhs, EBin(o, d, *pair(place, added, rest)), when, Exactness.RANGE))
+    return add_equation(Rule(name, FAMILY, "", lhs, EBin(o, d, *pair(place, added, rest)), when, Exactness.RANGE))
 
 
 RULES = (*map(_free_mean, SIDES), *(_free_shift(*sides) for sides in product(SIDES, SIDES)))

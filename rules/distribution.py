@@ -19,7 +19,7 @@ from ir.term.language import App, Contract, Fin, Load, PBin, PUn, Pure, Store, T
 from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, LowRank, ProDtype, Reduced
 from rules.blocks import in_place
-from rules.equations import printed
+from rules.equations import add_equation
 from rules.primitives import accumulates_exactly, one_of, typed, unguarded
 from rules.regrouping import joint
 from rules.sides import SIDES, on_side, pair
@@ -66,7 +66,7 @@ def _pass_over(first: str, last: str) -> Rule:
     lhs = PBin("add", d, *pair(last, r, PBin("add", d, *pair(first, q, p))))
     rhs = PBin("add", d, PBin("add", d, p, r), q)
     name = f"pass_over_addend_{first}_{last}"
-    return printed(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
+    return add_equation(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
 
 
 def _pass_over_two(first: str, last: str) -> Rule:
@@ -74,7 +74,7 @@ def _pass_over_two(first: str, last: str) -> Rule:
     lhs = PBin("add", d, PBin("add", d, *pair(first, q, p)), PBin("add", d, *pair(last, s, r)))
     rhs = PBin("add", d, PBin("add", d, p, r), PBin("add", d, q, s))
     name = f"pass_over_addends_{first}_{last}"
-    return printed(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
+    return add_equation(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
 
 
 RULES = (

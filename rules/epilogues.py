@@ -24,7 +24,7 @@ def in_epilogue(rule: Rule) -> Rule:
     before   mul_one           PBin(mul, d, p, Imm(d, "1.0", k))  →  p
     after    mul_one_epilogue  EBin(mul, d, p, Pure(Imm(d, "1.0", k)))  →  p
     """
-    return replace(rule.mapped(_epilogue), name=f"{rule.name}_epilogue", family=FAMILY)
+    return replace(rule.map_terms(_epilogue), name=f"{rule.name}_epilogue", family=FAMILY)
 
 
 def _epilogue(term: Term) -> Term:

@@ -82,7 +82,7 @@ def equation(rule: Rule) -> str:
     return f"{left} {'=' if rule.exactness is Exactness.EXACT else '≈'} {right}"
 
 
-def printed(rule: Rule) -> Rule:
+def add_equation(rule: Rule) -> Rule:
     """The rule with the equation that its sides print as."""
     return replace(rule, equation=equation(rule))
 
@@ -100,7 +100,7 @@ class _Side:
     def __init__(self, rule: Rule, style: _Style) -> None:
         self._maps, self._marks = style
         self._known: Mapping[Term, str] = {term: word for each in rule.when if isinstance(each, Prim)
-                                           for term, word in _named(each)}  # fmt: skip
+                                           for term, word in _known_words(each)}  # fmt: skip
 
     def text(self, term: Term, point: Point = ("i",), own: Point = ("i",)) -> _Text:
         """A value at a point; `own` is the point at which a variable needs no coordinates."""
@@ -126,18 +126,18 @@ class _Side:
             case (("PView" | "EView"), (value, read)):
                 value = value.field("x") if _is_pure(value) and not self._marks else value
                 if isinstance(value, Var) or not self._maps:
-                    return self.text(value, _moved(read, point), own)
+                    return self.text(value, _coordinates(read, point), own)
                 whole = self.text(value, own, own).within(_POWER)
-                return _Text(f"{whole} at {', '.join(_moved(read, point))}", _LOOSE)
+                return _Text(f"{whole} at {', '.join(_coordinates(read, point))}", _LOOSE)
             case "At", (value, _, read):
                 return self._read(_Text(f"⟨{self.text(value).text}⟩"), read, point)
             case "Imm", (_, number, _):
                 return self._number(number)
             case "Index", (_, read):
-                return _Text(_moved(read, point)[0])
+                return _Text(_coordinates(read, point)[0])
             case "Gather", (buffer, read, _, index):
                 head = "gather " if self._marks else ""
-                return _Text(f"{head}{self.text(buffer).text}[{_moved(read, point)[0]}, {below(index).text}]")
+                return _Text(f"{head}{self.text(buffer).text}[{_coordinates(read, point)[0]}, {below(index).text}]")
             case (("PUn" | "EUn"), ("cast", element, value)):
                 return _Text(f"{element}({below(value).text})")
             case (("PUn" | "EUn"), (op, _, value)):
@@ -163,7 +163,7 @@ class _Side:
 
     def _read(self, held: _Text, read: Term, point: Point) -> _Text:
         if self._maps:
-            return _Text(f"{held.text}[{', '.join(_moved(read, point))}]")
+            return _Text(f"{held.text}[{', '.join(_coordinates(read, point))}]")
         part = _part(read)
         if not part:
             return held
@@ -228,7 +228,7 @@ def _is_pure(term: Term) -> TypeGuard[App]:
     return isinstance(term, App) and term.ctor.name == "Pure"
 
 
-def _named(condition: Prim) -> list[tuple[Term, str]]:
+def _known_words(condition: Prim) -> list[tuple[Term, str]]:
     """The variable of which a condition says which number or op it is, and the word for it."""
     match condition.fn.name, condition.args:
         case "one_of", (Var() as variable, str() as words):
@@ -275,27 +275,27 @@ def _axes(sizes: Term) -> Point:
     return (str(sizes),)
 
 
-def _moved(read: Term, point: Point) -> Point:
+def _coordinates(read: Term, point: Point) -> Point:
     """The coordinates that a map gives at a point."""
     if isinstance(read, Var):
         return (f"{read.name}({', '.join(point)})",)
     assert isinstance(read, Prim), read
     match read.fn.name, read.args:
         case "compose", (outer, inner):
-            return _moved(outer, _moved(inner, point))
+            return _coordinates(outer, _coordinates(inner, point))
         case "in_place", _:
             return point
         case ("fill_of_reduction", (view, _, _, sizes, _)) | ("fill_of_contraction", (view, sizes)):
             kept = len(point) - len(_axes(sizes))
-            return *_moved(view, point[:kept]), *point[kept:]
+            return *_coordinates(view, point[:kept]), *point[kept:]
         case "index_and_number", (_, view, _, number):
             return (f"({view} ∘ {number})({', '.join(point)})",)
         case "index_and_index", (_, left, right, _):
             return (f"({left} ± {right})({', '.join(point)})",)
         case "picked", (view, _, index, _, _):
-            return *_moved(view, point), *_moved(index, point)
+            return *_coordinates(view, point), *_coordinates(index, point)
         case _, (view, *_):
-            return _moved(view, point)
+            return _coordinates(view, point)
     raise TypeError(f"{read.fn.name} has no notation")
 
 

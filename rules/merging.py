@@ -18,7 +18,7 @@ from ir.term.language import App, Contract, Fin, Load, PBin, Pure, Store, Term
 from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Merged, Parted, Place
 from rules.concatenation import adjacent, are_partial, are_whole, is_partial, is_whole, merged, placed_together
-from rules.equations import printed
+from rules.equations import add_equation
 from rules.primitives import typed
 from rules.regrouping import joint
 from rules.sides import SIDES, on_side
@@ -75,7 +75,7 @@ def _combine(part: str, last: bool) -> Rule:
     when: tuple[Condition, ...] = (Exists(other), *worth, (are_whole if last else are_partial)(*parts))
     rhs = Store(Pure(Load(whole, adjacent(f"of_{part}", *parts))), mine.field("type"))
     name = f"{part}_part_{'of_all_' * last}beside_constants"
-    return printed(Rule(name, FAMILY, "", mine, rhs, when, Exactness.REASSOCIATE, passing=not last))
+    return add_equation(Rule(name, FAMILY, "", mine, rhs, when, Exactness.REASSOCIATE, passing=not last))
 
 
 RULES = (

@@ -16,7 +16,7 @@ from __future__ import annotations
 from ir.term.language import Contract, Fin, Load, Store, Term
 from ir.term.rule import Condition, Exactness, Rule, pattern_variables
 from rules.analyses import Computed, Constant, Runs, Weight
-from rules.equations import printed
+from rules.equations import add_equation
 from rules.primitives import accumulates_exactly, one_of, typed
 from rules.regrouping import computes_less, regrouped
 from rules.sides import SIDES, pair
@@ -40,7 +40,7 @@ def _regroup(outer: str, waiting: str, narrow: bool, folded: bool) -> Rule:
     worth = (Weight(C), Constant(B), Runs(A)) if folded else (computes_less(*maps),)
     name = f"regroup_{outer}_product_by_{waiting}{'_narrow' * narrow}{'_of_constants' * folded}"
     when = (dtypes, *worth, *map(Computed, (C, A, B)))
-    return printed(Rule(name, FAMILY, "", lhs, Contract(d, j, *last), when, Exactness.ROUNDING))
+    return add_equation(Rule(name, FAMILY, "", lhs, Contract(d, j, *last), when, Exactness.ROUNDING))
 
 
 RULES = tuple(

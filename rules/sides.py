@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ir.term.language import App, Contract, Fact, Term
 from ir.term.rule import Rule
-from rules.equations import printed
+from rules.equations import add_equation
 
 SIDES = ("left", "right")
 
@@ -17,17 +17,17 @@ def pair(side: str, first: Term, second: Term) -> tuple[Term, Term]:
 def on_side(side: str, rule: Rule) -> Rule:
     """A rule that is written for the left side, or its mirror image, in which every contraction has its operands
     exchanged; with its equation."""
-    return printed(rule if side == "left" else rule.mapped(mirror_image))
+    return add_equation(rule if side == "left" else rule.map_terms(mirror))
 
 
-def mirror_image(term: Term) -> Term:
+def mirror(term: Term) -> Term:
     """The term with the operands of every contraction exchanged."""
     match term:
         case App(ctor=ctor, args=(element, sizes, x, y)) if ctor is Contract:
-            return Contract(element, sizes, mirror_image(y), mirror_image(x))
+            return Contract(element, sizes, mirror(y), mirror(x))
         case App():
-            return App(term.ctor, tuple(map(mirror_image, term.args)))
+            return App(term.ctor, tuple(map(mirror, term.args)))
         case Fact():
-            return Fact(term.analysis, mirror_image(term.term))
+            return Fact(term.analysis, mirror(term.term))
         case _:
             return term

@@ -109,11 +109,11 @@ class Rule:
         """All that must be there: the left side, then the terms that conditions ask for."""
         return (self.lhs, *patterns_of(self.when))
 
-    def mapped(self, change: Callable[[Term], Term]) -> Rule:
+    def map_terms(self, change: Callable[[Term], Term]) -> Rule:
         """The rule with a function applied to both sides and to the terms of its conditions."""
         lhs = change(self.lhs)
         assert isinstance(lhs, App)
-        when = tuple(mapped(condition, change) for condition in self.when)
+        when = tuple(map_condition(condition, change) for condition in self.when)
         return replace(self, lhs=lhs, rhs=change(self.rhs), when=when)
 
     @property
@@ -176,7 +176,7 @@ def _spoken_of(condition: Condition) -> tuple[Term, ...]:
             raise TypeError(f"{condition!r} is no condition: a primitive, a fact, Equal or Exists is one")
 
 
-def mapped(condition: Condition, change: Callable[[Term], Term]) -> Condition:
+def map_condition(condition: Condition, change: Callable[[Term], Term]) -> Condition:
     """The condition with a function applied to the terms of which it speaks."""
     match condition:
         case Equal(left, right):

@@ -27,7 +27,7 @@ from ir.dtype import TensorType
 from ir.index.map import compose, parse_map
 from ir.index.moves import flip
 from ir.term.language import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
-from ir.term.rule import Exactness, Exists, Rule, mapped, steers
+from ir.term.rule import Exactness, Exists, Rule, map_condition, steers
 from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
@@ -172,7 +172,7 @@ def _swapped(rule: Rule) -> Iterator[Mutant]:
             for at, condition in enumerate(rule.when):
                 if isinstance(condition, Exists):
                     continue
-                other = mapped(condition, partial(substitute, binding=swap))
+                other = map_condition(condition, partial(substitute, binding=swap))
                 when = (*rule.when[:at], other, *rule.when[at + 1 :])
                 yield Mutant(replace(rule, when=when), f"{x} ↔ {y} in {condition}", steers(condition))
 

@@ -29,7 +29,7 @@ from rules.primitives import (
     without_repeats_sizes,
     without_units,
 )
-from rules.sides import SIDES, mirror_image
+from rules.sides import SIDES, mirror
 from tests.support.terms import saturate_terms
 
 p, q, e, m, n, o, d = pattern_variables("p:P q:P e:E m:S n:S o:S d:S")
@@ -101,8 +101,8 @@ def test_the_mirror_image_of_a_mirror_image_is_the_rule() -> None:
     twins = [rule_named(f"collect_{side}_factor") for side in SIDES]
     assert twins[0].equation == "A·X ± A·Y ≈ A·(X ± Y)"
     assert twins[1].equation == "X·A ± Y·A ≈ (X ± Y)·A"
-    assert mirror_image(twins[1].lhs) == twins[0].lhs
-    assert mirror_image(twins[1].rhs) == twins[0].rhs
+    assert mirror(twins[1].lhs) == twins[0].lhs
+    assert mirror(twins[1].rhs) == twins[0].rhs
 
 
 def test_a_rule_reads_as_text() -> None:
