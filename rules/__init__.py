@@ -30,27 +30,21 @@ from rules import (
     streams,
 )
 
-FAMILIES: Mapping[str, tuple[Rule, ...]] = {
-    module.FAMILY: module.RULES
-    for module in (
-        *(movement, casts, broadcast, algebra, elementary, logic, indices),
-        *(contraction, reductions, products, distribution, scaling, centring),
-        *(enlarging, merging, stacking),
-        *(fusion, epilogues, rows, streams),
-    )
-}
-"""Every family by name."""
+_PHASES = (
+    (movement, casts, broadcast),
+    (algebra, elementary, logic, indices),
+    (contraction, reductions, products, distribution, scaling, centring),
+    (enlarging, merging, stacking),
+    (fusion, epilogues, rows, streams),
+)
+FAMILIES: Mapping[str, tuple[Rule, ...]] = {family.FAMILY: family.RULES for phase in _PHASES for family in phase}
+"""The rules of every family, by the family's name."""
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in family)
 
-PHASES: tuple[tuple[str, ...], ...] = (
-    ("movement", "casts", "broadcast"),
-    ("algebra", "elementary", "logic", "indices"),
-    ("contraction", "reductions", "products", "distribution", "scaling", "centring"),
-    ("enlarging", "merging", "stacking"),
-    ("fusion", "epilogues", "rows", "streams"),
-)
-"""The families that join at each phase; those of the phases before stay, but for `PASSING`; others join the last."""
+PHASES: tuple[tuple[str, ...], ...] = tuple(tuple(family.FAMILY for family in phase) for phase in _PHASES)
+"""The families that join at each phase. A family runs from its phase on, or in its phase alone if it is `PASSING`. A
+family of a caller joins the last phase."""
 
 PASSING = frozenset(
     {
@@ -59,22 +53,21 @@ PASSING = frozenset(
         *("enlarging", "merging", "stacking"),
     }
 )
-"""Families that are done after their phase: what they speak of is not made later, but by moving what they have seen."""
+"""Families that end with their phase: later phases only move the terms that these families have seen."""
 
 ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
-"""The families of ordinary fusion, what every compiler does: movements merged, products recognised, elementwise work
-fused with what feeds it."""
+"""The families of ordinary fusion, which every compiler does: movements are merged, products are recognised, and
+elementwise ops are fused with their producers."""
 
 
 def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.ROUNDING) -> tuple[Rule, ...]:
-    """The rules that a list of names stands for, as far as they are no less exact than `exactness`.
+    """The rules that a list of names selects, without those above the level `exactness`.
 
     names: families to use (None: all); `-name` leaves out a family or a rule; `name@digest` is a caller's rule that
-    `rules.users.admit` has checked. A list of only the last two changes what None stands for; an
-    empty list is no rule.
+    `rules.users.admit` has checked. A list without families starts from all families. An empty list selects no rule.
 
     Raises:
-        EqsatError: InvalidOption, for a name that is none.
+        EqsatError: InvalidOption, for a name of no family and no rule.
     """
     listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
     left_out = {each[1:] for each in listed if each.startswith("-")}
@@ -88,7 +81,7 @@ def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.
 
 
 def rule_named(name: str) -> Rule:
-    """The rule of that name. Raises EqsatError, InvalidOption, for a name that is none."""
+    """The rule of that name. Raises EqsatError, InvalidOption, for a name of no rule."""
     found = next((rule for rule in RULES if rule.name == name), None)
     if found is None:
         near = get_close_matches(name, [rule.name for rule in RULES], 3)

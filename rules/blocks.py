@@ -1,7 +1,8 @@
-"""Where the parts of a longer sum stand: index algebra of the rules that make one product of two, on texts.
+"""The blocks of a longer sum: index algebra, on texts, of the rules that make one product of two.
 
-A sum over the points of k and one over those of j are one where k and j differ along one axis at most: along it the
-points of k come first. What belongs to one of them is read as 0 where the other stands. "" means: not so.
+A sum over the points of k and a sum over the points of j become one sum where k and j differ along one axis at most.
+Along this axis the points of k come first. A factor of one sum is read as 0 at the points of the other. The answer ""
+says that there is no such sum.
 """
 
 from __future__ import annotations
@@ -21,21 +22,25 @@ _CACHE = 1 << 14
 
 @Primitive
 def stacked_sizes(k: str, j: str) -> str:
-    """The sizes of both sums as one."""
+    """The sizes of the longer sum."""
     found = _stacked(k, j)
     return sizes_text(found.sizes) if found else ""
 
 
 @Primitive
 def first_block(read: str, through: str, k: str, j: str) -> str:
-    """Where a factor of the first product, read over its own axes and k, is read for what is at `through` in it."""
+    """The map by which the stacked product reads a factor of the first product, for the elements that `through` reads.
+
+    read: the map of the factor, over the axes of its product and k."""
     found = _stacked(k, j)
     return _block(read, through, k, found.along, (0, found.second)) if found else ""
 
 
 @Primitive
 def second_block(read: str, through: str, k: str, j: str) -> str:
-    """Where a factor of the second product, read over its own axes and j, is read for what is at `through` in it."""
+    """The map by which the stacked product reads a factor of the second product, for the elements that `through` reads.
+
+    read: the map of the factor, over the axes of its product and j."""
     found = _stacked(k, j)
     return _block(read, through, j, found.along, (found.first, 0)) if found else ""
 
@@ -48,12 +53,13 @@ def type_over(element: str, view: str) -> str:
 
 @Primitive
 def in_place(type_: str) -> str:
-    """Where a value of this type is read as it lies."""
+    """The identity on a value of this type."""
     return str(identity(parse_type(type_).shape))
 
 
 class _Stacked(NamedTuple):
-    """The sizes of both sums as one, the axis along which they follow one another, and how long either is there."""
+    """The sizes of the longer sum, the axis along which its parts follow one another, and the sizes of both along
+    it."""
 
     sizes: tuple[int, ...]
     along: int

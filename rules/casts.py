@@ -1,4 +1,4 @@
-"""Casts: those that change no value vanish."""
+"""Casts: a CAST that changes no value vanishes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ FAMILY = "casts"
 p, e, c, d = pattern_variables("p:P e:E c:S d:S")
 
 RULES = (
-    Rule("identity_cast", FAMILY, "cast_d(p) = p, p in d", PUn("cast", d, p), p, (Equal(ProDtype(p), d),)),
-    Rule("identity_epilogue_cast", FAMILY, "cast_d(e) = e, e in d", EUn("cast", d, e), e, (Equal(EpiDtype(e), d),)),
-    Rule(
-        "cast_of_widening_cast",
-        FAMILY,
-        "cast_d(cast_c(p)) = cast_d(p), c ⊇ dtype of p",
-        PUn("cast", d, PUn("cast", c, p)),
-        PUn("cast", d, p),
-        (widening_cast(ProDtype(p), c),),
-    ),
-)
+    Rule("identity_cast", FAMILY, "d(p) = p, d is the dtype of p",
+         PUn("cast", d, p), p, (Equal(ProDtype(p), d),)),
+    Rule("identity_epilogue_cast", FAMILY, "d(e) = e, d is the dtype of e",
+         EUn("cast", d, e), e, (Equal(EpiDtype(e), d),)),
+    Rule("cast_of_widening_cast", FAMILY, "d(c(p)) = d(p), c has every value of p's dtype",
+         PUn("cast", d, PUn("cast", c, p)), PUn("cast", d, p), (widening_cast(ProDtype(p), c),)),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What stands behind each rule's soundness, computed from the rule itself."""
+"""The certificate of a rule: why it is believed to be sound, computed from the rule."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rules.proof import proved
 from rules.rational import RATIONAL
 
 _INTEGER = frozenset({"idiv", "mod", "and", "or", "xor", "not"})
-"""Ops that take no floats: their values are exact as NumPy computes them."""
+"""Ops that take no floats: NumPy computes their exact values."""
 
 
 def certificate(rule: Rule) -> Certificate:
-    """PROVED where the proof of `rules.proof` goes through, EXACT where every op has exact values, else SAMPLED.
+    """PROVED where `rules.proof` finds a proof, EXACT where every op has exact values, else SAMPLED.
 
-    Rules of every kind are also compared on random instances (`rules.soundness.check`).
+    All rules are also compared on random instances (`rules.soundness.check`).
     """
     if proved(rule):
         return Certificate.PROVED
@@ -25,7 +25,7 @@ def certificate(rule: Rule) -> Certificate:
 
 
 def _ops(rule: Rule) -> Iterator[str]:
-    """The elementwise ops that the sides may have; "?" where that is left open."""
+    """The elementwise ops that the sides may have; "?" for an op that may be any."""
     choices: dict[Term, tuple[str, ...]] = {
         each.argument("text"): tuple(str(each.argument("words")).split())
         for each in rule.when

@@ -1,8 +1,8 @@
-"""Where the parts of a concatenation stand: index algebra of the rules that merge products, on texts.
+"""The parts of a concatenation: index algebra, on texts, of the rules that merge products.
 
-Two products of one operand, x(i,k)·c(i,k) over i in D₁ and x(i,k)·f(i,k) over i in D₂, become one where D₁ and D₂
-differ along one axis at most, and x does not depend on that axis: it has both parts, those of D₁ first. What is added
-to two parts that stand side by side is put together in the same way. "" means: not so.
+Two products of one operand, x(i, k)·c(i, k) over i in D₁ and x(i, k)·f(i, k) over i in D₂, become one where D₁ and D₂
+differ along one axis at most, on which x does not depend. Along this axis the points of D₁ come first. Tensors that are
+added to two adjacent parts are concatenated in the same way. The answer "" says that this does not apply.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ir.index.map import AxisMap, parse_map
 from ir.index.moves import pad, shrink
 from ir.term.language import Primitive
 from ir.term.text import parse_sizes, parse_type, sizes_text
-from rules.primitives import YES, part_of
+from rules.primitives import part_of, yes
 
 _CACHE = 1 << 14
 
 
 class _Merged(NamedTuple):
-    """Over the joint domain: where x, c and f are read, 0 outside the parts; the sizes of the results, and where each
-    product is read in them."""
+    """Over the joint domain: the maps of x, c and f, which give 0 outside their parts; the sizes of the merged product;
+    the maps from each product to the merged one."""
 
     shared: AxisMap
     first: AxisMap
@@ -35,14 +35,14 @@ class _Merged(NamedTuple):
 
 @Primitive
 def merged(part: str, m: str, n: str, u: str, w: str, k: str) -> str:
-    """Of both products as one: where x, c and f are read (`shared`, `first`, `second`), its `sizes`, and where either
-    stands in it (`of_first`, `of_second`)."""
+    """Of the merged product: the map of x (`shared`), c (`first`) or f (`second`), its `sizes`, or the map that reads
+    the first or the second product in it (`of_first`, `of_second`)."""
     return part_of(_merged(m, n, u, w, k), part)
 
 
 class InputPlace(NamedTuple):
-    """The place of inputs that multiply one operand alike: the number of that group, how many it has, the first input
-    of those that are put together here, and the last."""
+    """A run of inputs in a group of inputs that multiply one operand in the same way: the number of the group, how many
+    members it has, the first input of the run, and the last."""
 
     group: int
     members: int
@@ -55,7 +55,7 @@ class InputPlace(NamedTuple):
 
 @Primitive
 def placed_together(before: str, after: str) -> str:
-    """The place of all inputs up to one, put together: those `before` are all that come before it."""
+    """The place of a run from the group's first input on and the input `after` it, put together."""
     one, two = _place(before), _place(after)
     fits = one.group == two.group and one.first == 0 and one.last + 1 == two.first == two.last
     return str(one._replace(last=two.last)) if fits else ""
@@ -63,21 +63,21 @@ def placed_together(before: str, after: str) -> str:
 
 @Primitive
 def is_whole(place: str) -> str:
-    """`place` is that of the whole group, put together."""
+    """`place` holds the whole group."""
     found = _place(place)
-    return YES if found.first == 0 and found.last + 1 == found.members else ""
+    return yes(found.first == 0 and found.last + 1 == found.members)
 
 
 @Primitive
 def is_partial(place: str) -> str:
-    """`place` is that of a part of its group."""
-    return "" if is_whole.fn(place) else YES
+    """`place` holds a part of its group."""
+    return yes(not is_whole.fn(place))
 
 
 @Primitive
 def in_one_group(place: str, other: str) -> str:
-    """Both places are of inputs that multiply one operand alike."""
-    return YES if _place(place).group == _place(other).group else ""
+    """Both places are in one group."""
+    return yes(_place(place).group == _place(other).group)
 
 
 def _place(text: str) -> InputPlace:
@@ -98,40 +98,40 @@ def _merged(m: str, n: str, u: str, w: str, k: str) -> _Merged | None:
     along = _axis(shared, first, other, second, rank)
     if along is None:
         return None
-    kept = [each for each in range(len(shared.sizes)) if each != along]
+    kept = [axis for axis in range(len(shared.sizes)) if axis != along]
     x = axis_map.project(shared, kept)
     if x is None or x != axis_map.project(other, kept):
         return None
     low, high = shared.sizes[along], other.sizes[along]
     c = axis_map.compose(
-        first, pad(first.sizes, [(0, high if each == along else 0) for each in range(len(first.sizes))])
+        first, pad(first.sizes, [(0, high if axis == along else 0) for axis in range(len(first.sizes))])
     )
     f = axis_map.compose(
-        second, pad(second.sizes, [(low if each == along else 0, 0) for each in range(len(first.sizes))])
+        second, pad(second.sizes, [(low if axis == along else 0, 0) for axis in range(len(first.sizes))])
     )
     shape = c.sizes[:rank]
-    start = [low if each == along else 0 for each in range(rank)]
-    stop = [low if each == along else size for each, size in enumerate(shape)]
+    start = [low if axis == along else 0 for axis in range(rank)]
+    stop = [low if axis == along else size for axis, size in enumerate(shape)]
     of_first, of_second = shrink(shape, [0] * rank, stop), shrink(shape, start, shape)
     return _Merged(axis_map.insert_axes(x, [along], [low + high]), c, f, sizes_text(shape), of_first, of_second)
 
 
 def _axis(shared: AxisMap, first: AxisMap, other: AxisMap, second: AxisMap, rank: int) -> int | None:
-    """The axis along which the products are put together: where their domains differ, else the last that only the
-    other operands move along."""
+    """The axis along which the products are put together: the one where their domains differ, else the last axis on
+    which both other operands depend, but x does not."""
     if len(shared.sizes) != len(other.sizes) or shared.sizes[rank:] != other.sizes[rank:]:
         return None
-    differing = [each for each in range(rank) if shared.sizes[each] != other.sizes[each]]
+    differing = [axis for axis in range(rank) if shared.sizes[axis] != other.sizes[axis]]
     if differing:
         return differing[0] if len(differing) == 1 else None
     moving = axis_map.support(first) & axis_map.support(second)
     still = axis_map.support(shared) | axis_map.support(other)
-    return next((each for each in reversed(range(rank)) if each in moving - still), None)
+    return next((axis for axis in reversed(range(rank)) if axis in moving - still), None)
 
 
 class _Adjacent(NamedTuple):
-    """Two slices of a buffer, the second where the first ends, as one: where the buffer is read, where the values
-    beside the slices are, the sizes of all, where either stands in it, and whether it is the whole buffer."""
+    """Two adjacent slices of a buffer as one slice: the map of the buffer, the maps of the tensors beside the slices,
+    the sizes, the maps from each slice to the joint one, and whether this is the whole buffer."""
 
     read: AxisMap
     first: AxisMap
@@ -144,23 +144,24 @@ class _Adjacent(NamedTuple):
 
 @Primitive
 def adjacent(part: str, z: str, m: str, n: str, u: str, w: str) -> str:
-    """Of the slices m and u of a buffer of type z as one: where it is read (`read`), where what stands beside them is,
-    by n and w (`first`, `second`), the `sizes`, and where either slice stands (`of_first`, `of_second`)."""
+    """Of the adjacent slices m and u of a buffer of type z as one slice: the map of the buffer (`read`), the map of the
+    tensor beside m, which is read by n, (`first`) or beside u, by w, (`second`), the `sizes`, or the map that reads the
+    first or the second slice in it (`of_first`, `of_second`)."""
     return part_of(_adjacent(z, m, n, u, w), part)
 
 
 @Primitive
 def are_whole(z: str, m: str, n: str, u: str, w: str) -> str:
-    """The adjacent slices m and u are all of their buffer, of type z."""
+    """The slices m and u of a buffer of type z are adjacent, and are the whole buffer."""
     found = _adjacent(z, m, n, u, w)
-    return YES if found and found.is_whole else ""
+    return yes(found is not None and found.is_whole)
 
 
 @Primitive
 def are_partial(z: str, m: str, n: str, u: str, w: str) -> str:
-    """The slices m and u are adjacent, and a part of their buffer, of type z."""
+    """The slices m and u of a buffer of type z are adjacent, and are a part of the buffer."""
     found = _adjacent(z, m, n, u, w)
-    return YES if found and not found.is_whole else ""
+    return yes(found is not None and not found.is_whole)
 
 
 @lru_cache(maxsize=_CACHE)

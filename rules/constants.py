@@ -1,7 +1,7 @@
-"""What rules may ask about constants while they match: folding, identities, exact reciprocals; "" means: not here.
+"""Functions on constants that rules call while they match: folding, identities, exact reciprocals.
 
-Numbers are texts as `ir.term.text.number_text` writes them. What an op makes of constants is found by executing the
-op's meaning in the uop table.
+Numbers are texts as `ir.term.text.number_text` writes them. An op on constants is computed by its meaning in the uop
+table. The answer "" says that the rule does not apply.
 """
 
 from __future__ import annotations
@@ -17,39 +17,37 @@ from ir.dtype import DType, TensorType, dtype
 from ir.term.language import Primitive
 from ir.term.text import number_text, parse_number, parse_sizes, scalar
 from ir.uop.table import UOPS
-from rules.primitives import YES
+from rules.primitives import yes
 
 _CACHE = 1 << 14
 LARGEST_RATIO = 8
-"""Of a sum to its last term: then the term keeps all but three of its bits."""
+"""The largest ratio of a folded sum to its last term: the term then loses three bits of its mantissa at most."""
 
 NUMBERS = {
     "log2_e": math.log2(math.e),
     "ln_2": math.log(2),
 }
-"""Constants by name, as rules speak of them."""
-
-
-def _yes(holds: bool) -> str:
-    return YES if holds else ""
+"""The numbers that rules name."""
 
 
 @Primitive
 def fold_unary(op: str, result: str, element: str, number: str) -> str:
-    """What a unary op makes of a number of dtype `element`."""
+    """The number that a unary op gives for a number of dtype `element`."""
     return _folded(op, result, ((element, number),))
 
 
 @Primitive
 def fold_binary(op: str, result: str, element: str, left: str, right: str) -> str:
-    """What a binary op makes of two numbers of dtype `element`."""
+    """The number that a binary op gives for two numbers of dtype `element`."""
     return _folded(op, result, ((element, left), (element, right)))
 
 
 @Primitive
 def regroup(op: str, element: str, left: str, right: str) -> str:
-    """The constant left ∘ right of (x ∘ left) ∘ right, where it keeps the whole precision of `element`: it neither
-    overflows nor comes near zero, and a sum keeps the digits of `right`: (x − 2) + 1e-5 is 1e-5 where x = 2."""
+    """The constant left ∘ right of (x ∘ left) ∘ right, where it has the whole precision of `element`.
+
+    The constant must be a normal number, and a sum must keep the digits of `right`: (x − 2) + 1e-5 is 1e-5 where x =
+    2."""
     folded = _folded(op, element, ((element, left), (element, right)))
     made = parse_number(folded)
     keeps = op != "add" or _keeps_digits(parse_number(left), parse_number(right), made)
@@ -71,7 +69,7 @@ def negative(element: str, number: str) -> str:
 
 @Primitive
 def exact_reciprocal(element: str, number: str) -> str:
-    """1 / number, where multiplying by it is dividing by the number: a power of two."""
+    """1 / number, where number is a power of two: a product with it is the quotient, bit for bit."""
     value = float(parse_number(number))
     is_power = math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5
     return number_text(1 / value, dtype(element)) if is_power and _is_normal(1 / value, dtype(element)) else ""
@@ -79,7 +77,7 @@ def exact_reciprocal(element: str, number: str) -> str:
 
 @Primitive
 def reciprocal(element: str, number: str) -> str:
-    """1 / number, rounded, where that keeps the whole precision of `element`."""
+    """1 / number, rounded, where the result is a normal number of dtype `element`."""
     value = float(parse_number(number))
     if not value or not _is_normal(1 / value, dtype(element)):
         return ""
@@ -105,69 +103,69 @@ def power_of_two_mask(number: str) -> str:
 
 @Primitive
 def product_of_divisors(element: str, left: str, right: str) -> str:
-    """left·right, for positive integers whose product `element` holds."""
+    """left·right, for positive integers whose product is a number of dtype `element`."""
     a, b = int(parse_number(left)), int(parse_number(right))
     return str(a * b) if min(a, b) > 0 and a * b <= dtype(element).highest else ""
 
 
 @Primitive
 def is_number(element: str, number: str, name: str) -> str:
-    """`number` is the one of that name in `NUMBERS`, as well as `element` holds it."""
-    return _yes(number == number_text(NUMBERS[name], dtype(element)))
+    """`number` is the number of that name in `NUMBERS`, rounded to `element`."""
+    return yes(number == number_text(NUMBERS[name], dtype(element)))
 
 
 @Primitive
 def is_lowest(element: str, number: str) -> str:
     """`number` is the least of its dtype: the identity of a maximum."""
-    return _yes(number == number_text(dtype(element).lowest, dtype(element)))
+    return yes(number == number_text(dtype(element).lowest, dtype(element)))
 
 
 @Primitive
 def is_highest(element: str, number: str) -> str:
     """`number` is the greatest of its dtype: the identity of a minimum."""
-    return _yes(number == number_text(dtype(element).highest, dtype(element)))
+    return yes(number == number_text(dtype(element).highest, dtype(element)))
 
 
 @Primitive
 def all_ones(element: str, number: str) -> str:
     """`number` has every bit set: the identity of a conjunction."""
     ones = dtype(element)
-    return _yes(not ones.is_float and number == number_text(True if ones.is_bool else ~0, ones))
+    return yes(not ones.is_float and number == number_text(True if ones.is_bool else ~0, ones))
 
 
 @Primitive
 def positive(number: str) -> str:
     """`number` is finite and above zero."""
-    return _yes(0 < parse_number(number) < math.inf)
+    return yes(0 < parse_number(number) < math.inf)
 
 
 @Primitive
 def finite(number: str) -> str:
     """`number` is finite."""
-    return _yes(math.isfinite(parse_number(number)))
+    return yes(math.isfinite(parse_number(number)))
 
 
 @Primitive
 def below_zero(number: str) -> str:
     """`number` is finite and below zero."""
-    return _yes(-math.inf < parse_number(number) < 0)
+    return yes(-math.inf < parse_number(number) < 0)
 
 
 @Primitive
 def is_float(element: str) -> str:
     """`element` is a dtype of floats."""
-    return _yes(dtype(element).is_float)
+    return yes(dtype(element).is_float)
 
 
 @Primitive
 def is_discrete(element: str) -> str:
-    """`element` is a dtype of integers or bool, equal to themselves and added without rounding."""
-    return _yes(not dtype(element).is_float)
+    """`element` is bool or a dtype of integers: x = x always holds, and sums do not round."""
+    return yes(not dtype(element).is_float)
 
 
 @Primitive
 def of_equals(op: str, element: str) -> str:
-    """The number that `op` gives of two equal operands, whichever they are; NaN is not equal to itself."""
+    """The number that `op` gives for any two equal operands; NaN is not equal to itself."""
     known = {"cmplt": "false", "cmpgt": "false"}
     if not dtype(element).is_float:
         zero = "false" if dtype(element).is_bool else "0"
@@ -177,7 +175,7 @@ def of_equals(op: str, element: str) -> str:
 
 @Primitive
 def decided(op: str, element: str, number: str) -> str:
-    """What the comparison of any value with `number` gives, where every value gives the same."""
+    """The result of a comparison with `number`, where it is the same for every value."""
     lowest, highest = is_lowest.fn(element, number), is_highest.fn(element, number)
     if (op == "cmplt" and lowest) or (op == "cmpgt" and highest):
         return "false"
@@ -187,13 +185,13 @@ def decided(op: str, element: str, number: str) -> str:
 
 @Primitive
 def mirrored(op: str) -> str:
-    """The comparison with its operands exchanged."""
+    """The comparison that holds for exchanged operands."""
     return {"cmplt": "cmpgt", "cmpgt": "cmplt", "cmple": "cmpge", "cmpge": "cmple"}.get(op, "")
 
 
 @Primitive
 def opposite(op: str, element: str) -> str:
-    """The comparison that holds where `op` does not; of floats NaN leaves only two such pairs."""
+    """The comparison that holds where `op` does not. For floats NaN leaves only = and ≠."""
     pairs = {"cmpeq": "cmpne", "cmpne": "cmpeq"}
     if not dtype(element).is_float:
         pairs |= {"cmplt": "cmpge", "cmpge": "cmplt", "cmpgt": "cmple", "cmple": "cmpgt"}
@@ -203,7 +201,7 @@ def opposite(op: str, element: str) -> str:
 @Primitive
 def associates_exactly(op: str, element: str) -> str:
     """(x ∘ y) ∘ z = x ∘ (y ∘ z), bit for bit."""
-    return _yes(op in ("max", "min", "and", "or", "xor") or (op in ("add", "mul") and not dtype(element).is_float))
+    return yes(op in ("max", "min", "and", "or", "xor") or (op in ("add", "mul") and not dtype(element).is_float))
 
 
 @lru_cache(maxsize=_CACHE)

@@ -1,4 +1,4 @@
-"""What an unsound rule is refused with: the smallest instance found on which its two sides differ."""
+"""Counterexamples: the smallest instance found on which the two sides of an unsound rule differ."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rules.instances import Instance
 Array = NDArray[Any]
 
 _RIVALS = 200
-"""So many further applications are searched for a smaller counterexample."""
+"""The number of further applications that are searched for a smaller counterexample."""
 _VALUES = 64
-"""Up to so many elements, inputs are made simpler one by one."""
+"""The most elements of the inputs that are simplified one by one."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How a right side `rhs` differs: `how`, and the values of both sides where they could be computed.
+    """A difference between the sides: the right side, `how` it differs, and both values where they could be computed.
 
-    inputs: the arrays that tell the sides apart, where they are not the instance's own.
+    inputs: the arrays on which the sides differ, where they are not the arrays of the instance.
     """
 
     rhs: Term
@@ -43,7 +43,7 @@ Differs = Callable[[Rule, Instance, Term], Difference | None]
 
 
 def smallest(rule: Rule, first: Found, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs) -> Found:
-    """The smallest counterexample among the first and its rivals, its inputs made simple: zeros, else ones."""
+    """The smallest counterexample among the first and its rivals, its inputs simplified to zeros and ones."""
     failing = ((instance, found) for instance, found in islice(rivals, _RIVALS) if found is not None)
     instance, found = min((first, *failing), key=lambda each: _measure(*each))
     if found.inputs is not None or found.left is None or sum(each.size for each in instance.inputs.values()) > _VALUES:
@@ -74,7 +74,7 @@ def _measure(instance: Instance, found: Difference) -> tuple[int, int, int]:
 
 
 def refuse(rule: Rule, instance: Instance, found: Difference) -> NoReturn:
-    """Raises EqsatError, UnsoundRule: both sides, their shapes and values, and the inputs."""
+    """Raises EqsatError, UnsoundRule, with both sides, their shapes and values, and the inputs."""
     sides = {} if found.left is None or found.right is None else _sides(found.left, found.right)
     fail(
         Kind.UNSOUND_RULE,

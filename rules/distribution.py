@@ -1,12 +1,14 @@
 """Distribution: products that share a factor are added before they are multiplied, A·X ± A·Y = A·(X ± Y).
 
-That computes one product in place of two; where X and Y are constants, their sum is one, too. The level is `rounding`:
-the error of either side is within γₙ·|A|·(|X| + |Y|).
+One product is computed in place of two. Where X and Y are constants, their sum is a constant as well. The level is
+`rounding`: the error of either side is within γₙ·|A|·(|X| + |Y|).
 
-The reverse is taken where a sum holds a product that is larger than its factors, which may then be multiplied one by
-one, x·(W + A·B) = x·W + (x·A)·B: what cancels there has been rounded before, in A·B. Which of the two costs less is for
-prices to tell. Addends that stand between two products are passed over, at the cost of a rounding of a sum that a
-product, itself rounded, is a part of.
+The reverse is taken where a sum holds a product that is larger than its factors, x·(W + A·B) = x·W + (x·A)·B: the
+factors may then be multiplied one by one. What cancels there has been rounded before, in A·B. Prices tell which side
+costs less.
+
+Addends that stand between two products are passed over, at the cost of one rounding of a sum. The sum holds a product,
+which is rounded itself.
 """
 
 from __future__ import annotations
@@ -17,99 +19,71 @@ from ir.term.language import App, Contract, Fin, Load, PBin, PUn, Pure, Store, T
 from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, LowRank, ProDtype, Reduced
 from rules.blocks import in_place
+from rules.equations import add_equation
 from rules.primitives import accumulates_exactly, one_of, typed, unguarded
 from rules.regrouping import joint
+from rules.sides import SIDES, on_side, pair
 
 FAMILY = "distribution"
 
-a, b, c, f, p, q, r, u, m, n, w, o, s, d, k, t = pattern_variables(
-    "a:B b:B c:B f:B p:P q:P r:P u:P m:S n:S w:S o:S s:S d:S k:S t:S"
+A, B, X, Y, p, q, r, s, a, b, x, y, o, d, k, t, at = pattern_variables(
+    "A:B B:B X:B Y:B p:P q:P r:P s:P a:S b:S x:S y:S o:S d:S k:S t:S at:S"
 )
-_SIDES = ("left", "right")
-
-
-def _contracted(side: str, factor: Term, other: Term) -> App:
-    """A product in which `factor` stands on this side."""
-    return Contract(d, k, *((factor, other) if side == "left" else (other, factor)))
-
-
-def _product(side: str, factor: Term, other: Term) -> App:
-    """The same as it was stored."""
-    return Load(Store(Fin(_contracted(side, factor, other)), t), s)
-
-
-_factor = Load(a, m)
-_x, _y = Load(c, n), Load(f, w)
-_exact_sums = (accumulates_exactly(d), Equal(BufDtype(c), d), Equal(BufDtype(f), d))
-_read = (Computed(a), Computed(c), Computed(f))
+_adds = one_of(o, "add sub")
+_of_products = (Reduced(p), Reduced(r), accumulates_exactly(d))
 
 
 def _collect(side: str) -> Rule:
-    total = PBin(o, d, Load(c, joint("first", n, w)), Load(f, joint("second", n, w)))
-    summed = Load(Store(Pure(total), typed(d, joint("sizes", n, w))), joint("read", n, w))
-    equation = "A·X ± A·Y = A·(X ± Y)" if side == "left" else "X·A ± Y·A = (X ± Y)·A"
-    lhs = PBin(o, d, _product(side, _factor, _x), _product(side, _factor, _y))
-    when: tuple[Condition, ...] = (one_of(o, "add sub"), unguarded(s), *_exact_sums, *_read)
-    name = f"collect_{side}_factor"
-    return Rule(name, FAMILY, equation, lhs, _product(side, _factor, summed), when, Exactness.ROUNDING)
+    """The common factor A stands on this side of both products."""
+
+    def stored(other: Term) -> App:
+        return Load(Store(Fin(Contract(d, k, Load(A, a), other)), t), at)
+
+    total = PBin(o, d, Load(X, joint("first", x, y)), Load(Y, joint("second", x, y)))
+    summed = Load(Store(Pure(total), typed(d, joint("sizes", x, y))), joint("read", x, y))
+    lhs = PBin(o, d, stored(Load(X, x)), stored(Load(Y, y)))
+    dtypes = (accumulates_exactly(d), Equal(BufDtype(X), d), Equal(BufDtype(Y), d))
+    when: tuple[Condition, ...] = (_adds, unguarded(at), *dtypes, *map(Computed, (A, X, Y)))
+    return on_side(side, Rule(f"collect_{side}_factor", FAMILY, "", lhs, stored(summed), when, Exactness.ROUNDING))
 
 
 def _expand(side: str, place: str) -> Rule:
-    """The sum stands on this side; in it the product, on the side `place`."""
-    updated, base = Load(b, m), q
-    sums = (updated, base) if place == "left" else (base, updated)
+    """The sum stands on this side of the product with p. In the sum B, itself a product, stands on the side `place`."""
 
     def stored(operand: Term) -> App:
-        return Store(Fin(_contracted(side, operand, p)), t)
+        return Store(Fin(Contract(d, k, operand, p)), t)
 
+    sums = pair(place, Load(B, b), q)
     parts = (Load(stored(each), in_place(t)) for each in sums)
-    return Rule(
-        f"expand_{side}_sum_with_{place}_product",
-        FAMILY,
-        "(W ± A·B)·x = W·x ± (A·B)·x" if side == "left" else "x·(W ± A·B) = x·W ± x·(A·B)",
-        stored(PBin(o, d, *sums)),
-        Store(Pure(PBin(o, d, *parts)), t),
-        (LowRank(b), one_of(o, "add sub"), accumulates_exactly(d)),
-        Exactness.ROUNDING,
-    )
-
-
-def _add_before_rounding() -> Rule:
-    one, two = (PUn("cast", d, each) for each in (p, r))
-    wide = (Equal(ProDtype(each), "fp32") for each in (p, r))
-    rhs = PUn("cast", d, PBin(o, "fp32", p, r))
-    equation = "round(p) ± round(r) ≈ round(p ± r)"
-    when: tuple[Condition, ...] = (Reduced(p), Reduced(r), one_of(d, "fp16 bf16"), *wide, one_of(o, "add sub"))
-    return Rule("add_before_rounding", FAMILY, equation, PBin(o, d, one, two), rhs, when, Exactness.ROUNDING)
+    lhs, rhs = stored(PBin(o, d, *sums)), Store(Pure(PBin(o, d, *parts)), t)
+    name = f"expand_{side}_sum_with_{place}_product"
+    when = (LowRank(B), _adds, accumulates_exactly(d))
+    return on_side(side, Rule(name, FAMILY, "", lhs, rhs, when, Exactness.ROUNDING))
 
 
 def _pass_over(first: str, last: str) -> Rule:
-    """The addend q stands between two products: beside the first, on the side `first`, and both are added to the
-    second on the side `last`."""
-    beside = PBin("add", d, *((q, p) if first == "left" else (p, q)))
-    lhs = PBin("add", d, *((r, beside) if last == "left" else (beside, r)))
+    """The addend q stands on the side `first` of the product p, the product r on the side `last` of their sum."""
+    lhs = PBin("add", d, *pair(last, r, PBin("add", d, *pair(first, q, p))))
     rhs = PBin("add", d, PBin("add", d, p, r), q)
-    when = (Reduced(p), Reduced(r), accumulates_exactly(d))
-    return Rule(
-        f"pass_over_addend_{first}_{last}", FAMILY, "(p + q) + r ≈ (p + r) + q", lhs, rhs, when, Exactness.ROUNDING
-    )
+    name = f"pass_over_addend_{first}_{last}"
+    return add_equation(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
 
 
 def _pass_over_two(first: str, last: str) -> Rule:
-    """Either product has an addend, q on the side `first` and c on the side `last`: both are added to both."""
-    one = PBin("add", d, *((q, p) if first == "left" else (p, q)))
-    two = PBin("add", d, *((u, r) if last == "left" else (r, u)))
-    rhs = PBin("add", d, PBin("add", d, p, r), PBin("add", d, q, u))
-    when = (Reduced(p), Reduced(r), accumulates_exactly(d))
-    equation = "(p + q) + (r + u) ≈ (p + r) + (q + u)"
+    """The products p and r have addends: q on the side `first` of p, and s on the side `last` of r."""
+    lhs = PBin("add", d, PBin("add", d, *pair(first, q, p)), PBin("add", d, *pair(last, s, r)))
+    rhs = PBin("add", d, PBin("add", d, p, r), PBin("add", d, q, s))
     name = f"pass_over_addends_{first}_{last}"
-    return Rule(name, FAMILY, equation, PBin("add", d, one, two), rhs, when, Exactness.ROUNDING)
+    return add_equation(Rule(name, FAMILY, "", lhs, rhs, _of_products, Exactness.ROUNDING))
 
 
 RULES = (
-    *map(_collect, _SIDES),
-    *(_expand(*sides) for sides in product(_SIDES, _SIDES)),
-    _add_before_rounding(),
-    *(_pass_over(*sides) for sides in product(_SIDES, _SIDES)),
-    *(_pass_over_two(*sides) for sides in product(_SIDES, _SIDES)),
-)
+    *map(_collect, SIDES),
+    *(_expand(*sides) for sides in product(SIDES, SIDES)),
+    Rule("add_before_rounding", FAMILY, "d(p) ± d(r) ≈ d(p ± r)",
+         PBin(o, d, PUn("cast", d, p), PUn("cast", d, r)), PUn("cast", d, PBin(o, "fp32", p, r)),
+         (Reduced(p), Reduced(r), one_of(d, "fp16 bf16"), Equal(ProDtype(p), "fp32"), Equal(ProDtype(r), "fp32"),
+          _adds), Exactness.ROUNDING),
+    *(_pass_over(*sides) for sides in product(SIDES, SIDES)),
+    *(_pass_over_two(*sides) for sides in product(SIDES, SIDES)),
+)  # fmt: skip

@@ -1,7 +1,7 @@
-"""Algebra of epilogues: one description of a rule serves both a kernel's inner values and its epilogue.
+"""Algebra of epilogues: the rules of `rules.algebra` for the values of an epilogue, made from these rules.
 
-What a reduction hands to its epilogue (a factor, a sign, an op of its argument) meets the ops after it there only; all
-others have met as inner values, before anything was fused.
+A reduction hands a factor, a sign or an op of its argument to its epilogue. Only there these meet the ops after the
+reduction; all other ops have met as values inside the kernel, before anything was fused.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ir.term.language import App, EBin, ETern, EUn, Fact, Imm, PBin, Prim, PTern, PUn, Pure, Sort, Term, Var
-from ir.term.rule import Condition, Equal, Exists, Rule
+from ir.term.rule import Rule
 from rules import algebra
 from rules.analyses import EpiDtype, ProDtype
 
@@ -24,20 +24,7 @@ def in_epilogue(rule: Rule) -> Rule:
     before   mul_one           PBin(mul, d, p, Imm(d, "1.0", k))  →  p
     after    mul_one_epilogue  EBin(mul, d, p, Pure(Imm(d, "1.0", k)))  →  p
     """
-    lhs = _epilogue(rule.lhs)
-    assert isinstance(lhs, App)
-    when = tuple(map(_condition, rule.when))
-    name = f"{rule.name}_epilogue"
-    return replace(rule, name=name, family=FAMILY, lhs=lhs, rhs=_epilogue(rule.rhs), when=when)
-
-
-def _condition(condition: Condition) -> Condition:
-    if isinstance(condition, Equal):
-        return Equal(_epilogue(condition.left), _epilogue(condition.right))
-    assert not isinstance(condition, Exists), f"{condition} holds no values of the rule"
-    moved = _epilogue(condition)
-    assert isinstance(moved, Prim | Fact)
-    return moved
+    return replace(rule.map_terms(_epilogue), name=f"{rule.name}_epilogue", family=FAMILY)
 
 
 def _epilogue(term: Term) -> Term:

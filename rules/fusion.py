@@ -1,7 +1,8 @@
-"""Fusion: what reads a finished accumulator at its own index becomes the epilogue of its kernel.
+"""Fusion: an op that reads a finished accumulator at its own index becomes an epilogue of the accumulator's kernel.
 
-Only through maps that read no element twice: a reduction would be computed again for every point of a broadcast.
-An op joins an epilogue when an operand can give an accumulator (CanFin); the others are computed beside it.
+The op must read the accumulator through a map that reads no element twice: through a broadcast, the reduction would be
+computed again at every point. An op joins an epilogue when one operand can give an accumulator (CanFin); its other
+operands are computed beside the accumulator.
 """
 
 from __future__ import annotations
@@ -39,64 +40,20 @@ _fused_binary = EBin(o, d, Pure(p), Pure(q))
 _fused_ternary = ETern(o, d, Pure(p), Pure(q), Pure(r))
 
 RULES = (
-    Rule(
-        "fuse_epilogue",
-        FAMILY,
-        "T = e  ⊢  T[m(i)] = e(m(i))",
-        _read,
-        EView(e, m),
-        (HasFin(e), Wanted(_read), moves(m, t), non_expanding(m)),
-    ),
-    Rule(
-        "fuse_epilogue_in_place",
-        FAMILY,
-        "T = e  ⊢  T[i] = e(i)",
-        _read,
-        e,
-        (HasFin(e), reads_all(m, t)),
-    ),
-    Rule("fuse_unary", FAMILY, "pure(o(p)) = o(pure(p))", _unary, EUn(o, d, Pure(p)), (CanFin(p), Wanted(_unary))),
-    Rule(
-        "fuse_binary_left",
-        FAMILY,
-        "pure(p ∘ q) = pure(p) ∘ pure(q)",
-        _binary,
-        _fused_binary,
-        (CanFin(p), Wanted(_binary)),
-    ),
-    Rule(
-        "fuse_binary_right",
-        FAMILY,
-        "pure(p ∘ q) = pure(p) ∘ pure(q)",
-        _binary,
-        _fused_binary,
-        (CanFin(q), Wanted(_binary)),
-    ),
-    *(
-        Rule(
-            f"fuse_ternary_{place}",
-            FAMILY,
-            "pure(o(p, q, r)) = o(pure(p), pure(q), pure(r))",
-            _ternary,
-            _fused_ternary,
-            (CanFin(operand), Wanted(_ternary)),
-        )
-        for place, operand in (("first", p), ("second", q), ("third", r))
-    ),
-    Rule(
-        "view_through_reduction",
-        FAMILY,
-        "(⊕ₖ p(i, k)) at n(i) = ⊕ₖ p(n(i), k)",
-        EView(_sum, n),
-        Fin(Reduce(o, d, k, PView(p, _reduced))),
-        (OwnEpi(_sum),),
-    ),
-    Rule(
-        "view_through_contraction",
-        FAMILY,
-        "(Σₖ p(i, k)·q(i, k)) at n(i) = Σₖ p(n(i), k)·q(n(i), k)",
-        EView(_product, n),
-        Fin(Contract(d, k, PView(p, _contracted), PView(q, _contracted))),
-        (OwnEpi(_product),),
-    ),
-)
+    Rule("fuse_epilogue", FAMILY, "{e}[m(i)] = e(m(i))",
+         _read, EView(e, m), (HasFin(e), Wanted(_read), moves(m, t), non_expanding(m))),
+    Rule("fuse_epilogue_in_place", FAMILY, "{e}[m(i)] = e, m(i) is i",
+         _read, e, (HasFin(e), reads_all(m, t))),
+    Rule("fuse_unary", FAMILY, "pure(o(p)) = o(pure(p))",
+         _unary, EUn(o, d, Pure(p)), (CanFin(p), Wanted(_unary))),
+    *(Rule(f"fuse_binary_{side}", FAMILY, "pure(p ∘ q) = pure(p) ∘ pure(q)",
+           _binary, _fused_binary, (CanFin(operand), Wanted(_binary)))
+      for side, operand in (("left", p), ("right", q))),
+    *(Rule(f"fuse_ternary_{place}", FAMILY, "pure(o(p, q, r)) = o(pure(p), pure(q), pure(r))",
+           _ternary, _fused_ternary, (CanFin(operand), Wanted(_ternary)))
+      for place, operand in (("first", p), ("second", q), ("third", r))),
+    Rule("view_through_reduction", FAMILY, "(⊕ₖ p) at n(i) = ⊕ₖ p(n(i), k)",
+         EView(_sum, n), Fin(Reduce(o, d, k, PView(p, _reduced))), (OwnEpi(_sum),)),
+    Rule("view_through_contraction", FAMILY, "(Σₖ p·q) at n(i) = Σₖ p(n(i), k)·q(n(i), k)",
+         EView(_product, n), Fin(Contract(d, k, PView(p, _contracted), PView(q, _contracted))), (OwnEpi(_product),)),
+)  # fmt: skip

@@ -1,6 +1,7 @@
-"""Arithmetic on index values while rules match, on texts; "" where the result is no index, or no number of its dtype.
+"""Arithmetic on index values, on texts, while rules match.
 
-An index is a coordinate: never negative, and computed exactly only where its dtype holds every value it takes.
+An index is a coordinate. It is never negative, and it is exact only where its dtype holds every value that it takes.
+The answer "" says that the result is no index, or no number of its dtype.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from ir.term.text import parse_number, parse_type
 
 @Primitive
 def index_as(view: str, source: str, to: str) -> str:
-    """The same index, of another dtype, where both hold it."""
+    """The same index in another dtype, where both dtypes hold it."""
     map_ = parse_map(view)
     return view if _holds(map_, dtype(source)) and _holds(map_, dtype(to)) else ""
 
 
 @Primitive
 def index_and_number(op: str, view: str, element: str, number: str) -> str:
-    """The index `op` a number."""
+    """The index that is `op` of an index and a number."""
     value, map_ = parse_number(number), parse_map(view)
     if not float(value).is_integer() or map_.is_empty or (op == "mul" and number.startswith("-")):
         return ""
@@ -33,7 +34,7 @@ def index_and_number(op: str, view: str, element: str, number: str) -> str:
 
 @Primitive
 def index_and_index(op: str, left: str, right: str, element: str) -> str:
-    """One index `op` another."""
+    """The index that is `op` of two indices."""
     a, b = parse_map(left), parse_map(right)
     if a.is_empty or a.sizes != b.sizes or not _holds(b, dtype(element)):
         return ""
@@ -42,7 +43,7 @@ def index_and_index(op: str, left: str, right: str, element: str) -> str:
 
 @Primitive
 def compared_with_number(op: str, view: str, element: str, number: str) -> str:
-    """What the comparison of an index with a number gives, where it gives the same everywhere."""
+    """The result of comparing an index with a number, where it is the same at every point."""
     map_, value = parse_map(view), parse_number(number)
     if not _holds(map_, dtype(element)):
         return ""
@@ -52,7 +53,7 @@ def compared_with_number(op: str, view: str, element: str, number: str) -> str:
 
 @Primitive
 def compared_with_index(op: str, left: str, right: str, element: str) -> str:
-    """What the comparison of two indices gives, where it gives the same everywhere."""
+    """The result of comparing two indices, where it is the same at every point."""
     a, b = parse_map(left), parse_map(right)
     if a.sizes != b.sizes or not (_holds(a, dtype(element)) and _holds(b, dtype(element))):
         return ""
@@ -62,7 +63,7 @@ def compared_with_index(op: str, left: str, right: str, element: str) -> str:
 
 @Primitive
 def picked(read: str, axis: str, view: str, type_: str, element: str) -> str:
-    """`read` with the index as its coordinate `axis`, where that stays within a buffer of this type."""
+    """`read` with the index for its coordinate `axis`, where the index stays within a buffer of this type."""
     map_, index, along = parse_map(read), parse_map(view), int(axis)
     if map_.guards or map_.sizes != index.sizes or not _holds(index, dtype(element)):
         return ""
@@ -96,7 +97,7 @@ def _index(domain: AxisMap, found: AxisExpr | None, element: DType) -> str:
 
 
 def _holds(view: AxisMap, element: DType) -> bool:
-    """Whether every value of the index is a coordinate that the dtype has, and near enough that strides of it fit."""
+    """Whether the dtype holds every value of the index, and every value is a possible coordinate."""
     if view.is_empty or view.guards or element.is_bool:
         return False
     low, high = interval(view.exprs[0], view.interior)
@@ -105,11 +106,12 @@ def _holds(view: AxisMap, element: DType) -> bool:
 
 
 _FARTHEST = 2**48
-"""No buffer is as long: beyond it, arithmetic on indices could overflow."""
+"""An upper bound of coordinates, in elements: no buffer is as long. Arithmetic on larger indices could overflow 64
+bits."""
 
 
 def _decided(op: str, low: float, high: float, least: float, most: float) -> str:
-    """The verdict for every a in [low, high] beside b in [least, most]."""
+    """`true` or `false` where `op` gives it for every a in [low, high] and every b in [least, most]."""
     match op:
         case "cmplt":
             return _verdict(high < least, low >= most)

@@ -1,7 +1,7 @@
-"""Indices: arithmetic on the index itself becomes a map, and what only depends on sizes is decided.
+"""Indices: arithmetic on an index becomes a map, and a comparison that the sizes decide becomes true or false.
 
-A map costs nothing: address arithmetic has it anyway. Masks that hold everywhere vanish, and a gather whose index is
-an index expression becomes a strided read.
+A map costs nothing, since addresses are computed by maps in any case. A mask that holds everywhere vanishes. A gather
+whose index is an index expression becomes a strided read.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from rules.primitives import domain, one_of
 
 FAMILY = "indices"
 
-e, m, n, o, c, d, k, t, v, name, axis = pattern_variables("e:E m:S n:S o:S c:S d:S k:S t:S v:S name:S axis:I")
+X, e, m, n, o, c, d, k, t, v, axis = pattern_variables("X:S e:E m:S n:S o:S c:S d:S k:S t:S v:S axis:I")
 _ARITHMETIC, _COMPARISONS = "add sub mul idiv mod", "cmplt cmple cmpgt cmpge cmpeq cmpne"
 _m, _n = Index(d, m), Index(d, n)
 _picked = picked(n, axis, m, t, d)
 
 RULES = (
-    Rule("cast_of_index", FAMILY, "cast(i) = i", PUn("cast", d, Index(c, m)), Index(d, index_as(m, c, d))),
-    Rule("index_and_number", FAMILY, "m(i) ∘ v = (m ∘ v)(i)", PBin(o, d, _m, Imm(d, v, k)),
-         Index(d, index_and_number(o, m, d, v)), (one_of(o, _ARITHMETIC),)),
-    Rule("index_and_index", FAMILY, "m(i) ± n(i) = (m ± n)(i)", PBin(o, d, _m, _n),
-         Index(d, index_and_index(o, m, n, d)), (one_of(o, "add sub"),)),
-    Rule("compare_index_with_number", FAMILY, "m(i) < v is decided by sizes", PBin(o, "bool", _m, Imm(d, v, k)),
-         Imm("bool", compared_with_number(o, m, d, v), domain(m)), (one_of(o, _COMPARISONS),)),
-    Rule("compare_index_with_index", FAMILY, "m(i) < n(i) is decided by sizes", PBin(o, "bool", _m, _n),
-         Imm("bool", compared_with_index(o, m, n, d), domain(m)), (one_of(o, _COMPARISONS),)),
-    Rule("gather_of_input_by_index", FAMILY, "X[n(i), m(i)] is a read",
-         Gather(Input(name, t), n, axis, _m), Load(Input(name, t), _picked)),
-    Rule("gather_by_index", FAMILY, "T[n(i), m(i)] is a read",
+    Rule("cast_of_index", FAMILY, "d(m(i)) = m(i), d holds the index",
+         PUn("cast", d, Index(c, m)), Index(d, index_as(m, c, d))),
+    Rule("index_and_number", FAMILY, "m(i) ∘ v = (m ∘ v)(i)",
+         PBin(o, d, _m, Imm(d, v, k)), Index(d, index_and_number(o, m, d, v)), (one_of(o, _ARITHMETIC),)),
+    Rule("index_and_index", FAMILY, "m(i) ± n(i) = (m ± n)(i)",
+         PBin(o, d, _m, _n), Index(d, index_and_index(o, m, n, d)), (one_of(o, "add sub"),)),
+    Rule("compare_index_with_number", FAMILY, "m(i) ∘ v = true or false, as the sizes tell",
+         PBin(o, "bool", _m, Imm(d, v, k)), Imm("bool", compared_with_number(o, m, d, v), domain(m)),
+         (one_of(o, _COMPARISONS),)),
+    Rule("compare_index_with_index", FAMILY, "m(i) ∘ n(i) = true or false, as the sizes tell",
+         PBin(o, "bool", _m, _n), Imm("bool", compared_with_index(o, m, n, d), domain(m)), (one_of(o, _COMPARISONS),)),
+    Rule("gather_of_input_by_index", FAMILY, "gather X[n(i), m(i)] = X[n(i), m(i)]",
+         Gather(Input(X, t), n, axis, _m), Load(Input(X, t), _picked)),
+    Rule("gather_by_index", FAMILY, "gather {e}[n(i), m(i)] = {e}[n(i), m(i)]",
          Gather(Store(e, t), n, axis, _m), Load(Store(e, t), _picked)),
 )  # fmt: skip

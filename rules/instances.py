@@ -1,4 +1,5 @@
-"""Random instances of a rule's left side: ground terms whose shapes and dtypes fit, over random inputs and maps."""
+"""Random instances of the left side of a rule: ground terms of fitting shapes and dtypes, over random inputs and
+maps."""
 
 from __future__ import annotations
 
@@ -47,15 +48,15 @@ T = TypeVar("T")
 
 ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i16", "i64", "bool")
 MAX_TERMS = 24
-"""Of one reduction, unless a single axis has more."""
+"""The most terms of one reduction, unless a single axis has more."""
 FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
 CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, math.log2(math.e), math.log(2))
 TAME = ("add", "sub", "mul", "max", "neg")
 
 
 class Instance:
-    """The left side of a rule, made ground: `term`, with `binding` of the pattern's variables and `inputs`; `others`
-    are the terms that must be there as well."""
+    """A ground instance of the left side of a rule: `term`, the `binding` of the pattern's variables, and the `inputs`;
+    `others` are the instances of the further patterns that must match."""
 
     def __init__(
         self,
@@ -67,9 +68,9 @@ class Instance:
         choices: Mapping[str, Collection[str]] = MappingProxyType({}),
         alike: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """style: the sizes of axes, and the inputs' numbers. elements: the dtypes that the value may have. others:
-        patterns of further terms, that share variables with the first. choices: the words that variables may stand
-        for. alike: buffers that have the dtype of another, or of their product (""). Raises Unfit where this attempt
+        """style: the sizes of axes and the numbers of the inputs. elements: the dtypes that the value may have. others:
+        further patterns, which share variables with the first. choices: the words that variables may stand for. alike:
+        buffers that have the dtype of another buffer, or of their product (""). Raises Unfit where this attempt
         fails."""
         self.binding: dict[str, Term] = {}
         self.inputs: dict[str, Array] = {}
@@ -85,7 +86,7 @@ class Instance:
         type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
         self._wraps = bool(style.specials) and not type_.dtype.is_float
         self.term = self._made(pattern, type_)
-        self.others = tuple(self._made(each, self._alike(type_)) for each in others)
+        self.others = tuple(self._made(other, self._alike(type_)) for other in others)
 
     def _made(self, pattern: App, type_: TensorType) -> App:
         make = self._buffer if pattern.ctor.result is Sort.BUF else self._value
@@ -94,7 +95,7 @@ class Instance:
         return made
 
     def _alike(self, type_: TensorType) -> TensorType:
-        """A type of the same dtype, one axis of another size now and then: of that of what stands beside a part, if
+        """A type of the same dtype. Now and then one axis has another size: the size of the part beside a part, if
         there is one."""
         if not type_.rank or self._rng.integers(2):
             return type_
@@ -108,7 +109,8 @@ class Instance:
 
     @property
     def is_large(self) -> bool:
-        """Whether large numbers are among the inputs, which narrow floats are not expected to bear."""
+        """Whether large numbers are among the inputs: sides are then compared in fp64 alone, as narrow floats
+        overflow."""
         return self._style.specials is LARGE
 
     def _pick(self, options: Sequence[T]) -> T:
@@ -119,7 +121,7 @@ class Instance:
         return shape if math.prod(shape) <= MAX_ELEMENTS else ()
 
     def _field(self, field: Term, options: Sequence[T]) -> T:
-        """A text or integer of the pattern: what stands there, what its variable is bound to, or one of `options`."""
+        """A text or integer of the pattern: the literal, the binding of the variable, or one of `options`."""
         fixed = self.binding.get(field.name) if isinstance(field, Var) else field
         if fixed is not None:
             if fixed not in options:
@@ -127,12 +129,13 @@ class Instance:
             return fixed  # type: ignore[return-value]
         assert isinstance(field, Var)
         allowed = self._choices.get(field.name)
-        chosen = self._pick(options if allowed is None else [each for each in options if each in allowed])
+        chosen = self._pick(options if allowed is None else [option for option in options if option in allowed])
         self.binding[field.name] = chosen  # type: ignore[assignment]
         return chosen
 
     def _bound(self, pattern: Var, type_: TensorType, make: Callable[[TensorType], App]) -> Term:
-        """What a variable stands for; it may occur again where the same shape and dtype are needed."""
+        """The term that a variable stands for. Where the variable occurs again, it must fit the same shape and
+        dtype."""
         if pattern.name not in self.binding:
             self.binding[pattern.name] = make(type_)
             self._types[pattern.name] = type_
@@ -166,7 +169,7 @@ class Instance:
         return maker(self, pattern, type_)
 
     def _leaf(self, type_: TensorType) -> App:
-        """A value that a variable may stand for."""
+        """A random value for a variable: a number, a read, or an op on reads."""
         kind = self._rng.integers(4)
         if kind == 0:
             return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
@@ -183,7 +186,7 @@ class Instance:
         return read
 
     def _produced(self, type_: TensorType) -> App:
-        """An input or, now and then, what a reduction stored."""
+        """An input or, now and then, the stored result of a reduction."""
         if self._rng.integers(3):
             return self._input(type_)
         inner = TensorType.of(type_.dtype, (*type_.shape, 2))
@@ -203,7 +206,7 @@ class Instance:
         return self._pick((0, 1, 2, 3)) if not type_.dtype.is_float else self._pick((0.0, 1.0, -2.0, 0.5, -0.0))
 
     def _constant(self, element: DType) -> float:
-        """A number that a rule may ask for by a condition: identities, annihilators, ends of the dtype."""
+        """A number for which a rule may have a condition: an identity, an annihilator, an end of the dtype."""
         if element.is_float:
             return self._pick((*CONSTANTS, math.inf, -math.inf) if self._style.specials else CONSTANTS)
         return self._pick((0, 1, 2, 3, -1, element.lowest, element.highest))
@@ -226,8 +229,8 @@ class Instance:
         )
 
     def _map(self, field: Term, type_: TensorType, fills: Sequence[float]) -> tuple[str, Shape]:
-        """The text of a map from `type_`'s domain, and the shape of what it reads: a map that occurs again reads
-        the same shape, one that stands in the rule the least that it fits."""
+        """The text of a map from the domain of `type_`, and the shape that it reads. A map that occurs again reads the
+        same shape; a literal map reads the smallest shape that it fits."""
         if isinstance(field, Var) and field.name not in self._sources:
             view, shape = self.view(type_.shape, fills)
             self._sources[field.name] = shape
@@ -241,19 +244,21 @@ class Instance:
         return text, tuple(max(0, interval(expr, fixed.interior)[1]) + 1 for expr in fixed.exprs)
 
     def _repeat_map(self, buffer: Term, field: Term, type_: TensorType) -> None:
-        """A buffer that occurs again is read where it was, as far as the domains are alike, or beside that."""
+        """Bind the map of a buffer that occurs again: to the map that has read it, where the domains fit, or to a map
+        beside."""
         held = buffer.field("value") if isinstance(buffer, App) and buffer.ctor is Store else buffer
         if not (isinstance(held, Var) and held.name in self._types and isinstance(field, Var)):
             return
         shape = self._types[held.name].shape
-        reads = [parse_map(str(self.binding[each])) for each, source in self._sources.items() if source == shape]
-        alike = [each for each in reads if len(each.sizes) == type_.rank and not each.is_empty]
+        reads = [parse_map(str(self.binding[name])) for name, source in self._sources.items() if source == shape]
+        alike = [view for view in reads if len(view.sizes) == type_.rank and not view.is_empty]
         if alike and field.name not in self.binding:
             self._field(field, [str(self._near(self._pick(alike), type_, shape))])
             self._sources[field.name] = shape
 
     def _near(self, found: AxisMap, type_: TensorType, shape: Shape) -> AxisMap:
-        """A map of another domain that reads a buffer of this shape where `found` does, around that, or beside it."""
+        """A map from another domain that reads a buffer of this shape at the elements that `found` reads, around them,
+        or beside them."""
         own = type_.rank - len(self._window)
         if found.sizes[own:] != type_.shape[own:] and 0 not in type_.shape:
             fills = (0, 1, math.inf) if type_.dtype.is_float else (0, 1)
@@ -301,15 +306,15 @@ class Instance:
         )
 
     def _operation(self, pattern: App, type_: TensorType) -> App:
-        """An elementwise op, of its own dtype or of one that the op takes to it."""
+        """An elementwise op; its operands have dtypes for which the op gives the dtype of the value."""
         count = len(pattern.operands)
         ops = [op for op in _OPS if UOPS[op.upper()].arity == count and operands_of(op, type_.dtype.name)]
         op = self._field(pattern.field("op"), ops)
         element = self._field(pattern.field("dtype"), [type_.dtype.name])
         elements = (self._pick(ELEMENTS),) if op == "cast" else self._pick(operands_of(op, element))
         operands = [
-            self._value(each, TensorType.of(name, type_.shape))
-            for each, name in zip(pattern.operands, elements, strict=True)
+            self._value(operand, TensorType.of(name, type_.shape))
+            for operand, name in zip(pattern.operands, elements, strict=True)
         ]
         return App(pattern.ctor, (op, element, *operands))
 
@@ -328,7 +333,9 @@ class Instance:
         sizes = self._sizes(pattern.field("sizes"))
         self._window = self._reduced = parse_sizes(sizes)
         shape = type_.shape + self._reduced
-        operands = [self._value(each, TensorType.of(self._factor(each, element), shape)) for each in pattern.operands]
+        operands = [
+            self._value(operand, TensorType.of(self._factor(operand, element), shape)) for operand in pattern.operands
+        ]
         return Contract(element, sizes, *operands)
 
     def _factor(self, pattern: Term, element: str) -> str:
@@ -340,7 +347,7 @@ class Instance:
         return element if other == "" else self._pick(summands_of(element))
 
     def _streamed(self, pattern: App, type_: TensorType) -> App:
-        """Scores and values are floats, as their sum is."""
+        """A stream; scores and values are floats, as their sum is."""
         if not type_.dtype.is_float:
             raise Unfit
         op = self._field(pattern.field("op"), ("exp", "exp2"))
@@ -380,8 +387,8 @@ class Instance:
         return self._field(field, [sizes_text(sizes)])
 
     def view(self, domain: Shape, fills: Sequence[float] = (0.0, 1.0)) -> tuple[AxisMap, Shape]:
-        """A random map from `domain`, and the shape of what it reads: of one of several terms it is often a part, and
-        where a reduction reads it is now and then constant along that."""
+        """A random map from `domain`, and the shape that it reads. With several patterns the map often reads a part of
+        a buffer; under a reduction it is now and then constant along the reduced axes."""
         own = len(domain) - len(self._reduced)
         if self._paired and domain and self._cut is None and self._rng.integers(2):
             view, shape, self._cut = part(self._rng, domain)

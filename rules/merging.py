@@ -1,12 +1,13 @@
 """Merging: products of one operand become parts of one product, {x·A, x·B} = split(x·[A|B]).
 
-The other operands are constants, as weights are: of queries, keys and values, or of the branches of an inception block,
-whose windows must be alike. One after another they are put together (`eqsat.egraph.places` knows their order), so that
-n products make n − 1 larger ones; the last is that of all, and those who read a part read it there.
+The other operands are constants, such as weights: of queries, keys and values, or of the branches of an inception
+block, whose windows must be alike. They are put together one after another, in an order that `eqsat.egraph.places`
+decides, so that n products make n − 1 larger ones. The last of these holds all products; who reads a part reads it
+there.
 
-Constants that are added to the parts, as biases are, are added to all of them at once.
+Constants that are added to the parts, such as biases, are added to all parts at once.
 
-[A|B] is A and B, each padded with zeros to both, added: no sum changes its order, but −0 may become 0.
+[A|B] is the sum of A and B, each padded with zeros to the size of both. No sum changes its order, but −0 may become 0.
 """
 
 from __future__ import annotations
@@ -17,73 +18,67 @@ from ir.term.language import App, Contract, Fin, Load, PBin, Pure, Store, Term
 from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Merged, Parted, Place
 from rules.concatenation import adjacent, are_partial, are_whole, is_partial, is_whole, merged, placed_together
+from rules.equations import add_equation
 from rules.primitives import typed
 from rules.regrouping import joint
+from rules.sides import SIDES, on_side
 
 FAMILY = "merging"
 
-b, x, c, f, e, m, n, u, w, d, k, s, t, v = pattern_variables("b:B x:B c:B f:B e:E m:S n:S u:S w:S d:S k:S s:S t:S v:S")
-_SIDES = ("left", "right")
-_maps = (m, n, u, w, k)
+A, B, X, e, a, b, xa, xb, d, k, t, ta, tb = pattern_variables("A:B B:B X:B e:E a:S b:S xa:S xb:S d:S k:S t:S ta:S tb:S")
+_PARTS = tuple(product(("first", "second"), (False, True)))
 
 
-def _product(side: str, read: Term, weights: Term) -> App:
-    """A contraction of x with weights, which stand on this side."""
-    operand = Load(x, read)
-    return Contract(d, k, *((weights, operand) if side == "left" else (operand, weights)))
+def _sum(element: Term, at_a: Term, at_b: Term) -> App:
+    """A and B added into one buffer, as it is read by those who read A at `at_a` and B at `at_b`."""
+    added = PBin("add", element, Load(A, joint("first", at_a, at_b)), Load(B, joint("second", at_a, at_b)))
+    return Load(Store(Pure(added), typed(element, joint("sizes", at_a, at_b))), joint("read", at_a, at_b))
 
 
 def _merge(side: str, part: str, last: bool) -> Rule:
-    """The product of f joins that of c, which are all the inputs before it; `part`: whose product is read there;
-    `last`: whether f is the last."""
-    first, second = _product(side, m, Load(c, n)), _product(side, u, Load(f, w))
-    at_c, at_f = merged("first", *_maps), merged("second", *_maps)
-    both = Store(
-        Pure(PBin("add", BufDtype(c), Load(c, joint("first", at_c, at_f)), Load(f, joint("second", at_c, at_f)))),
-        typed(BufDtype(c), joint("sizes", at_c, at_f)),
-    )
-    whole = Store(
-        Fin(_product(side, merged("shared", *_maps), Load(both, joint("read", at_c, at_f)))),
-        typed(d, merged("sizes", *_maps)),
-    )
-    mine, others = (first, second) if part == "first" else (second, first)
-    one, two = Store(Fin(mine), t), Store(Fin(others), v)
+    """The product of B joins that of A, which is all the inputs before it. X is read at xa beside A, at xb beside B.
+
+    side: of the weights. part: whose product is replaced. last: B is the last of the inputs."""
+    maps = (xa, a, xb, b, k)
+    both = _sum(BufDtype(A), merged("first", *maps), merged("second", *maps))
+    whole = Store(Fin(Contract(d, k, both, Load(X, merged("shared", *maps)))), typed(d, merged("sizes", *maps)))
+    one = Store(Fin(Contract(d, k, Load(A, a), Load(X, xa))), ta)
+    two = Store(Fin(Contract(d, k, Load(B, b), Load(X, xb))), tb)
+    mine, other = (one, two) if part == "first" else (two, one)
     when: tuple[Condition, ...] = (
-        Exists(two),
-        *map(Parted, (one, two)),
-        Equal(BufDtype(f), BufDtype(c)),
-        (is_whole if last else is_partial)(placed_together(Place(c), Place(f))),
-        Computed(x),
+        Exists(other),
+        *map(Parted, (mine, other)),
+        Equal(BufDtype(B), BufDtype(A)),
+        (is_whole if last else is_partial)(placed_together(Place(A), Place(B))),
+        Computed(X),
     )
-    name, equation = f"{part}_part_{'of_all_' * last}by_{side}_weights", "{x·A, x·B} = split(x·[A|B])"
-    rhs = Store(Pure(Load(whole, merged(f"of_{part}", *_maps))), t)
-    return Rule(name, FAMILY, equation, one, rhs, when, Exactness.REASSOCIATE, passing=not last)
+    name = f"{part}_part_{'of_all_' * last}by_{side}_weights"
+    rhs = Store(Pure(Load(whole, merged(f"of_{part}", *maps))), mine.field("type"))
+    rule = Rule(name, FAMILY, "", mine, rhs, when, Exactness.REASSOCIATE, passing=not last)
+    return on_side(side, rule)
 
 
 def _combine(part: str, last: bool) -> Rule:
-    """Constants b and c are added to two parts of x that stand side by side; `part` and `last` as in `_merge`."""
-    parts = (v, m, n, u, w)
-    values = [PBin("add", d, Load(Store(e, v), at), Load(each, read)) for at, each, read in ((m, b, n), (u, c, w))]
-    one, two = (Store(Pure(value), type_) for value, type_ in zip(values, (t, s), strict=True))
-    at_b, at_c = adjacent("first", *parts), adjacent("second", *parts)
-    both = Store(
-        Pure(PBin("add", d, Load(b, joint("first", at_b, at_c)), Load(c, joint("second", at_b, at_c)))),
-        typed(d, joint("sizes", at_b, at_c)),
+    """Constants A and B are added to two parts of e that stand side by side, at xa and xb; `part` and `last` as in
+    `_merge`."""
+    parts = (t, xa, a, xb, b)
+    held = Store(e, t)
+    one, two = (
+        Store(Pure(PBin("add", d, Load(held, at), Load(constants, read))), type_)
+        for at, constants, read, type_ in ((xa, A, a, ta), (xb, B, b, tb))
     )
-    whole = Store(
-        Pure(PBin("add", d, Load(Store(e, v), adjacent("read", *parts)), Load(both, joint("read", at_b, at_c)))),
-        typed(d, adjacent("sizes", *parts)),
-    )
+    both = _sum(d, adjacent("first", *parts), adjacent("second", *parts))
+    added = PBin("add", d, Load(held, adjacent("read", *parts)), both)
+    whole = Store(Pure(added), typed(d, adjacent("sizes", *parts)))
     mine, other = (one, two) if part == "first" else (two, one)
-    worth = (Merged(Store(e, v)), *map(Constant, (b, c)), *map(Computed, (b, c)))
+    worth = (Merged(held), *map(Constant, (A, B)), *map(Computed, (A, B)))
     when: tuple[Condition, ...] = (Exists(other), *worth, (are_whole if last else are_partial)(*parts))
-    name, equation = f"{part}_part_{'of_all_' * last}beside_constants", "{T[s₁] + b, T[s₂] + c} = split(T + [b|c])"
     rhs = Store(Pure(Load(whole, adjacent(f"of_{part}", *parts))), mine.field("type"))
-    return Rule(name, FAMILY, equation, mine, rhs, when, Exactness.REASSOCIATE, passing=not last)
+    name = f"{part}_part_{'of_all_' * last}beside_constants"
+    return add_equation(Rule(name, FAMILY, "", mine, rhs, when, Exactness.REASSOCIATE, passing=not last))
 
 
-_PARTS = tuple(product(("first", "second"), (False, True)))
 RULES = (
-    *(_merge(side, part, last) for side in _SIDES for part, last in _PARTS),
+    *(_merge(side, part, last) for side in SIDES for part, last in _PARTS),
     *(_combine(part, last) for part, last in _PARTS),
 )

@@ -1,4 +1,4 @@
-"""Which constants an op takes to a given constant, found by executing the op's meaning in the uop table."""
+"""The constants that an op takes to a given constant, found by computing the op as the uop table says."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from ir.uop.table import UOPS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"
-"""The dtype of an operand and its value; None where a value is sought."""
+"""The dtype of an operand, and its value; None where the value is sought."""
 
 _COMMON: tuple[Number, ...] = (0, 1, -1, -0.0, math.inf, -math.inf)
 
 
 def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) -> tuple[Number, ...] | None:
-    """The operands' values for which `op` gives exactly `fill` (signs of zero and NaN included), or None.
+    """Values of the operands for which `op` gives exactly `fill`, with the sign of a zero, or NaN; None if none is
+    found.
 
-    The fill itself is tried first, so that guards keep their fill where they can.
+    The fill itself is tried first, so that guards keep their fill where possible.
     """
     numbers = (fill, *(value for _, value in operands if value is not None))
     return _preimage(op, result, fill, operands, tuple(math.copysign(1, number) for number in numbers))
@@ -34,7 +35,7 @@ def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) 
 def _preimage(
     op: str, result: str, fill: Number, operands: tuple[Operand, ...], signs: tuple[float, ...]
 ) -> tuple[Number, ...] | None:
-    """`signs` are those of the numbers: 0 and −0 are one key."""
+    """`signs` are the signs of all numbers: 0 and −0 are equal, and would share an entry of the cache."""
     out = dtype(result)
     wanted = scalar(fill, out)
     fill = wanted[()].item()
@@ -51,18 +52,18 @@ def _preimage(
 
 
 def held(fill: Number, element: DType) -> Number:
-    """The number that `element` has for `fill`."""
+    """`fill`, rounded to `element`."""
     number: Number = scalar(fill, element)[()].item()
     return number
 
 
 def same_in(fill: Number, wide: DType, narrow: DType) -> bool:
-    """Whether what `wide` has for `fill` is a number of `narrow` too."""
+    """Whether `fill`, rounded to `wide`, is a number of `narrow`."""
     return _holds(held(fill, wide), narrow)
 
 
 def same_number(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Bit for bit, but any NaN is every other."""
+    """Whether two numbers have the same bits; all NaN count as the same."""
     x, y = a[()].item(), b[()].item()
     if x != x or y != y:
         return bool(x != x and y != y)
@@ -70,7 +71,7 @@ def same_number(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
-    """Constants worth trying: the fill, the identities of the ops, what differs from the fill by a known operand."""
+    """Constants to try: the fill, identities of ops, and the fill combined with a known operand."""
     near: list[Number] = []
     for _, value in operands:
         if value is not None and math.isfinite(value) and math.isfinite(fill):
@@ -80,6 +81,6 @@ def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
 
 
 def _holds(value: Number, element: DType) -> bool:
-    """Whether `element` holds exactly this number (NaN and infinities in floats only)."""
+    """Whether this is a number of `element`; NaN and infinities are floats only."""
     found = held(value, element)
     return bool(found == value or (value != value and found != found))

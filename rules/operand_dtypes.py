@@ -1,4 +1,4 @@
-"""Which dtypes the operands of ops and sums may have, for random instances of rules."""
+"""The dtypes that operands of ops and sums may have, for random instances of rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ir.uop.table import UOPS, UOpKind
 
 @cache
 def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
-    """The dtypes that operands of an op may have for its result to have the dtype `result`."""
+    """The dtypes of operands for which an op gives the dtype `result`."""
     row = UOPS[op.upper()]
     if row.kind is UOpKind.CAST:
         return tuple((each,) for each in DTYPES)
@@ -29,7 +29,7 @@ def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
 
 
 def summands_of(result: str) -> tuple[str, ...]:
-    """The dtypes that may be summed in `result`."""
+    """The dtypes of terms that may be summed in `result`."""
     element = dtype(result)
     if element.is_float:
         return (result, result, "fp32", "fp16", "bf16", "fp64")
@@ -37,6 +37,6 @@ def summands_of(result: str) -> tuple[str, ...]:
 
 
 def dtype_named(pattern: App) -> str | None:
-    """The dtype that a pattern asks of its value by name."""
+    """The dtype that a pattern names for its value; None where it is a variable."""
     named = pattern.fields.get("dtype")
     return named if isinstance(named, str) else None

@@ -1,4 +1,7 @@
-"""What rules may call while they match: index algebra and properties of ops, on texts; "" means: not here."""
+"""Functions on texts that rules call while they match: index algebra and properties of ops.
+
+The answer "" says that the rule does not apply.
+"""
 
 from __future__ import annotations
 
@@ -18,48 +21,49 @@ from rules.op_fills import Number, Operand, held, preimage, same_in
 YES = "yes"
 
 PIECEWISE = 12
-"""A map with more floors is not composed any further: what it would read is stored."""
+"""The most floor divisions of a map: a map with more is not composed, and the buffer between is stored."""
 
 
-def _yes(holds: bool) -> str:
+def yes(holds: bool) -> str:
+    """The answer of a primitive that is a condition."""
     return YES if holds else ""
 
 
 def part_of(found: tuple[object, ...] | None, name: str) -> str:
-    """One field of what was found, as a text; "" where nothing was."""
+    """One field of an answer, as a text; "" where there is no answer."""
     return "" if found is None else str(getattr(found, name))
 
 
 @Primitive
 def compose(read: str, view: str) -> str:
-    """i ↦ read(view(i)), unless that has too many pieces to be worth reading by."""
+    """i ↦ read(view(i)), unless this map has too many pieces."""
     composed = axis_map.compose(parse_map(read), parse_map(view))
     return str(composed) if axis_map.floors(composed) <= PIECEWISE else ""
 
 
 @Primitive
 def domain(view: str) -> str:
-    """The sizes that `view` is defined on."""
+    """The sizes of the domain of `view`."""
     return sizes_text(parse_map(view).sizes)
 
 
 @Primitive
 def outer_sizes(read: str, sizes: str) -> str:
-    """The sizes that `read` is defined on, without the last, reduced ones."""
+    """The sizes of the domain of `read`, without the reduced axes, which are the last."""
     outer = parse_map(read).sizes
     return sizes_text(outer[: len(outer) - len(parse_sizes(sizes))])
 
 
 @Primitive
 def reads_all(view: str, type_: str) -> str:
-    """`view` reads all of a value of this type as it lies. A map alone cannot tell that from a slice."""
-    return _yes(_reads_all(view, type_))
+    """`view` is the identity on a value of this type. A map alone cannot tell the identity from a slice."""
+    return yes(_reads_all(view, type_))
 
 
 @Primitive
 def moves(view: str, type_: str) -> str:
-    """`view` reads a value of this type otherwise than as it lies."""
-    return _yes(not _reads_all(view, type_))
+    """`view` is not the identity on a value of this type."""
+    return yes(not _reads_all(view, type_))
 
 
 def _reads_all(view: str, type_: str) -> bool:
@@ -68,51 +72,51 @@ def _reads_all(view: str, type_: str) -> bool:
 
 @Primitive
 def undone(first: str, view: str, back: str) -> str:
-    """What `first` reads, `view` and then `back` read as it lies."""
+    """`view` after `back` is the identity on the domain of `first`."""
     there = axis_map.compose(parse_map(view), parse_map(back))
-    return _yes(there == axis_map.identity(parse_map(first).sizes))
+    return yes(there == axis_map.identity(parse_map(first).sizes))
 
 
 @Primitive
 def unguarded(view: str) -> str:
-    """`view` reads an element at every point: it has no fill."""
-    return _yes(not parse_map(view).guards)
+    """`view` has no guard: it reads an element at every point."""
+    return yes(not parse_map(view).guards)
 
 
 @Primitive
 def non_expanding(view: str) -> str:
-    """`view` reads no element twice, so that what is inlined through it is not computed twice."""
-    return _yes(is_injective(parse_map(view)))
+    """`view` reads no element twice, so that no value that is inlined through it is computed twice."""
+    return yes(is_injective(parse_map(view)))
 
 
 @Primitive
 def broadcasts(view: str, type_: str) -> str:
-    """`view` reads whole axes of a value of this type, and has others along which it repeats."""
+    """`view` reads whole axes of a value of this type, and repeats the value along other axes of its domain."""
     map_, shape = parse_map(view), parse_type(type_).shape
     picked = picked_axes(map_, shape)
     repeated = [axis for axis, size in enumerate(map_.sizes) if size > 1 and axis not in (picked or ())]
-    return _yes(picked is not None and bool(repeated))
+    return yes(picked is not None and bool(repeated))
 
 
 @Primitive
 def is_outer(left: str, right: str, type_: str) -> str:
-    """A product of this type, whose factors are read by these maps, has more elements than both of them."""
-    return _yes(footprint(parse_map(left)) + footprint(parse_map(right)) < parse_type(type_).size)
+    """A product of this type has more elements than its two factors together, which are read by these maps."""
+    return yes(footprint(parse_map(left)) + footprint(parse_map(right)) < parse_type(type_).size)
 
 
 @Primitive
 def picks(view: str, type_: str, sizes: str) -> str:
-    """`view` reads whole axes of a value of this type, each along one of its own, the last ones of these sizes among
-    them."""
+    """`view` reads whole axes of a value of this type, each along one axis of its domain. The reduced axes, of these
+    sizes, are among them."""
     map_ = parse_map(view)
     picked = picked_axes(map_, parse_type(type_).shape)
     reduced = range(len(map_.sizes) - len(parse_sizes(sizes)), len(map_.sizes))
-    return _yes(picked is not None and all(axis in picked for axis in reduced if map_.sizes[axis] > 1))
+    return yes(picked is not None and all(axis in picked for axis in reduced if map_.sizes[axis] > 1))
 
 
 @Primitive
 def typed(element: str, sizes: str) -> str:
-    """The type of a value of these sizes."""
+    """The type of a value of this dtype and these sizes."""
     return f"{element}{sizes}"
 
 
@@ -124,42 +128,43 @@ def element_of(type_: str) -> str:
 
 @Primitive
 def filled_with(view: str, element: str, number: str) -> str:
-    """Wherever `view` reads nothing, its fill is `number`."""
+    """Every fill of `view` is `number`."""
     fills = (number_text(guard.fill, dtype(element)) for guard in parse_map(view).guards)
-    return _yes(all(fill == number for fill in fills))
+    return yes(all(fill == number for fill in fills))
 
 
 @Primitive
 def fill_everywhere(view: str, element: str) -> str:
-    """The number of dtype `element` that `view` gives at every index, where it reads nothing at all."""
+    """The fill of a `view` that reads nothing at any index, as a number of dtype `element`."""
     fill = parse_map(view).fill
     return "" if fill is None else number_text(fill, dtype(element))
 
 
 @Primitive
 def fill_of_unary(view: str, op: str, result: str, x: str) -> str:
-    """The view by which a unary op's operand is read: each fill becomes one that the op takes to it."""
+    """The view by which the operand of a unary op is read: the op takes each fill of this view to the fill of
+    `view`."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None),)), 0)
 
 
 @Primitive
 def fill_of_binary(view: str, op: str, result: str, x: str, y: str, side: str) -> str:
-    """The view by which operand `side` (0 or 1) of a binary op is read: each fill becomes one that the op takes to
-    it."""
+    """The view by which operand `side` (0 or 1) of a binary op is read: the op takes the fills of both operands' views
+    to the fill of `view`."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None))), int(side))
 
 
 @Primitive
 def fill_of_ternary(view: str, op: str, result: str, x: str, y: str, z: str, side: str) -> str:
-    """The view by which operand `side` (0, 1 or 2) of a ternary op is read: each fill becomes one that the op takes to
-    it."""
+    """The view by which operand `side` (0, 1 or 2) of a ternary op is read: the op takes the fills of all operands'
+    views to the fill of `view`."""
     return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None), (z, None))), int(side))
 
 
 @Primitive
 def fill_beside(view: str, op: str, result: str, element: str, number: str, side: str) -> str:
-    """The view by which the operand beside an immediate `number`, which stands on `side` (0 or 1), is read: each fill
-    becomes one that the op takes to it."""
+    """The view by which the operand beside an immediate `number` is read: the op takes each fill of this view, with the
+    number on `side` (0 or 1), to the fill of `view`."""
     sought: Operand = (element, None)
     known: Operand = (element, parse_number(number))
     operands = (known, sought) if side == "0" else (sought, known)
@@ -168,7 +173,7 @@ def fill_beside(view: str, op: str, result: str, element: str, number: str, side
 
 @Primitive
 def fill_of_reduction(view: str, op: str, result: str, sizes: str, x: str) -> str:
-    """The view, lifted over `sizes`, by which a reduction's operand is read: fills reduce to themselves."""
+    """The view, lifted over `sizes`, by which the operand of a reduction is read: fills that reduce to themselves."""
     counts = parse_sizes(sizes)
     empty = 0 in counts
 
@@ -183,7 +188,7 @@ def fill_of_reduction(view: str, op: str, result: str, sizes: str, x: str) -> st
 
 @Primitive
 def fill_of_contraction(view: str, sizes: str) -> str:
-    """The view, lifted over `sizes`, by which a contraction's operands are read: 0 outside, or nothing."""
+    """The view, lifted over `sizes`, by which the operands of a contraction are read: its fills, if any, are 0."""
     return _lifted(_refilled(view, lambda fill: (0,) if _is_zero(fill) else None, 0), parse_sizes(sizes))
 
 
@@ -196,15 +201,17 @@ def _lifted(view: str, sizes: Sequence[int]) -> str:
 
 
 def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
-    """`view` with each guard's fill replaced by that of one operand; "" where a fill has none, and of a view that reads
-    nothing, which is a number: of the numbers that its fill can be made from there is no end."""
+    """`view` with the fill of each guard replaced by the fill of one operand.
+
+    "" where a fill has no such operand. "" also for a view that reads nothing: it is a number, and an op can make its
+    fill from numbers without end."""
     map_ = parse_map(view)
     if not map_.guards:
         return view
     if map_.fill is not None:
         return ""
     fills = [fill_of(guard.fill) for guard in map_.guards]
-    if any(each is None for each in fills):
+    if any(values is None for values in fills):
         return ""
     guards = [
         Guard(guard.bounds, canonical_fill(values[operand]))
@@ -216,53 +223,53 @@ def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None],
 
 @Primitive
 def accumulates_exactly(element: str) -> str:
-    """Values of this dtype are computed and summed in it: fp32, fp64, integers."""
-    return _yes(dtype(element).accumulator == dtype(element))
+    """Values of this dtype are computed and summed in this dtype: fp32, fp64, integers."""
+    return yes(dtype(element).accumulator == dtype(element))
 
 
 @Primitive
 def takes_sign(op: str, element: str, wide: str) -> str:
-    """0 `op` v is the same number in dtype `element` as in `wide`: integers of another dtype wrap elsewhere."""
-    return _yes(op == "add" or dtype(element).is_float or element == wide)
+    """0 `op` v is the same number in dtype `element` as in `wide`: integers of two dtypes wrap at different numbers."""
+    return yes(op == "add" or dtype(element).is_float or element == wide)
 
 
 @Primitive
 def accumulates(product: str, total: str) -> str:
-    """A float product computed as wide as `total` accumulates is at least as exact as in its own dtype."""
+    """A product of floats is at least as exact in the accumulator of `total` as in its own dtype."""
     narrow, wide = dtype(product).accumulator, dtype(total).accumulator
-    return _yes(promote(narrow, wide) == wide)
+    return yes(promote(narrow, wide) == wide)
 
 
 @Primitive
 def widening_cast(source: str, to: str) -> str:
-    """Every value of dtype `source` is one of dtype `to`, both floats or both integers."""
+    """Every value of dtype `source` is a value of dtype `to`; both are floats, or both integers."""
     narrow, wide = dtype(source), dtype(to)
     if narrow.is_int and wide.is_int:
-        return _yes(wide.lowest <= narrow.lowest and narrow.highest <= wide.highest)
-    return _yes(promote(narrow, wide) == wide)
+        return yes(wide.lowest <= narrow.lowest and narrow.highest <= wide.highest)
+    return yes(promote(narrow, wide) == wide)
 
 
 @Primitive
 def one_of(text: str, words: str) -> str:
-    """`text` is one of the words."""
-    return _yes(text in words.split())
+    """`text` is one of these words."""
+    return yes(text in words.split())
 
 
 @Primitive
 def idempotent(op: str) -> str:
     """`op` of a number with itself is that number: x ⊕ x = x."""
-    return _yes(op in ("max", "min"))
+    return yes(op in ("max", "min"))
 
 
 @Primitive
 def without_unit(sizes: str) -> str:
     """No size is 1."""
-    return _yes(1 not in parse_sizes(sizes))
+    return yes(1 not in parse_sizes(sizes))
 
 
 @Primitive
 def without_units_sizes(sizes: str) -> str:
-    """The sizes without those that are 1; "" if there is none."""
+    """The sizes without the sizes 1; "" where no size is 1."""
     counts = parse_sizes(sizes)
     return sizes_text([size for size in counts if size != 1]) if 1 in counts else ""
 
@@ -276,7 +283,7 @@ def without_units(read: str, sizes: str) -> str:
 
 @Primitive
 def without_repeats_sizes(read: str, sizes: str) -> str:
-    """The sizes of the reduced axes that `read` depends on; "" if it is all, or if an axis is empty."""
+    """The sizes of the reduced axes that `read` depends on; "" where it depends on all, or an axis is empty."""
     repeated = _repeated(read, sizes)
     kept = [size for axis, size in enumerate(parse_sizes(sizes)) if axis not in repeated]
     return sizes_text(kept) if repeated else ""
@@ -290,7 +297,7 @@ def without_repeats(read: str, sizes: str) -> str:
 
 @Primitive
 def repeats(read: str, sizes: str, element: str) -> str:
-    """How often each element is repeated, as a number that `element` holds exactly; "" if it cannot."""
+    """How often `read` repeats each element, as a number of dtype `element`; "" where this dtype has no such number."""
     counts = parse_sizes(sizes)
     times = math.prod(counts[axis] for axis in _repeated(read, sizes))
     number = number_text(times, dtype(element))
@@ -318,37 +325,37 @@ def _without(read: str, dropped: Sequence[int], reduced: int) -> str:
 
 @Primitive
 def without_last(sizes: str, reduced: str) -> str:
-    """The sizes of a domain without the last, reduced ones."""
+    """The sizes of a domain without the reduced axes, which are the last."""
     counts = parse_sizes(sizes)
     return sizes_text(counts[: len(counts) - len(parse_sizes(reduced))])
 
 
 @Primitive
 def joined(outer: str, inner: str) -> str:
-    """The sizes of two nested reductions as one."""
+    """The sizes of two nested reductions, outer first."""
     return sizes_text(parse_sizes(outer) + parse_sizes(inner))
 
 
 @Primitive
 def reduces(sizes: str) -> str:
-    """A box of these sizes has more points than one, or none."""
-    return _yes(math.prod(parse_sizes(sizes)) != 1)
+    """A box of these sizes has no point, or more than one."""
+    return yes(math.prod(parse_sizes(sizes)) != 1)
 
 
 @Primitive
 def several(sizes: str) -> str:
-    """A box of these sizes has more points than one."""
-    return _yes(math.prod(parse_sizes(sizes)) > 1)
+    """A box of these sizes has more than one point."""
+    return yes(math.prod(parse_sizes(sizes)) > 1)
 
 
 @Primitive
 def nonempty(sizes: str) -> str:
     """No axis is empty."""
-    return _yes(0 not in parse_sizes(sizes))
+    return yes(0 not in parse_sizes(sizes))
 
 
 @Primitive
 def invariant(read: str, sizes: str) -> str:
-    """`read` without its reduced axes, where it depends on none of them."""
+    """`read` without its reduced axes; "" where it depends on one of them."""
     counts = parse_sizes(sizes)
     return _without(read, range(len(counts)), len(counts))

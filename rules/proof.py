@@ -1,8 +1,9 @@
-"""Proofs of index rules: both sides are followed to what they read at one point, and must come out as one tree.
+"""Proofs of index rules: both sides are followed to the elements that they read at one point, and must give one tree.
 
-A value at the point i is a tree: under the guard of a map the value at the point that it reads, else its fill; at the
-leaves, operations on reads of variables and buffers. Maps stand for any maps. What the proofs assume of the primitives
-is said in `_stages`, `_axiom` and `_Facts`; tests verify those contracts, with isl and on all small sizes.
+A value at the point i is a tree. For a map, the tree has the value at the point that the map reads, under the guard of
+the map, and else the fill. The leaves are operations on reads of variables and buffers. Maps stand for any maps.
+`_stages`, `_axiom` and `_Facts` say what the proofs assume of the primitives; tests verify these assumptions with isl
+and on all small sizes.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ Point: TypeAlias = "tuple[Any, ...]"
 
 
 class Unproved(Exception):  # noqa: N818 - a signal, not an error
-    """Something is met of which nothing is assumed."""
+    """The proof meets a term of which it assumes nothing."""
 
 
 @dataclass(frozen=True)
 class _MapStage:
-    """One map: its name, what it gives outside its guards, and the sizes over which it is lifted."""
+    """One map: its name, its value outside its guards, and the sizes over which it is lifted."""
 
     name: str
     fill: Tree
@@ -49,25 +50,25 @@ class _MapStage:
 
 
 class _Facts:
-    """What a rule's conditions say of its maps: the identities, those without a guard, those that others undo, and the
-    fills that are known; and what its right side says: the maps that read nothing.
+    """The facts about the maps of a rule. Its conditions name the identities, the maps without a guard, the maps that
+    other maps undo, and the known fills; its right side names the maps that read nothing.
 
-    A map that gives an index or says where to gather has no guard, or the left side would be ill-typed.
+    A map of an index or of a gather has no guard, or the left side would be ill-typed.
     """
 
     def __init__(self, rule: Rule) -> None:
-        terms = [each for each in subterms(rule.lhs) if isinstance(each, App)]
-        loads = [(each.field("map"), each.field("buffer")) for each in terms if each.ctor.name == "Load"]
+        terms = [term for term in subterms(rule.lhs) if isinstance(term, App)]
+        loads = [(term.field("map"), term.field("buffer")) for term in terms if term.ctor.name == "Load"]
         reads = {(read, buffer.field("type")) for read, buffer in loads if isinstance(buffer, App)}
 
         def asked(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
             """The arguments for these parameters in each condition that calls the primitive."""
-            calls = [each for each in rule.when if isinstance(each, Prim) and each.fn == primitive]
+            calls = [condition for condition in rule.when if isinstance(condition, Prim) and condition.fn == primitive]
             return [tuple(map(call.argument, parameters)) for call in calls]
 
         self.identities = {str(view) for view, type_ in asked(reads_all, "view", "type") if (view, type_) in reads}
         self.total = {str(view) for (view,) in asked(unguarded, "view")}
-        self.total |= {str(each.field("map")) for each in terms if each.ctor.name in ("Index", "Gather")}
+        self.total |= {str(term.field("map")) for term in terms if term.ctor.name in ("Index", "Gather")}
         self.undone = {(str(view), str(back)) for view, back in asked(undone, "view", "back")}
         self.total |= {back for _, back in self.undone}
         self.empty = _empty_views(rule)
@@ -77,18 +78,19 @@ class _Facts:
         self.fills: dict[str, Tree] = {
             str(view): ("imm", *filled) for view, *filled in asked(filled_with, "view", "element", "number")
         }
-        self.kept = {each.left.term for each in rule.when if isinstance(each, Equal) and isinstance(each.left, Fact)
-                     and _keeps(rule.lhs, each.left.term, each.right)}  # fmt: skip
+        equal = [each for each in rule.when if isinstance(each, Equal)]
+        dtypes = [(each.left.term, each.right) for each in equal if isinstance(each.left, Fact)]
+        self.kept = {operand for operand, element in dtypes if _keeps(rule.lhs, operand, element)}
 
     def check_domain(self, point: Point, sizes: Term) -> None:
-        """The sizes of what is read at a point: the left side tells them, the right side must have said ones."""
+        """Check the sizes of the domain at a point: the right side must have sizes that the left side has there."""
         known = self.domains.setdefault(point, set())
         if self.closed and str(sizes) not in known:
             raise Unproved
         known.add(str(sizes))
 
     def check_type(self, value: Term, type_: Term) -> None:
-        """The type of what is stored or finished, likewise."""
+        """Check the type of a stored or finished value: the right side must have a type that the left side has."""
         if self.closed and (value, type_) not in self.types:
             raise Unproved
         self.types.add((value, type_))
@@ -98,11 +100,11 @@ class _Facts:
 
 
 def _empty_views(rule: Rule) -> dict[Prim, str]:
-    """Calls that give the one value of a view of the left side, in the dtype of what it reads, and the view's name."""
-    apps = [each for each in subterms(rule.lhs) if isinstance(each, App)]
-    reads = [(each.field("map"), each.field("buffer")) for each in apps if each.ctor.name == "Load"]
-    reads += [(each.field("map"), each.field("x")) for each in apps if each.ctor.name in ("PView", "EView")]
-    calls = [each for each in subterms(rule.rhs) if isinstance(each, Prim) and each.fn == fill_everywhere]
+    """The calls that give the fill of a view of the left side that reads nothing, each with the name of the view."""
+    apps = [term for term in subterms(rule.lhs) if isinstance(term, App)]
+    reads = [(app.field("map"), app.field("buffer")) for app in apps if app.ctor.name == "Load"]
+    reads += [(app.field("map"), app.field("x")) for app in apps if app.ctor.name in ("PView", "EView")]
+    calls = [term for term in subterms(rule.rhs) if isinstance(term, Prim) and term.fn == fill_everywhere]
     return {
         call: _name(view)
         for call in calls
@@ -112,14 +114,14 @@ def _empty_views(rule: Rule) -> dict[Prim, str]:
 
 
 def _keeps(lhs: App, operand: Term, element: Term) -> bool:
-    """Whether the left side casts `operand` to `element`, which a condition says it is in."""
-    apps = [each.fields for each in subterms(lhs) if isinstance(each, App)]
+    """Whether the left side casts `operand` to `element`, which is its own dtype by a condition."""
+    apps = [term.fields for term in subterms(lhs) if isinstance(term, App)]
     return {"op": "cast", "dtype": element, "x": operand} in apps
 
 
 @lru_cache(maxsize=4096)
 def proved(rule: Rule) -> bool:
-    """Whether both sides of a rule are one tree, whatever its maps, operations and operands."""
+    """Whether both sides of a rule are one tree, for all maps, operations and operands."""
     try:
         facts = _Facts(rule)
         left = _at(rule.lhs, (), facts)
@@ -158,7 +160,7 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
         case "Gather", (source, read, axis, index):
             return "gather", source, axis, _total(read, point, facts), _at(index, point, facts)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), (op, element, *operands)):
-            values = [_at(each, point, facts) for each in operands]
+            values = [_at(operand, point, facts) for operand in operands]
             if op == "cast" and operands[0] in facts.kept:
                 return values[0]
             return _joined(values, lambda *leaves: _axiom("op", (op, element), leaves, facts), lambda guard: True)
@@ -172,14 +174,14 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
 
 
 def _accumulated(head: tuple[Term, ...], operands: Sequence[Term], point: Point, facts: _Facts) -> Tree:
-    """A reduction; guards that say nothing of the reduced axes stand before it."""
+    """A reduction; guards that do not depend on the reduced axes come out of it."""
     inner = ("lift", point, head[-1])
-    values = [_at(each, inner, facts) for each in operands]
+    values = [_at(operand, inner, facts) for operand in operands]
     return _joined(values, lambda *leaves: _axiom("reduce", head, leaves, facts), lambda guard: "lift" not in guard[1])
 
 
 def _through(stages: Sequence[_MapStage], point: Point, facts: _Facts, value: Callable[[Point], Tree]) -> Tree:
-    """The value at the point that the maps lead to, under their guards."""
+    """The value at the point to which the maps lead, under their guards."""
     if not stages:
         return value(point)
     stage, *others = stages
@@ -203,7 +205,7 @@ def _through(stages: Sequence[_MapStage], point: Point, facts: _Facts, value: Ca
 
 
 def _total(read: Term, point: Point, facts: _Facts) -> Point:
-    """The point that a map leads to, which must have no guard."""
+    """The point to which a map leads; the map must have no guard."""
     stages = _stages(read, None, facts)
     if any(stage.name not in facts.total or stage.lifted is not None for stage in stages):
         raise Unproved
@@ -211,10 +213,10 @@ def _total(read: Term, point: Point, facts: _Facts) -> Point:
 
 
 def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_MapStage]:
-    """The maps that an argument stands for, the outermost first; `source` is what is read through them.
+    """The maps that an argument stands for, the outermost first; `source` is the term that is read through them.
 
-    compose(m, n) is m after n. The primitives that give fills leave a map what it is but for them: those of
-    reductions are lifted, and the dtype that they take for an operand's must be that of `source`.
+    compose(m, n) is m after n. A primitive of fills changes the fills of a map alone; for reductions the map is lifted,
+    too. The operand whose dtype such a primitive takes must be `source`.
     """
     match read:
         case Var():
@@ -252,7 +254,7 @@ def _demand_dtype(told: Term, source: Term | None) -> None:
 
 
 def _axiom(kind: str, head: tuple[Term, ...], leaves: tuple[Tree, ...], facts: _Facts) -> Tree:
-    """An operation on values; on the fills that a primitive found for it, it is the fill they were found for."""
+    """An operation on values. On fills that a primitive chose for the operation, it gives the fill of the view."""
     match kind, leaves:
         case "op", (("before", name, op, element, operands, 0), *_):
             same = [(*leaves[0][:-1], place) for place in range(len(leaves))]

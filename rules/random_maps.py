@@ -1,4 +1,4 @@
-"""Random index maps for instances of rules: movements, parts of something longer, larger windows."""
+"""Random index maps for instances of rules: movements, parts of longer buffers, larger windows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_ELEMENTS = 512
 
 
 class Unfit(Exception):  # noqa: N818 - a signal, not an error
-    """This attempt led to shapes or dtypes that do not fit; try another."""
+    """The shapes or dtypes of this attempt do not fit; the caller tries again."""
 
 
 class Cut(NamedTuple):
-    """Where what is read of a longer buffer ends: what stands beside it starts there, and how long that is."""
+    """The part of a longer buffer that stands beside the part that is read: its axis, its start and its size."""
 
     axis: int
     start: int
@@ -32,14 +32,14 @@ class Cut(NamedTuple):
 
 
 def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
-    """One of them. Raises Unfit where there are none."""
+    """One of the options. Raises Unfit where there is none."""
     if not options:
         raise Unfit
     return options[int(rng.integers(len(options)))]
 
 
 def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
-    """A map from `domain` of up to two movements, and the shape of what it reads."""
+    """A map from `domain` of up to two movements, and the shape of the buffer that it reads."""
     view, shape = identity(domain), domain
     for _ in range(pick(rng, (0, 1, 1, 2))):
         step, source = _movement(rng, shape, fills)
@@ -49,13 +49,14 @@ def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) 
 
 
 def unchanged(rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
-    """The same for a map that moves along the first `own` axes of the domain only."""
+    """A map as of `random_map` that depends on the first `own` axes of the domain only, and the shape that it reads."""
     view, shape = random_map(rng, domain[:own], fills)
     return insert_axes(view, range(own, len(domain)), domain[own:]), shape
 
 
 def part(rng: np.random.Generator, shape: Shape) -> tuple[AxisMap, Shape, Cut]:
-    """A map to a source that is longer along one axis: to its first part, or to its second; and where the other is."""
+    """A map to a part of a buffer that is longer along one axis, the shape of the buffer, and where the other part
+    is."""
     at, other, rest = int(rng.integers(len(shape))), pick(rng, (1, 2, 3)), pick(rng, (0, 0, 2))
     source = (*shape[:at], shape[at] + other + rest, *shape[at + 1 :])
     low = [other if axis == at and rng.integers(2) else 0 for axis in range(len(shape))]
@@ -64,7 +65,8 @@ def part(rng: np.random.Generator, shape: Shape) -> tuple[AxisMap, Shape, Cut]:
 
 
 def beside(view: AxisMap, shape: Shape, cut: Cut) -> AxisMap:
-    """What stands beside the part of a buffer that is read elsewhere, if this is as much; else `view`."""
+    """The map to the part `cut` of a buffer of this shape, if it has the size of the part that `view` reads; else
+    `view`."""
     at, start, size = cut
     if not at < len(shape) == len(view.sizes) or not 0 < size == view.sizes[at] <= shape[at] - start:
         return view
@@ -74,8 +76,8 @@ def beside(view: AxisMap, shape: Shape, cut: Cut) -> AxisMap:
 
 
 def widened(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int, shape: Shape, fill: float) -> AxisMap:
-    """The map over `domain`, whose last `window` axes may be longer: there it reads around what `view` reads, `fill`
-    beyond a buffer of this shape."""
+    """The map over `domain`, whose last `window` axes may be longer: there it reads around the elements that `view`
+    reads. Beyond a buffer of this shape it gives `fill`."""
     box = box_of(domain)
     shifts: list[AxisExpr] = [axis(at, box) for at in range(len(domain))]
     further = [AxisExpr(0)] * len(shape)

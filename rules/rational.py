@@ -1,7 +1,7 @@
-"""The values of terms in exact arithmetic: floats are fractions, integers wrap as they do.
+"""The values of terms in exact arithmetic: floats are fractions, integers wrap in their dtype.
 
-Two rational functions that agree on random fractions are equal but for a vanishing chance (Schwartz 1980, Zippel 1979),
-so that no tolerance hides a difference.
+Two rational functions that agree on random fractions are equal but for a vanishing chance (Schwartz 1980, Zippel 1979).
+No tolerance hides a difference.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _STARTS = MappingProxyType({"sum": Fraction(0), "prod": Fraction(1)})
 
 
 class NotRational(Exception):  # noqa: N818 - a signal, not an error
-    """The value is no fraction: an infinity, NaN, a division by zero, or an op that has none."""
+    """The value is no fraction: an infinity, NaN, a division by zero, or the result of an op without exact values."""
 
 
 def random_fractions(inputs: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Inputs like these, the floats among them random fractions."""
+    """The inputs, with random fractions in the place of floats."""
 
     def drawn(array: Array) -> Array:
         if array.dtype.kind in "biu":
@@ -78,16 +78,16 @@ def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
     """The value of a well-typed ground term; object arrays of fractions stand for floats of any dtype.
 
     Raises:
-        NotRational: where there is no such value.
+        NotRational: where the value is no fraction.
     """
     types: dict[App, TensorType] = {}
     values: dict[App, Array] = {}
 
-    def value(each: App) -> Array:
-        if each not in values:
-            args = [value(arg) if isinstance(arg, App) else arg for arg in each.args]
-            values[each] = _value(each.ctor.name, args, term_type(each, types), inputs)
-        return values[each]
+    def value(part: App) -> Array:
+        if part not in values:
+            args = [value(arg) if isinstance(arg, App) else arg for arg in part.args]
+            values[part] = _value(part.ctor.name, args, term_type(part, types), inputs)
+        return values[part]
 
     if not isinstance(term, App):
         raise TypeError(f"{term} is no value")
@@ -188,14 +188,14 @@ def _reduced(op: str, terms: list[Fraction]) -> Fraction:
     if not terms:
         raise NotRational
     total = terms[0]
-    for each in terms[1:]:
-        total = _REDUCERS[op](total, each)
+    for term in terms[1:]:
+        total = _REDUCERS[op](total, term)
     return total
 
 
 def _mapped(fn: Callable[..., Any], *arrays: Array) -> Array:
-    """An object array of `fn` of the elements."""
+    """`fn` of the elements, as an object array."""
     out = np.empty(arrays[0].shape, object)
-    flat = [each.ravel() for each in arrays]
-    out.ravel()[:] = [fn(*each) for each in zip(*flat, strict=True)] if out.size else []
+    flat = [array.ravel() for array in arrays]
+    out.ravel()[:] = [fn(*elements) for elements in zip(*flat, strict=True)] if out.size else []
     return out

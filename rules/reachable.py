@@ -1,6 +1,8 @@
-"""Which rules can fire at all on a program: those whose constructors, ops and dtypes it has, or such a rule makes.
+"""The rules that can match in a program: their constructors, ops and dtypes are in the program, or such a rule makes
+them.
 
-Every rule costs time in every iteration, found or not; most programs use few of the ops that rules know.
+Every rule that is told to the engine costs time, and most programs use few of the ops that rules know. A rule that is
+left out here costs no search at all; `eqsat.egraph.growing` looks for the patterns of the others.
 """
 
 from __future__ import annotations
@@ -14,25 +16,25 @@ from rules.constants import mirrored, opposite
 from rules.primitives import element_of, one_of
 
 ANY = "any"
-"""Stands for the ops and dtypes that a primitive may name."""
+"""A feature that stands for every op and every dtype: a primitive may name any of them."""
 
 _NAMED = dict.fromkeys((mirrored.path, opposite.path), ("cmpeq", "cmpne", "cmplt", "cmple", "cmpgt", "cmpge"))
-"""Primitives that name no others than these."""
+"""The ops that these primitives may name."""
 
 
 def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
-    """The rules that may come to match in the e-graph of these terms; no other ever does."""
+    """The rules that may match in the e-graph of these terms, now or later; no other rule ever does."""
     known = {feature for term in terms for feature in _features(term)}
     every = [_Needs.of(rule) for rule in rules]
     waiting = every
-    while ready := [each for each in waiting if each.are_met(known)]:
-        waiting = [each for each in waiting if not each.are_met(known)]
-        known.update(feature for each in ready for feature in _features(each.rule.rhs))
-    return tuple(each.rule for each in every if each.are_met(known))
+    while ready := [needs for needs in waiting if needs.are_met(known)]:
+        waiting = [needs for needs in waiting if not needs.are_met(known)]
+        known.update(feature for needs in ready for feature in _features(needs.rule.rhs))
+    return tuple(needs.rule for needs in every if needs.are_met(known))
 
 
 class _Needs(NamedTuple):
-    """What a rule needs: all of some features, and one of each set of choices."""
+    """The needs of a rule: all of its features, and one of each set of choices."""
 
     rule: Rule
     features: frozenset[str]
@@ -50,8 +52,8 @@ class _Needs(NamedTuple):
 
 
 def _choices(rule: Rule) -> Iterator[set[str]]:
-    """Sets of words of each of which an op or a dtype of the left side must be one."""
-    named = {name for each in subterms(rule.lhs) for name in _names(each)}
+    """Sets of words: of each set, one word must be an op or a dtype of the left side."""
+    named = {name for part in subterms(rule.lhs) for name in _names(part)}
     for condition in rule.when:
         match condition:
             case Prim(fn=fn, args=(name, str() as words)) if fn is one_of and name in named:
@@ -62,10 +64,10 @@ def _choices(rule: Rule) -> Iterator[set[str]]:
 
 def _features(term: Term) -> Iterator[str]:
     """The constructors, ops and dtypes in a term."""
-    for each in subterms(term):
-        if isinstance(each, App):
-            yield each.ctor.name
-            for name in _names(each):
+    for part in subterms(term):
+        if isinstance(part, App):
+            yield part.ctor.name
+            for name in _names(part):
                 if isinstance(name, str):
                     yield name
                 elif isinstance(name, Prim):

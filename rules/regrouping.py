@@ -1,9 +1,10 @@
-"""Where the factors of products are read once their sums are regrouped: index algebra of the product rules, on texts.
+"""Products of products in another order: index algebra, on texts, of the product rules.
 
-A product of products, Σₖ x(i,k)·y(s(i,k)) with y(o) = Σⱼ c(o,j)·f(o,j), runs over the axes (i, k, j). Where c does
-not depend on k it can wait: Σⱼ c(i,j)·t(u,j) with t(u,j) = Σₖ f·x, stored over those axes u of i (and of j) that f and
-x depend on: first those of the factor on the left, so that products of one chain are one buffer however they came
-about. `side` says where f stands. "" means here, too: not so.
+A product of products, Σₖ x(i, k)·y(s(i, k)) with y(o) = Σⱼ c(o, j)·f(o, j), runs over the axes (i, k, j). Where c does
+not depend on k, it can be multiplied last: Σⱼ c(i, j)·t(u, j) with t(u, j) = Σₖ f·x. The product t is stored over those
+axes u of i and j on which f and x depend. The axes of the left factor come first, so that equal products of one chain
+are one buffer in whatever order they were made. `side` says on which side f stands. The answer "" says that this does
+not apply.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ir.index.map import AxisMap, parse_map
 from ir.region.work import footprint
 from ir.term.language import Primitive
 from ir.term.text import parse_sizes, parse_type, sizes_text
-from rules.primitives import YES, part_of
+from rules.primitives import part_of, yes
 
 _CACHE = 1 << 14
 
 
 class _Regrouped(NamedTuple):
-    """outside: where c is read over (i, j); first, second: f and x over (u, k); sizes: of t; read: t over (i, j).
-    terms of both sums before (as far as they are read) and after."""
+    """outside: the map of c over (i, j). first, second: the maps of f and x over (u, k). sizes: of t. read: the map of
+    t over (i, j). before, after: the terms of both sums before (as far as they are read) and after."""
 
     outside: AxisMap
     first: AxisMap
@@ -39,17 +40,19 @@ class _Regrouped(NamedTuple):
 
 @Primitive
 def regrouped(part: str, side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Of the products in the other order: where the factor that waits is read (`outside`), where the two that are
-    multiplied first are, that of the inner product before that of the outer (`first`, `second`), and the `sizes` of
-    their product and where it is read (`read`)."""
+    """A map or the sizes of the products in the other order.
+
+    part: `outside` is the map of the factor that is multiplied last; `first` and `second` are the maps of the factors
+    of the stored product, from the inner and from the outer product; `sizes` and `read` are the stored product's sizes
+    and the map that reads it."""
     return part_of(_regrouped(side, x, s, c, f, k, j), part)
 
 
 @Primitive
 def computes_less(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
-    """Both sums together have fewer terms than before."""
+    """Both sums together have fewer terms in the other order."""
     found = _regrouped(side, x, s, c, f, k, j)
-    return YES if found and found.after < found.before else ""
+    return yes(found is not None and found.after < found.before)
 
 
 @lru_cache(maxsize=_CACHE)
@@ -67,27 +70,27 @@ def _regrouped(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> _Re
     result = axis_map.project(waits, kept)
     if result is None:
         return None
-    left, right = (axis_map.support(each) for each in ((goes, x_map) if side == "left" else (x_map, goes)))
-    free = [*(each for each in kept if each in left), *(each for each in kept if each in right - left)]
+    left, right = (axis_map.support(view) for view in ((goes, x_map) if side == "left" else (x_map, goes)))
+    free = [*(place for place in kept if place in left), *(place for place in kept if place in right - left)]
     over = (*free, *range(own, depth))
-    first, second = (_over(each, over) for each in (goes, x_map))
+    first, second = (_over(view, over) for view in (goes, x_map))
     sizes = sizes_text(first.sizes[: len(free)])
     box = box_of(result.sizes)
-    read = axis_map.axis_map(result.sizes, [axis(kept.index(each), box) for each in free])
+    read = axis_map.axis_map(result.sizes, [axis(kept.index(place), box) for place in free])
     before = footprint(through) * math.prod(inner) + math.prod(outer.sizes)
     after = math.prod(first.sizes) + math.prod(result.sizes)
     return _Regrouped(result, first, second, sizes, read, before, after)
 
 
 def _over(view: AxisMap, axes: tuple[int, ...]) -> AxisMap:
-    """The map over these axes, which are all that it depends on."""
+    """The map over these axes, which are all axes on which it depends."""
     found = axis_map.project(view, axes)
     assert found is not None, f"{view} depends on more than {axes}"
     return found
 
 
 class _JointRead(NamedTuple):
-    """Two maps over the axes that either depends on, and how a buffer of these axes, of these sizes, is read."""
+    """Two maps over the axes on which either depends; the sizes of a buffer over these axes; the map that reads it."""
 
     first: AxisMap
     second: AxisMap
@@ -97,20 +100,21 @@ class _JointRead(NamedTuple):
 
 @Primitive
 def joint(part: str, x: str, y: str) -> str:
-    """Of a buffer that holds a value for what both maps read: where they read for an element of it (`first`, `second`),
-    its `sizes`, and where it is read (`read`)."""
+    """Of a buffer with one element for each pair of elements that the maps x and y read: the map from the buffer to the
+    elements of x (`first`) or of y (`second`), its `sizes`, or the map that reads it (`read`)."""
     return part_of(_joint(x, y), part)
 
 
 @Primitive
 def depends_on_less(x: str, y: str) -> str:
-    """`x` moves along no axis along which `y` does not."""
-    return YES if axis_map.support(parse_map(x)) <= axis_map.support(parse_map(y)) else ""
+    """Every axis on which `x` depends is an axis on which `y` depends."""
+    return yes(axis_map.support(parse_map(x)) <= axis_map.support(parse_map(y)))
 
 
 @Primitive
 def beside(view: str, through: str, type_: str) -> str:
-    """Where a value at view(i) is read for the element T[through(i)] of this type, each of them read once."""
+    """The map from an element T[through(i)] of this type to view(i); "" where `through` does not read each element
+    once."""
     map_, read, shape = parse_map(view), parse_map(through), parse_type(type_).shape
     picked = picked_axes(read, shape)
     if picked is None or read.is_empty or map_.sizes != read.sizes:
@@ -125,7 +129,7 @@ def beside(view: str, through: str, type_: str) -> str:
 
 @Primitive
 def summed_over(view: str, sizes: str) -> str:
-    """`view` with reduced axes of these sizes, on which it does not depend."""
+    """`view` over reduced axes of these sizes as well, on which it does not depend."""
     map_, counts = parse_map(view), parse_sizes(sizes)
     rank = len(map_.sizes)
     return str(axis_map.insert_axes(map_, range(rank, rank + len(counts)), counts))
@@ -138,6 +142,6 @@ def _joint(x: str, y: str) -> _JointRead | None:
         return None
     used = tuple(sorted(axis_map.support(first) | axis_map.support(second)))
     box = box_of(first.sizes)
-    read = axis_map.axis_map(first.sizes, [axis(each, box) for each in used])
+    read = axis_map.axis_map(first.sizes, [axis(place, box) for place in used])
     one = _over(first, used)
     return _JointRead(one, _over(second, used), sizes_text(one.sizes), read)

@@ -1,8 +1,8 @@
-"""The soundness checker: a rule's two sides are evaluated on random instances and compared.
+"""The soundness checker: the two sides of a rule are evaluated on random instances and compared.
 
-Both sides must be well-typed and of one type, and agree as their dtypes round, in fp64 and, where every op has an
-exact value, in fractions. Facts that only steer the search (what is worth fusing) are taken to hold, so a rule must be
-sound without them.
+Both sides must be well-typed and of one type. They must agree as their dtypes round, in fp64, and, where every op has
+an exact value, in fractions. Facts that only steer the search (which fusions are worth having) are taken to hold, so
+that a rule must be sound without them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rules.styles import LARGE, Style
 Array = NDArray[Any]
 
 TERMS = 16.0
-"""The size of what sums of ordinary numbers may have cancelled."""
+"""The size of the terms that sums of ordinary numbers may have cancelled."""
 
 
 def check(
@@ -45,12 +45,12 @@ def check(
     attempts: int = 20_000,
     seconds: float | None = None,
 ) -> int:
-    """Compare both sides of `rule` on random instances where its conditions hold; the number of those.
+    """Compare both sides of `rule` on random instances where its conditions hold; returns the number of instances.
 
-    `instances` are wanted, and sought in `attempts` attempts, for `seconds` of wall clock at most. Half of them have
-    the values among their inputs that the rule's level must bear (`rules.styles.SPECIALS`). Rules above EXACT are
-    compared in fp64 without rounding, where small dyadic inputs leave only the error of the fp64 sums, and as their
-    dtypes round, within 64 units of the last place of the narrowest.
+    The checker seeks `instances` instances in `attempts` attempts, for `seconds` of wall clock at most. Half of the
+    attempts have the special values of the rule's level among their inputs (`rules.styles.SPECIALS`). Rules above EXACT
+    are compared twice: in fp64 without rounding, where small dyadic inputs leave only the error of the fp64 sums, and
+    as their dtypes round, within 64 units of the last place of the narrowest dtype.
 
     Raises:
         EqsatError: UnsoundRule, with a small counterexample.
@@ -60,7 +60,9 @@ def check(
     for instance, rhs in applications(rule, rng, attempts, deadline):
         found = difference(rule, instance, rhs)
         if found is not None:
-            rivals = ((each, difference(rule, each, other)) for each, other in applications(rule, rng, 2_000, deadline))
+            rivals = (
+                (rival, difference(rule, rival, other)) for rival, other in applications(rule, rng, 2_000, deadline)
+            )
             refuse(rule, *smallest(rule, (instance, found), rivals, difference))
         applied += 1
         if applied == instances:
@@ -71,8 +73,8 @@ def check(
 def applications(
     rule: Rule, rng: np.random.Generator, attempts: int, deadline: float | None = None
 ) -> Iterator[tuple[Instance, Term]]:
-    """Instances of the left side to which the rule applies, each with its right side; until `deadline`, a time of
-    `time.monotonic`."""
+    """Instances of the left side to which the rule applies, with their right sides, until `deadline` (of
+    `time.monotonic`)."""
     for instance in drawn(Draw.of(rule), rng, attempts, deadline):
         rhs = rewritten(rule, instance)
         if rhs is not None:
@@ -80,7 +82,7 @@ def applications(
 
 
 class Draw(NamedTuple):
-    """All of a rule that its instances are drawn by: rules that differ elsewhere are tried on the same ones.
+    """The parts of a rule on which its random instances depend: rules that differ elsewhere have the same instances.
 
     patterns: the left side first. elements: the dtypes that its value may have. choices and alike: as `Instance` takes
     them.
@@ -94,7 +96,7 @@ class Draw(NamedTuple):
 
     @staticmethod
     def of(rule: Rule) -> Draw:
-        """That of a rule."""
+        """The draw of a rule."""
         choices = _choices(rule)
         limits = tuple((name, frozenset(words)) for name, words in choices.items())
         return Draw(rule.patterns, rule.exactness, _elements(rule, choices), limits, tuple(_alike(rule).items()))
@@ -103,7 +105,7 @@ class Draw(NamedTuple):
 def drawn(
     draw: Draw, rng: np.random.Generator, attempts: int, deadline: float | None = None, style: Style | None = None
 ) -> Iterator[Instance]:
-    """Well-typed instances, whether or not conditions hold there, each attempt in its style, or all in one."""
+    """Well-typed instances, whether or not the conditions hold, each attempt in its own style, or all in `style`."""
     pattern, *others = draw.patterns
     choices, alike = dict(draw.choices), dict(draw.alike)
     for attempt in range(attempts):
@@ -112,28 +114,28 @@ def drawn(
         try:
             its = style or Style.of(draw.exactness, attempt)
             instance = Instance(pattern, rng, its, draw.elements, others, choices, alike)
-            for each in (instance.term, *instance.others):
-                term_type(each)
+            for term in (instance.term, *instance.others):
+                term_type(term)
         except (Unfit, IllTyped):
             continue
         yield instance
 
 
 def _choices(rule: Rule) -> dict[str, set[str]]:
-    """The words that variables may stand for, as far as conditions list them."""
+    """The words that variables may stand for, where conditions list them."""
     found: dict[str, set[str]] = {}
-    for each in rule.when:
-        match each:
+    for condition in rule.when:
+        match condition:
             case Prim(fn=fn, args=(Var(name), str() as words)) if fn is one_of:
                 found[name] = found.get(name, set(words.split())) & set(words.split())
     return found
 
 
 def _alike(rule: Rule) -> dict[str, str]:
-    """The buffers that, by a condition, have the dtype of another, or of the value ("")."""
+    """The buffers that, by a condition, have the dtype of another buffer, or of the value (written "")."""
     found = {}
-    for each in rule.when:
-        match each:
+    for condition in rule.when:
+        match condition:
             case Equal(left=Fact(term=Var(name)), right=Fact(term=Var(other))):
                 found[name] = other
             case Equal(left=Fact(term=Var(name)), right=Var()):
@@ -142,10 +144,10 @@ def _alike(rule: Rule) -> dict[str, str]:
 
 
 def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """The dtypes that the left side's value may have."""
+    """The dtypes that the value of the left side may have."""
     named = rule.lhs.fields.get("dtype")
     allowed = choices.get(named.name) if isinstance(named, Var) else None
-    return tuple(each for each in ELEMENTS if allowed is None or each in allowed)
+    return tuple(element for element in ELEMENTS if allowed is None or element in allowed)
 
 
 def rewritten(rule: Rule, instance: Instance) -> Term | None:
@@ -163,7 +165,7 @@ def rewritten(rule: Rule, instance: Instance) -> Term | None:
 def _holds(condition: Condition, instance: Instance) -> bool:
     match condition:
         case Equal():
-            left, right = (_computed(each, instance) for each in (condition.left, condition.right))
+            left, right = (_computed(side, instance) for side in (condition.left, condition.right))
             return left is not None and left == right
         case Exists():
             return True
@@ -175,7 +177,7 @@ def _holds(condition: Condition, instance: Instance) -> bool:
 
 
 def _computed(term: Term, instance: Instance) -> Term | None:
-    """The term made ground, its primitives and facts computed; None where one answers nothing."""
+    """The ground term, with its primitives and facts computed; None where a primitive answers ""."""
     match term:
         case Var(name):
             return instance.binding[name]
@@ -194,7 +196,7 @@ def _computed(term: Term, instance: Instance) -> Term | None:
 
 
 def difference(rule: Rule, instance: Instance, rhs: Term) -> Difference | None:
-    """How the right side differs from the instance beyond what the rule's level allows, if it does."""
+    """The difference between the right side and the instance, if it is more than the level of the rule allows."""
     try:
         left, right = term_type(instance.term), _type_of(rhs, instance)
     except (IllTyped, EqsatError, LookupError, TypeError, ValueError) as error:  # texts that are no maps or types …
@@ -211,12 +213,12 @@ def difference(rule: Rule, instance: Instance, rhs: Term) -> Difference | None:
 
 
 def _type_of(rhs: Term, instance: Instance) -> TensorType:
-    """The type of a right side, which may read what the left side and the terms beside it read only."""
-    terms = (each for term in (instance.term, *instance.others) for each in subterms(term))
-    given = {each for each in terms if isinstance(each, App) and each.ctor is Input}
-    for each in subterms(rhs):
-        if isinstance(each, App) and each.ctor is Input and each not in given:
-            raise IllTyped(f"there is no {each}")
+    """The type of a right side. It may read only inputs that the left side, or a term beside it, reads."""
+    terms = (part for term in (instance.term, *instance.others) for part in subterms(term))
+    given = {part for part in terms if isinstance(part, App) and part.ctor is Input}
+    for part in subterms(rhs):
+        if isinstance(part, App) and part.ctor is Input and part not in given:
+            raise IllTyped(f"there is no {part}")
     return term_type(rhs)
 
 
@@ -233,8 +235,8 @@ def _rounded_difference(rule: Rule, instance: Instance, rhs: Term, wide: bool) -
 
 
 def _spared(instance: Instance, left: Array, right: Array) -> Array:
-    """The left side's values; those of the right where the left only overflows because its dtypes are narrow, and the
-    right, which may compute wider, does not."""
+    """The values of the left side; where it overflows only because its dtypes are narrow, and the right side does not,
+    the values of the right."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return left
     vanished = np.isfinite(right.astype(np.float64)) & ~np.isfinite(left.astype(np.float64))
@@ -244,24 +246,27 @@ def _spared(instance: Instance, left: Array, right: Array) -> Array:
 
 
 def _rounds_numbers(left: Term, right: Term) -> bool:
-    """Whether a side may have a number that was computed, and maybe rounded: one that is no short dyadic, where not all
-    numbers stand as they stood."""
+    """Whether a side may have a computed number that was rounded: the numbers of the sides differ, and one of them is
+    no short dyadic number."""
     before, after = _numbers(left), _numbers(right)
-    numbers = (float(parse_number(each)) for each in (*before, *after) if before != after)
-    return any(math.isfinite(each) and not (abs(each) <= _SHORT and (each * 4).is_integer()) for each in numbers)
+    numbers = (float(parse_number(text)) for text in (*before, *after) if before != after)
+    return any(
+        math.isfinite(number) and not (abs(number) <= _SHORT and (number * 4).is_integer()) for number in numbers
+    )
 
 
 def _numbers(side: Term) -> tuple[str, ...]:
-    """The constants, and the fills of the maps, each once and as they come."""
+    """The constants and the fills of the maps, each once, in order of appearance."""
     below = list(subterms(side))
-    constants = [str(each.field("value")) for each in below if isinstance(each, App) and each.ctor is Imm]
-    maps = [each for each in below if isinstance(each, str) and " if " in each]
-    fills = [str(guard.fill) for each in maps for guard in parse_map(each).guards]
+    constants = [str(part.field("value")) for part in below if isinstance(part, App) and part.ctor is Imm]
+    maps = [part for part in below if isinstance(part, str) and " if " in part]
+    fills = [str(guard.fill) for text in maps for guard in parse_map(text).guards]
     return tuple(dict.fromkeys(constants + fills))
 
 
 def _exact_difference(instance: Instance, rhs: Term) -> Difference | None:
-    """Whether fractions tell the sides apart. Which ones is drawn from the term, so that the verdict repeats."""
+    """The difference between the sides in exact arithmetic, if any. The random fractions are seeded by the term, so
+    that the verdict repeats."""
     inputs = random_fractions(instance.inputs, np.random.default_rng(len(str(rhs))))
     try:
         a, b = exact_value(instance.term, inputs), exact_value(rhs, inputs)
@@ -278,11 +283,11 @@ def agree(
     signed: bool = False,
     level: Exactness = Exactness.EXACT,
 ) -> bool:
-    """Same shape, dtype and NaN; numbers that differ by `tolerance` times the largest of them at most, or times
-    `terms`: what sums may have cancelled.
+    """Whether two arrays have one shape, one dtype, the same NaN, and numbers that differ little.
 
-    signed: zeros have their signs. Above EXACT, NaN and the infinities may stand for each other: ∞ − ∞ may come
-    before or after a product.
+    Numbers may differ by `tolerance` times the largest of them, or times `terms`, the size of the terms that sums may
+    have cancelled. signed: signs of zeros count. Above EXACT, NaN and the infinities may stand for each other: ∞ − ∞
+    may come before or after a product.
     """
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
@@ -302,16 +307,18 @@ def agree(
 
 
 def _signed(rule: Rule, left: Term, right: Term) -> bool:
-    """Whether the sign of a zero is a part of the value: the greater of 0 and −0 may be either."""
+    """Whether signs of zeros count: at EXACT, unless a side has a maximum or minimum, since the greater of 0 and −0 may
+    be either."""
     if rule.exactness is not Exactness.EXACT:
         return False
-    return not any(each in ("max", "min") for side in (left, right) for each in subterms(side))
+    return not any(part in ("max", "min") for side in (left, right) for part in subterms(side))
 
 
 def _tolerance(rule: Rule, term: Term, wide: bool) -> float:
-    """0 for exact rules, but for NumPy's own inexactness: its elementary functions depend on an array's layout."""
+    """The relative tolerance. For exact rules it is 0, unless there are elementary functions: in NumPy their last bits
+    depend on the layout of an array."""
     terms = list(subterms(term))
-    names = {"fp64"} if wide else {str(each).partition("[")[0] for each in terms}
+    names = {"fp64"} if wide else {str(part).partition("[")[0] for part in terms}
     spacing = max((_EPSILON[name] for name in names if name in _EPSILON), default=0.0)
     if rule.exactness is Exactness.EXACT:
         return 2 * spacing if any(map(_is_elementary, terms)) else 0.0
@@ -323,7 +330,7 @@ def _is_elementary(term: Term) -> bool:
 
 
 _SHORT = 2.0**6
-"""Up to here every float dtype holds every quarter."""
+"""Every float dtype holds every multiple of ¼ up to this number."""
 
 _EPSILON = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23, "fp64": 2.0**-52}
 """The relative spacing of the floats."""

@@ -1,17 +1,17 @@
-"""Stacking: a sum of two products is one product whose sum is as long as both, X·A + Y·B = [X|Y]·[A;B].
+"""Stacking: a sum of two products becomes one product over both their terms, X·A + Y·B = [X|Y]·[A;B].
 
-So it is for the gates of recurrent cells, for the projection beside a residual block, for what is left of x·(W + A·B):
-one kernel, and no product in memory that only waits for another. [A;B] is put together when the program is built; [X|Y]
-is no buffer: either part is read where it stands, as 0 beside it. A stacked product is a product, and may be stacked
-with a third; every addition is used up once, so that this comes to an end.
+Examples are the gates of recurrent cells, the projection beside a residual block, and the rest of x·(W + A·B): one
+kernel is left, and no product waits in memory for another. [A;B] is put together when the program is built. [X|Y] is no
+buffer: either part is read in place, as 0 beside it. A stacked product may be stacked with a third product. Every rule
+uses up one addition, so that the rules come to an end.
 
-Each term is multiplied as it was, and their sum only regrouped; the level is `rounding` for floats narrower than their
-accumulator, whose products are no longer rounded before they are added.
+Terms are multiplied as they were, and their sum is only regrouped. The level is `rounding` for floats narrower than
+their accumulator, whose products are no longer rounded before they are added.
 """
 
 from __future__ import annotations
 
-from ir.term.language import App, Contract, Fin, Load, PBin, Pure, Store, Term
+from ir.term.language import Contract, Fin, Load, PBin, Pure, Store
 from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from rules.analyses import BufDtype, Computed, Constant, Merged
 from rules.blocks import first_block, in_place, second_block, stacked_sizes, type_over
@@ -26,65 +26,49 @@ from rules.primitives import (
     without_unit,
 )
 from rules.regrouping import joint
+from rules.sides import SIDES, on_side
 
 FAMILY = "stacking"
 
-x, y, a, b, e, f, o, d, k, j, m, n, s, t, u, v, w, z = pattern_variables(
-    "x:B y:B a:B b:B e:E f:E o:S d:S k:S j:S m:S n:S s:S t:S u:S v:S w:S z:S"
+A, X, B, Y, e, f, a, x, b, y, tx, ty, atx, aty, o, d, j, k, t, m = pattern_variables(
+    "A:B X:B B:B Y:B e:E f:E a:S x:S b:S y:S tx:S ty:S atx:S aty:S o:S d:S j:S k:S t:S m:S"
 )
-_SIDES = ("left", "right")
-
-
-def _product(side: str, sizes: Term, operand: Term, weights: Term) -> App:
-    """A contraction with weights, which stand on this side."""
-    return Contract(d, sizes, *((weights, operand) if side == "left" else (operand, weights)))
 
 
 def _stack(side: str, narrow: bool) -> Rule:
-    """x(m)·a(n) over k, read at s, and y(u)·b(w) over j, read at z."""
-    one = Load(Store(Fin(_product(side, k, Load(x, m), Load(a, n))), t), s)
-    two = Load(Store(Fin(_product(side, j, Load(y, u), Load(b, w))), v), z)
-    at_x, at_a = (first_block(read, s, k, j) for read in (m, n))
-    at_y, at_b = (second_block(read, z, k, j) for read in (u, w))
-    weights = PBin(o, BufDtype(a), Load(a, joint("first", at_a, at_b)), Load(b, joint("second", at_a, at_b)))
-    stored = Store(Pure(weights), typed(BufDtype(a), joint("sizes", at_a, at_b)))
-    operand = PBin("add", BufDtype(x), Load(x, at_x), Load(y, at_y))
-    whole = _product(side, stacked_sizes(k, j), operand, Load(stored, joint("read", at_a, at_b)))
+    """A·X, over k, is read at atx; B·Y, over j, at aty. The weights A and B stand on this side."""
+    one = Load(Store(Fin(Contract(d, k, Load(A, a), Load(X, x))), tx), atx)
+    two = Load(Store(Fin(Contract(d, j, Load(B, b), Load(Y, y))), ty), aty)
+    at_x, at_a = (first_block(read, atx, k, j) for read in (x, a))
+    at_y, at_b = (second_block(read, aty, k, j) for read in (y, b))
+    weights = PBin(o, BufDtype(A), Load(A, joint("first", at_a, at_b)), Load(B, joint("second", at_a, at_b)))
+    stored = Store(Pure(weights), typed(BufDtype(A), joint("sizes", at_a, at_b)))
+    operand = PBin("add", BufDtype(X), Load(X, at_x), Load(Y, at_y))
+    whole = Contract(d, stacked_sizes(k, j), Load(stored, joint("read", at_a, at_b)), operand)
     when: tuple[Condition, ...] = (
-        *map(Constant, (a, b)),
-        *map(Computed, (x, y, a, b)),
+        *map(Constant, (A, B)),
+        *map(Computed, (X, Y, A, B)),
         one_of(d, "fp16 bf16") if narrow else accumulates_exactly(d),
         one_of(o, "add sub"),
-        Equal(BufDtype(y), BufDtype(x)),
-        Equal(BufDtype(b), BufDtype(a)),
-        takes_sign(o, BufDtype(b), d),
+        Equal(BufDtype(Y), BufDtype(X)),
+        Equal(BufDtype(B), BufDtype(A)),
+        takes_sign(o, BufDtype(B), d),
         *map(without_unit, (k, j)),
-        *map(unguarded, (s, z)),
-        *map(non_expanding, (s, z)),
+        *map(unguarded, (atx, aty)),
+        *map(non_expanding, (atx, aty)),
     )
-    return Rule(
-        f"stack_{'narrow_' * narrow}products_with_{side}_weights",
-        FAMILY,
-        "X·A ± Y·B = [X|Y]·[A;±B]" if side == "right" else "A·X ± B·Y = [A|±B]·[X;Y]",
-        PBin(o, d, one, two),
-        Load(Store(Fin(whole), type_over(d, s)), in_place(type_over(d, s))),
-        when,
-        Exactness.ROUNDING if narrow else Exactness.REASSOCIATE,
-    )
+    name = f"stack_{'narrow_' * narrow}products_with_{side}_weights"
+    rhs = Load(Store(Fin(whole), type_over(d, atx)), in_place(type_over(d, atx)))
+    level = Exactness.ROUNDING if narrow else Exactness.REASSOCIATE
+    return on_side(side, Rule(name, FAMILY, "", PBin(o, d, one, two), rhs, when, level))
 
 
-def _add_wholes() -> Rule:
-    """Where the same part of two merged products is added, all of both is."""
-    one, two = (Store(each, t) for each in (e, f))
-    whole = PBin(o, d, *(Load(each, in_place(t)) for each in (one, two)))
-    return Rule(
-        "add_merged_products",
-        FAMILY,
-        "T[m(i)] ± S[m(i)] = (T ± S)[m(i)]",
-        PBin(o, d, Load(one, m), Load(two, m)),
-        Load(Store(Pure(whole), t), m),
-        (*map(Merged, (one, two)), one_of(o, "add sub"), moves(m, t), unguarded(m)),
-    )
+_one, _two = Store(e, t), Store(f, t)
+_whole = PBin(o, d, Load(_one, in_place(t)), Load(_two, in_place(t)))
 
-
-RULES = (*(_stack(side, narrow) for side in _SIDES for narrow in (False, True)), _add_wholes())
+RULES = (
+    *(_stack(side, narrow) for side in SIDES for narrow in (False, True)),
+    Rule("add_merged_products", FAMILY, "{e}[m(i)] ± {f}[m(i)] = {{e}[i] ± {f}[i]}[m(i)], the same part of both",
+         PBin(o, d, Load(_one, m), Load(_two, m)), Load(Store(Pure(_whole), t), m),
+         (Merged(_one), Merged(_two), one_of(o, "add sub"), moves(m, t), unguarded(m))),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""How random instances are drawn: the sizes of their axes, and what stands among their numbers, attempt by attempt."""
+"""Styles of random instances: the sizes of axes and the special numbers of each attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ir.term.rule import Exactness
 Array = NDArray[Any]
 
 LEAST = 5e-324
-"""Stands for the least denormal of whatever float dtype it is put into."""
+"""Stands for the least denormal of the float dtype of its array."""
 
 SPECIALS: Mapping[Exactness, tuple[float, ...]] = MappingProxyType(
     {
@@ -28,15 +28,15 @@ SPECIALS: Mapping[Exactness, tuple[float, ...]] = MappingProxyType(
         Exactness.RANGE: (math.nan, -0.0, 0.0),
     }
 )
-"""What a rule of each level must bear among its floats. Above EXACT kernels may flush denormals; at RANGE a rule may
-overflow, so that infinities tell nothing."""
+"""The special floats on which a rule of each level is compared. Above EXACT kernels may flush denormals. At RANGE a
+rule may overflow, so that a difference at an infinity is no mistake."""
 
 LARGE = (1000.0, -1000.0)
-"""Their exponentials overflow fp64, their products do not: rules below RANGE keep finite what is."""
+"""Numbers whose exponentials overflow fp64, but whose products do not: below RANGE a finite value stays finite."""
 
 
 class Extents(NamedTuple):
-    """Sizes that axes may have, and those that reduced ones may."""
+    """The sizes that axes may have, and the sizes that reduced axes may have."""
 
     axes: Sequence[int]
     reduced: Sequence[int]
@@ -44,20 +44,21 @@ class Extents(NamedTuple):
 
 ORDINARY = Extents((1, 1, 2, 3, 3, 5), (1, 1, 2, 3))
 FEW = Extents((0, 1, 2, 2), (0, 1, 2))
-"""Some are empty: elsewhere none is, for of no elements nothing can be wrong."""
+"""Some axes are empty. Other styles have no empty axis, since values without elements are never wrong."""
 PLAIN = Extents((2, 3, 4), (2, 3))
-"""What people look at: no axis is empty, or of one element."""
+"""For examples that people read: no axis is empty or has one element."""
 LONG = Extents((1, 2, 3), (2, 7, 24))
-"""Sums of so many terms show how wide they are accumulated."""
+"""Long sums, which show how wide they are accumulated."""
 
 SOME, MANY = 0.2, 0.6
-"""Shares of special values: few spoil what is beside them; of many, from a choice of three, several meet in a row."""
+"""Shares of special values. A special value spoils the sums that it is in, so that SOME leaves ordinary values beside
+it. With MANY, from a choice of three, several special values meet in one sum."""
 
 
 class Style(NamedTuple):
-    """extents: of the axes. specials: what stands among the inputs' ordinary numbers, in a `share` of the places; with
-    any, integers reach the ends of their dtypes where the pattern's value is one. fine: floats have all their digits,
-    so that every rounding shows; else they are small dyadic numbers, exact in every float dtype."""
+    """extents: the sizes of axes. specials: the special values, in a `share` of the places of the inputs; if there are
+    any, integers reach the ends of their dtypes where the value of the pattern is an integer. fine: floats have all
+    their digits, so that every rounding shows; else they are small dyadic numbers, exact in every float dtype."""
 
     extents: Extents = ORDINARY
     specials: Sequence[float] = ()
@@ -66,8 +67,8 @@ class Style(NamedTuple):
 
     @staticmethod
     def of(level: Exactness, attempt: int) -> Style:
-        """That of one of the attempts on a rule of this level: every second one has special values, every second one
-        (of exact rules, each) has floats of all digits."""
+        """The style of an attempt on a rule of this level. Every second attempt has special values; every second
+        attempt, or every attempt on an exact rule, has floats with all digits."""
         specials, exact = SPECIALS[level], level is Exactness.EXACT
         chosen = list(combinations(specials, 3))
         few = Style(ORDINARY, specials, SOME, exact)
@@ -85,7 +86,7 @@ class Style(NamedTuple):
         )[attempt % 8]
 
     def array(self, rng: np.random.Generator, type_: TensorType, wraps: bool) -> Array:
-        """Random numbers of this type. wraps: integers may reach the ends of their dtype."""
+        """Random numbers of this type; `wraps`: integers may reach the ends of their dtype."""
         element = type_.dtype
         array = rng.integers(-8, 9, type_.shape)
         if element.is_bool:
@@ -103,7 +104,7 @@ class Style(NamedTuple):
 
 
 def _held(value: float, element: DType) -> Any:
-    """The number as `element` has it; LEAST is its least denormal."""
+    """The number, rounded to `element`; LEAST becomes the least denormal of `element`."""
     if element.is_float and value == LEAST:
         return ml_dtypes.finfo(element.numpy).smallest_subnormal
     return element.numpy.type(value)

@@ -1,6 +1,7 @@
-"""Where constants are read that are summed once for all: index algebra of the rules that take a sum apart, on texts.
+"""Sums of constants that are computed once: index algebra, on texts, of the rules that take a sum apart.
 
-Σₖ x(i,k)·y(i,k) has one element for each point of the axes of i along which x or y moves. "" means: not so.
+Σₖ x(i, k)·y(i, k) needs one element for each point of the axes of i on which x or y depends. The answer "" says that
+there is no such sum.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _CACHE = 1 << 14
 
 
 class _Total(NamedTuple):
-    """Where x and y are read over the axes that count and k, the sizes of their sum, and where it is read over all."""
+    """The maps of x and y over the axes on which either depends and k; the sizes of their sum; the map that reads the
+    sum."""
 
     first: AxisMap
     second: AxisMap
@@ -29,7 +31,8 @@ class _Total(NamedTuple):
 
 @Primitive
 def total(part: str, x: str, y: str, k: str) -> str:
-    """Where x and y are read (`first`, `second`), the `sizes` of their sum, and where that is read (`read`)."""
+    """Of the sum of x·y over k: the map of x (`first`) or y (`second`), its `sizes`, or the map that reads it
+    (`read`)."""
     return part_of(_total(x, y, k), part)
 
 
@@ -39,12 +42,12 @@ def _total(x: str, y: str, k: str) -> _Total | None:
     if first.sizes != second.sizes or first.is_empty:
         return None
     own = len(first.sizes) - len(parse_sizes(k))
-    used = [each for each in range(own) if each in axis_map.support(first) | axis_map.support(second)]
+    used = [place for place in range(own) if place in axis_map.support(first) | axis_map.support(second)]
     kept = [*used, *range(own, len(first.sizes))]
     one, two = axis_map.project(first, kept), axis_map.project(second, kept)
     if one is None or two is None:
         return None
     outer = first.sizes[:own]
     box = box_of(outer)
-    read = axis_map.axis_map(outer, [axis(each, box) for each in used])
+    read = axis_map.axis_map(outer, [axis(place, box) for place in used])
     return _Total(one, two, sizes_text(one.sizes[: len(used)]), read)

@@ -1,4 +1,4 @@
-"""Rules of a caller: each is checked before it is used, once per process, and named by its content from then on."""
+"""Rules of a caller: each rule is checked once per process before it is used, and is then named by its content."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from rules.words import check_words
 SEED = 20_261_121
 INSTANCES, ATTEMPTS, SECONDS = 300, 60_000, 5.0
 FEWEST = 20
-"""A rule that fewer random instances meet has not been checked."""
+"""The fewest random instances on which a rule counts as checked."""
 
 _ADMITTED: dict[str, Rule] = {}
-"""The rules that were found sound, by reference."""
+"""The checked rules, by reference."""
 
 
 def admit(rule: Rule) -> str:
-    """Check a rule; its reference, `name@digest`, by which `admitted` finds it and artifacts know it.
+    """Check a rule, and return its reference `name@digest`: `admitted` and artifacts name the rule by it.
 
-    The check compares up to 300 random instances and takes 5 s at most; it is made once for a rule's content.
+    The check compares up to 300 random instances and takes 5 s at most. It runs once for the content of a rule.
 
     Raises:
-        EqsatError: UnsoundRule, with a counterexample, or where too few instances were found to tell, or for a name of
-            no op or dtype.
+        EqsatError: UnsoundRule, with a counterexample, or where too few instances were found, or for a name of no op or
+            dtype.
     """
     reference = f"{rule.name}@{digest(rule)}"
     if reference not in _ADMITTED:
@@ -55,7 +55,7 @@ def admit(rule: Rule) -> str:
 
 
 def admitted(reference: str) -> Rule:
-    """The rule of a reference. Raises EqsatError, InvalidOption, for one that this process has not checked."""
+    """The rule of a reference. Raises EqsatError, InvalidOption, for a rule that this process has not checked."""
     if reference not in _ADMITTED:
         name = reference.partition("@")[0]
         hint = "make the program again from Python, with that rule"
@@ -64,7 +64,7 @@ def admitted(reference: str) -> Rule:
 
 
 def digest(rule: Rule) -> str:
-    """SHA-256 of all that a rule says and does, the source of its primitives included; 16 hexadecimal digits."""
+    """SHA-256 of the whole rule, with the source of its primitives; 16 hexadecimal digits."""
     said = [rule.name, rule.family, rule.equation, str(rule.exactness), _spelled(rule.lhs), _spelled(rule.rhs)]
     said += map(_condition, rule.when)
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
@@ -79,7 +79,7 @@ def _condition(condition: Condition) -> str:
 
 
 def _spelled(term: Term) -> str:
-    """A term's text in which no variable reads like a constant."""
+    """The text of a term, in which variables and constants look different."""
     match term:
         case Var():
             return f"?{term.name}:{term.sort.value}"
@@ -94,8 +94,8 @@ def _spelled(term: Term) -> str:
 
 
 def _source(primitive: Primitive) -> str:
-    """SHA-256 of the file that defines a primitive, for what it calls stands there too; of its code where there is no
-    file."""
+    """SHA-256 of the file that defines a primitive, since the functions that it calls are there as well; of its code
+    where there is no file."""
     try:
         text = Path(inspect.getfile(primitive.fn)).read_bytes()
     except (OSError, TypeError):

@@ -1,8 +1,8 @@
-"""Where a product with a window is read by a larger one: index algebra of the rules that enlarge kernels, on texts.
+"""A small window inside a larger one: index algebra, on texts, of the rules that enlarge kernels.
 
-Σₖ x(m(i,k))·c(n(i,k)) is a sum over the points of a larger box j where another product reads x at u, such that
-u(i, k + o) = m(i,k) for one offset o: c is 0 at all other points. Strides, dilations and padding are in the maps, and
-agree if these do. "" means: not so.
+Σₖ x(m(i, k))·c(n(i, k)) is also a sum over the points of a larger box j, if another product reads x at u over j and
+u(i, k + o) = m(i, k) for one offset o: the weights c are 0 at all other points. Strides, dilations and padding are
+parts of the maps. The answer "" says that there is no such offset.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rules.primitives import part_of
 
 _CACHE = 1 << 14
 _OFFSETS = 256
-"""More places for one window in another are not tried."""
+"""The most offsets of one window in another that are tried."""
 
 
 class Enlarged(NamedTuple):
-    """Over the larger window: where the operand is read, and where the weights are, as 0 but at points of their own."""
+    """The maps of the operand and of the weights over the larger window; the weights are 0 outside their own window."""
 
     read: AxisMap
     weights: AxisMap
@@ -33,7 +33,7 @@ class Enlarged(NamedTuple):
 
 @Primitive
 def enlarged(part: str, m: str, n: str, u: str, k: str, j: str) -> str:
-    """Where x and c are read over j (`read`, `weights`)."""
+    """The map over j of x (`read`) or of its weights c (`weights`)."""
     return part_of(_enlarged(m, n, u, k, j), part)
 
 
@@ -45,18 +45,20 @@ def _enlarged(m: str, n: str, u: str, k: str, j: str) -> Enlarged | None:
 
 
 def enlarge(read: AxisMap, weights: AxisMap, larger: AxisMap, reduced: int) -> Enlarged | None:
-    """Where a product over `reduced` axes, whose operand is read by `read` and its weights by `weights`, reads both
-    over the window by which another product reads that operand, `larger`; None where that is not a larger one."""
+    """The maps of a product over the window of another product; None where this window is not a larger one.
+
+    read, weights: the maps of the product's operand and weights. larger: the map by which the other product reads the
+    operand. reduced: the number of reduced axes."""
     own = len(read.sizes) - reduced
     if len(larger.sizes) != len(read.sizes) or weights.sizes != read.sizes or 0 in (*read.sizes, *larger.sizes):
         return None
     room = [wide - size for size, wide in zip(read.sizes[own:], larger.sizes[own:], strict=True)]
-    if min(room, default=0) < 0 or not any(room) or math.prod(each + 1 for each in room) > _OFFSETS:
+    if min(room, default=0) < 0 or not any(room) or math.prod(slack + 1 for slack in room) > _OFFSETS:
         return None
     here = _over(larger, read.sizes[:own])
     if here is None or not all(math.isfinite(guard.fill) for guard in here.guards):
         return None
-    for offsets in product(*(range(each + 1) for each in room)):
+    for offsets in product(*(range(slack + 1) for slack in room)):
         low = (*[0] * own, *offsets)
         inside = shrink(here.sizes, low, [a + b for a, b in zip(low, read.sizes, strict=True)])
         if axis_map.compose(here, inside) == read:
@@ -66,8 +68,8 @@ def enlarge(read: AxisMap, weights: AxisMap, larger: AxisMap, reduced: int) -> E
 
 
 def _over(view: AxisMap, outer: tuple[int, ...]) -> AxisMap | None:
-    """The map over outer axes of these sizes, where it depends on none that has another."""
-    differing = [each for each, size in enumerate(outer) if size != view.sizes[each]]
-    kept = [each for each in range(len(view.sizes)) if each not in differing]
+    """The map over outer axes of these sizes; None where it depends on an axis whose size changes."""
+    differing = [axis for axis, size in enumerate(outer) if size != view.sizes[axis]]
+    kept = [axis for axis in range(len(view.sizes)) if axis not in differing]
     found = axis_map.project(view, kept)
-    return None if found is None else axis_map.insert_axes(found, differing, [outer[each] for each in differing])
+    return None if found is None else axis_map.insert_axes(found, differing, [outer[axis] for axis in differing])

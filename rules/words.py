@@ -1,4 +1,4 @@
-"""The words in a rule's terms: what names no op and no dtype, or is no number, is told before anything is tried."""
+"""The literals in a rule's terms: a wrong op, dtype or number is an error before the rule is tried."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _OPS: Mapping[Ctor, Collection[str]] = {
 
 
 def check_words(rule: Rule) -> None:
-    """Raises EqsatError, UnsoundRule, where a literal of the rule stands for an op, a dtype or a number that there is
-    not."""
+    """Raises EqsatError, UnsoundRule, where a literal of the rule is no op, no dtype or no number."""
     for number in _numbers((*rule.patterns, rule.rhs)):
         try:
             parse_number(number)

@@ -1,9 +1,12 @@
-"""The egglog program of a saturation, told to the engine part by part: each when it can come to match.
+"""The egglog program of a saturation: rules, clauses and tables are declared one by one, as soon as they can match.
 
-To declare a rule costs the engine as much as many searches for it, and most rules match nothing in most programs. So a
-rule, a clause or a table waits until every table that it reads has rows. A rule that is long to declare waits on, until
-its patterns are found by a watch: their query alone, which computes nothing and builds nothing. What is told before it
-can match matches as if it had always been there.
+To declare a rule costs the engine as much as many searches for it, and most rules match nothing in most programs. A
+rule, a clause or a table therefore waits until every table that it reads has rows. A rule that computes or builds
+something waits longer: until its watch, which is the query of its patterns alone, finds a match. A rule that is
+declared before it can match matches as if it had always been there.
+
+Two mechanisms leave rules out, and each pays. Without `rules.reachable` saturation takes 10 % longer for attention,
+6 % for a conv block and 12 % for Tensat's BERT; without watches 32 %, 27 % and 5 %; without either 65 %, 65 % and 20 %.
 """
 
 from __future__ import annotations
@@ -19,9 +22,6 @@ from eqsat.egraph.query_text import Table
 from ir.term.language import App, Fact, Prim, Term, subterms
 from ir.term.rule import Clause, Rule, condition_terms
 from rules import analyses as known
-
-LONG = 3
-"""A rule that computes and builds as many texts and nodes is long to declare."""
 
 
 class _Part:
@@ -160,7 +160,7 @@ class GrowingProgram:
         self._known = self._combined([ANALYSES, *(filling(name) for name in self._tables if name in self._filled)])
 
     def _look(self) -> None:
-        """Tell of the rules that can come to match, as far as they are short or what they wait for is found."""
+        """Declare the rules that can come to match: those without a watch, and those whose watch has found a match."""
         if self._rows != self._told_of:
             self._told_of = self._rows
             self._tell_rules()
@@ -175,7 +175,7 @@ class GrowingProgram:
     def _tell_rules(self) -> None:
         for part in self._ready(self._rules, self._rows):
             assert isinstance(part.query, Rule)
-            watch = self._watch_of(part.query) if _length(part.query) >= LONG else None
+            watch = self._watch_of(part.query) if _builds(part.query) else None
             if watch is None or watch.found:
                 self._tell(part.query)
             else:
@@ -228,8 +228,7 @@ def _read(terms: Iterable[Term]) -> frozenset[str]:
     )
 
 
-def _length(rule: Rule) -> int:
-    """How many texts a rule computes, and how many nodes it builds."""
-    asked = {each for term in (rule.rhs, *condition_terms(rule.when)) for each in subterms(term)}
-    built = {each for each in subterms(rule.rhs) if isinstance(each, App)}
-    return sum(isinstance(each, Prim) for each in asked) + len(built)
+def _builds(rule: Rule) -> bool:
+    """Whether a rule computes a text or builds a node, which its watch does not."""
+    terms = (rule.rhs, *condition_terms(rule.when))
+    return isinstance(rule.rhs, App) or any(isinstance(part, Prim) for term in terms for part in subterms(term))

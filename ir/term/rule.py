@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
@@ -109,6 +109,13 @@ class Rule:
         """All that must be there: the left side, then the terms that conditions ask for."""
         return (self.lhs, *patterns_of(self.when))
 
+    def map_terms(self, change: Callable[[Term], Term]) -> Rule:
+        """The rule with a function applied to both sides and to the terms of its conditions."""
+        lhs = change(self.lhs)
+        assert isinstance(lhs, App)
+        when = tuple(map_condition(condition, change) for condition in self.when)
+        return replace(self, lhs=lhs, rhs=change(self.rhs), when=when)
+
     @property
     def bound(self) -> Mapping[str, Var]:
         """The variables that a match binds."""
@@ -167,6 +174,20 @@ def _spoken_of(condition: Condition) -> tuple[Term, ...]:
             return (condition,)
         case _:
             raise TypeError(f"{condition!r} is no condition: a primitive, a fact, Equal or Exists is one")
+
+
+def map_condition(condition: Condition, change: Callable[[Term], Term]) -> Condition:
+    """The condition with a function applied to the terms of which it speaks."""
+    match condition:
+        case Equal(left, right):
+            return Equal(change(left), change(right))
+        case Exists(pattern):
+            found = change(pattern)
+            assert isinstance(found, App)
+            return Exists(found)
+    found = change(condition)
+    assert isinstance(found, Prim | Fact)
+    return found
 
 
 def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs import make_rules
 from docs.make_walkthrough import PAGE, page
 from eqsat.explanation.rule_text import rule_text
 
@@ -22,9 +23,13 @@ def test_the_walkthrough_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m docs.make_walkthrough`"
 
 
+def test_the_catalogue_of_rules_is_up_to_date() -> None:
+    assert make_rules.PAGE.read_text(encoding="utf-8") == make_rules.page(), "run `python -m docs.make_rules`"
+
+
 @pytest.mark.slow
 def test_the_examples_of_the_rules_page_run() -> None:
-    text = RULES_PAGE.read_text(encoding="utf-8")
+    text, _, _ = RULES_PAGE.read_text(encoding="utf-8").partition(make_rules.HEADING)
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     told = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}

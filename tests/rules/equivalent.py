@@ -146,8 +146,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for narrow in ("", "_narrow")
         for change, why in (
             *((("without accumulates_exactly(d)", LEVEL),) if not narrow else ()),
-            (f"without computes_less({outer}, m, s, n, w, k, j)", WORTH),
-            (f"n ↔ w in computes_less({outer}, m, s, n, w, k, j)", WORTH),
+            (f"without computes_less({outer}, c, at, a, b, k, j)", WORTH),
+            (f"a ↔ b in computes_less({outer}, c, at, a, b, k, j)", WORTH),
         )
     },
     **{
@@ -164,7 +164,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         (f"pass_over_addend{both}_{first}_{last}", change): why
         for both, swaps in (
             ("", ("p ↔ q", "p ↔ r", "q ↔ r")),
-            ("s", ("p ↔ q", "p ↔ r", "p ↔ u", "q ↔ r", "q ↔ u", "r ↔ u")),
+            ("s", ("p ↔ q", "p ↔ r", "p ↔ s", "q ↔ r", "q ↔ s", "r ↔ s")),
         )
         for first in ("left", "right")
         for last in ("left", "right")
@@ -192,8 +192,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for change, why in (
             ("without accumulates_exactly(d)", LEVEL),
             ("without is_float(d)", ALSO),
-            ("without depends_on_less(m, n)", WORTH),
-            ("m ↔ n in depends_on_less(m, n)", WORTH),
+            ("without depends_on_less(b, w)", WORTH),
+            ("b ↔ w in depends_on_less(b, w)", WORTH),
         )
     },
     **{
@@ -228,12 +228,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         for change, why in (
             ("without accumulates_exactly(d)", LEVEL),
             ("without is_float(d)", ALSO),
-            ("without depends_on_less(summed_over(beside(m, s, t), k), n)", WORTH),
-            ("m ↔ n in depends_on_less(summed_over(beside(m, s, t), k), n)", WORTH),
+            ("without depends_on_less(summed_over(beside(b, at, t), k), w)", WORTH),
+            ("b ↔ w in depends_on_less(summed_over(beside(b, at, t), k), w)", WORTH),
         )
     },
     **{
-        (f"{part}_part_{which}beside_constants", f"without are_{size}(v, m, n, u, w)"): WORTH
+        (f"{part}_part_{which}beside_constants", f"without are_{size}(t, xa, a, xb, b)"): WORTH
         for part in ("first", "second")
         for which, size in (("", "partial"), ("of_all_", "whole"))
     },
@@ -246,12 +246,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     **{
         (f"{part}_part_{'of_all_' * last}by_{side}_weights", f"_shifted_map({read}) for {read}, place {place}"): UNREAD
         for side, places in (("left", (2, 19)), ("right", (7, 24)))
-        for (part, read), place in zip((("second", "n"), ("first", "w")), places, strict=True)
+        for (part, read), place in zip((("second", "a"), ("first", "b")), places, strict=True)
         for last in (False, True)
     },
     **{
         (f"{part}_part_{'of_all_' * last}beside_constants", f"_shifted_map({read}) for {read}, place {place}"): UNREAD
-        for part, read, place in (("second", "n", 8), ("first", "w", 25))
+        for part, read, place in (("second", "a", 8), ("first", "b", 25))
         for last in (False, True)
     },
     **{(f"enlarge_{side}_weights", "at the level rounding"): GRANTED for side in ("left", "right")},
@@ -263,20 +263,20 @@ EQUIVALENT: dict[tuple[str, str], str] = {
             ("without one_of(d, fp16 bf16)", ALSO) if narrow else ("without accumulates_exactly(d)", LEVEL),
             ("without without_unit(k)", WORTH),
             ("without without_unit(j)", WORTH),
-            ("without non_expanding(s)", WORTH),
-            ("without non_expanding(z)", WORTH),
+            ("without non_expanding(atx)", WORTH),
+            ("without non_expanding(aty)", WORTH),
             ("j ↔ k in without_unit(j)", WORTH),
             ("j ↔ k in without_unit(k)", WORTH),
-            ("m ↔ s in non_expanding(s)", WORTH),
-            ("m ↔ z in non_expanding(z)", WORTH),
-            ("n ↔ s in non_expanding(s)", WORTH),
-            ("n ↔ z in non_expanding(z)", WORTH),
-            ("s ↔ u in non_expanding(s)", WORTH),
-            ("s ↔ w in non_expanding(s)", WORTH),
-            ("s ↔ z in non_expanding(s)", WORTH),
-            ("s ↔ z in non_expanding(z)", WORTH),
-            ("u ↔ z in non_expanding(z)", WORTH),
-            ("w ↔ z in non_expanding(z)", WORTH),
+            ("atx ↔ x in non_expanding(atx)", WORTH),
+            ("aty ↔ x in non_expanding(aty)", WORTH),
+            ("a ↔ atx in non_expanding(atx)", WORTH),
+            ("a ↔ aty in non_expanding(aty)", WORTH),
+            ("atx ↔ y in non_expanding(atx)", WORTH),
+            ("atx ↔ b in non_expanding(atx)", WORTH),
+            ("atx ↔ aty in non_expanding(atx)", WORTH),
+            ("atx ↔ aty in non_expanding(aty)", WORTH),
+            ("aty ↔ y in non_expanding(aty)", WORTH),
+            ("aty ↔ b in non_expanding(aty)", WORTH),
         )
     },
 }

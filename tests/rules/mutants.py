@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
 from ir.index.map import compose, parse_map
 from ir.index.moves import flip
-from ir.term.language import App, Fact, Prim, Primitive, Sort, Term, Var, substitute, subterms
-from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
+from ir.term.language import App, Prim, Primitive, Sort, Term, Var, substitute, subterms
+from ir.term.rule import Exactness, Exists, Rule, map_condition, steers
 from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
@@ -172,18 +172,9 @@ def _swapped(rule: Rule) -> Iterator[Mutant]:
             for at, condition in enumerate(rule.when):
                 if isinstance(condition, Exists):
                     continue
-                other = _substituted(condition, swap)
+                other = map_condition(condition, partial(substitute, binding=swap))
                 when = (*rule.when[:at], other, *rule.when[at + 1 :])
                 yield Mutant(replace(rule, when=when), f"{x} ↔ {y} in {condition}", steers(condition))
-
-
-def _substituted(condition: Condition, swap: dict[str, Var]) -> Condition:
-    if isinstance(condition, Equal):
-        return Equal(substitute(condition.left, swap), substitute(condition.right, swap))
-    assert not isinstance(condition, Exists)
-    other = substitute(condition, swap)
-    assert isinstance(other, Prim | Fact)
-    return other
 
 
 def _shifted(rule: Rule) -> Iterator[Mutant]:

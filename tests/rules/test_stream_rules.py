@@ -98,10 +98,10 @@ captured = Primitive(_captured)
 
 def test_a_maximum_that_is_read_at_the_reduced_variable_is_refused() -> None:
     """Σₖ exp(A[k, k] − maxⱼ A[k, j]): the maximum belongs to a row that changes with k."""
-    p, w, k, m = pattern_variables("p:P w:S k:S m:S")
+    p, d, k, m = pattern_variables("p:P d:S k:S m:S")
     rule = rule_named("greatest_along_its_axis")
     lifted = captured(m, k)
-    wrong = replace(rule, rhs=PUn("cast", w, PMax(domain(m), k, PView(p, lifted))), when=(several(k), rule.when[2]))
+    wrong = replace(rule, rhs=PUn("cast", d, PMax(domain(m), k, PView(p, lifted))), when=(several(k), rule.when[2]))
     with pytest.raises(EqsatError) as refused:
         check(wrong, np.random.default_rng(1), instances=200, attempts=60_000)
     assert refused.value.kind is Kind.UNSOUND_RULE

@@ -52,8 +52,8 @@ def test_what_waits_matches_as_if_it_had_been_there(number: int, traced: bool, m
         return to_json(view), saturation.stats(view).matches, iterations, trace
 
     usual = outcome()
-    for length in (0, 1_000):
-        monkeypatch.setattr(growing, "LONG", length)
+    for watched in (True, False):
+        monkeypatch.setattr(growing, "_builds", lambda _, watched=watched: watched)
         assert outcome() == usual
     monkeypatch.setattr(EGraph, "filled", lambda _: _every_table())
     assert outcome() == usual

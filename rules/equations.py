@@ -1,0 +1,311 @@
+"""The equation of a rule, printed from its two sides.
+
+An equation holds at every point i of a domain. There, and below a reduction over k at (i, k), a variable is written
+without its coordinates: `p` is p(i) or p(i, k). The notation:
+
+    Σₖ p, ⊕ₖ p     a reduction over k; ⊕ where its op is a variable
+    p ∘ q, o(p)    an op that is a variable; ± is + or −, ∘′ is an op that is computed from ∘
+    d(p)           p cast to the dtype d
+    T[m(i)]        the tensor T, read through the map m
+    {p}            the tensor that holds p
+    ⟨p⟩[m(i)]      p, finished inside the kernel before it is read
+    p at n(i)      p, taken at n(i); of a variable p(n(i))
+    A·B            in families of matrix products: a contraction, or the product of two numbers; maps are left out
+    [A|0], [0|A]   A with zeros after it, or before it
+
+Where a condition names a number or an op, the equation has it in the place of the variable. Changes that alter no value
+(a value passes into an epilogue, a number is computed) are written only where both sides look alike without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeGuard
+
+from ir.term.language import App, Prim, Term, Var
+from ir.term.rule import Exactness, Rule
+
+MATRICES = ("products", "distribution", "scaling", "centring", "enlarging", "merging", "stacking")
+"""The families of matrix products: their equations leave out the maps."""
+
+_LOOSE, _CHOICE, _COMPARED, _SUM, _PRODUCT, _POWER, _TIGHT = range(7)
+_INFIX = {
+    **dict.fromkeys(("cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"), _COMPARED),
+    **dict.fromkeys(("add", "sub", "±"), _SUM),
+    **dict.fromkeys(("mul", "fdiv", "and", "or", "xor", "mod", "∘", "∘′"), _PRODUCT),
+    "pow": _POWER,
+}
+_SIGNS = {
+    "add": " + ", "sub": " − ", "mul": "·", "fdiv": " / ", "mod": " mod ", "pow": "^", "and": " ∧ ", "or": " ∨ ",
+    "cmplt": " < ", "cmple": " ≤ ", "cmpgt": " > ", "cmpge": " ≥ ", "cmpeq": " = ", "cmpne": " ≠ ",
+}  # fmt: skip
+_REDUCTIONS = {"sum": "Σ", "prod": "Π", "max": "max", "min": "min"}
+_BELOW = str.maketrans("kj", "ₖⱼ")
+_NUMBERS = {"is_lowest": "lowest", "is_highest": "highest", "all_ones": "¬0"}
+"""Primitive of a condition → the word for the number that it asks for."""
+_NAMED = {"log2_e": "log₂e", "ln_2": "ln 2"}
+_PARTS = {
+    "first": "[{}|0]",
+    "second": "[0|{}]",
+    "of_first": "first part of {}",
+    "of_second": "second part of {}",
+    "weights": "[0 {} 0]",
+    "first_block": "[{}|0]",
+    "second_block": "[0|{}]",
+}
+"""How a tensor is written that is read through a map of `merged`, `adjacent` or `enlarged`, by the part of the
+primitive's answer; of `first_block` and `second_block`, by the primitive."""
+_OF_PARTS = ("merged", "adjacent", "enlarged")
+
+
+class _Text(NamedTuple):
+    """A text, and how tightly its parts are bound to each other."""
+
+    text: str
+    binds: int = _TIGHT
+
+    def within(self, binds: int) -> str:
+        """The text as an operand of what binds so tightly."""
+        return self.text if self.binds > binds else f"({self.text})"
+
+
+Point = Sequence[str]
+"""The coordinates at which a value is taken: those of the output, and those that are reduced."""
+
+
+def equation(rule: Rule) -> str:
+    """Both sides, with = where they are the same numbers, else ≈."""
+    styles = [_Style(maps=False), _Style(), _Style(marks=True)][rule.family not in MATRICES :]
+    sides = ([_Side(rule, style).text(side).text for side in (rule.lhs, rule.rhs)] for style in styles)
+    left, right = next((each for each in sides if each[0] != each[1]), ("", ""))
+    return f"{left} {'=' if rule.exactness is Exactness.EXACT else '≈'} {right}"
+
+
+def add_equation(rule: Rule) -> Rule:
+    """The rule with the equation that its sides print as."""
+    return replace(rule, equation=equation(rule))
+
+
+class _Style(NamedTuple):
+    """maps: coordinates are written. marks: so are the changes that alter no value."""
+
+    maps: bool = True
+    marks: bool = False
+
+
+class _Side:
+    """Writes one side of a rule."""
+
+    def __init__(self, rule: Rule, style: _Style) -> None:
+        self._maps, self._marks = style
+        self._known: Mapping[Term, str] = {term: word for each in rule.when if isinstance(each, Prim)
+                                           for term, word in _known_words(each)}  # fmt: skip
+
+    def text(self, term: Term, point: Point = ("i",), own: Point = ("i",)) -> _Text:
+        """A value at a point; `own` is the point at which a variable needs no coordinates."""
+
+        def below(part: Term) -> _Text:
+            return self.text(part, point, own)
+
+        if isinstance(term, Var):
+            return _Text(term.name if point == own or not self._maps else f"{term.name}({', '.join(point)})")
+        assert isinstance(term, App), term
+        match term.ctor.name, term.args:
+            case "Input", (name, _):
+                return _Text(str(name))
+            case "Store", (value, _):
+                held = self.text(value)
+                return _Text(f"{{{held.text}}}") if self._maps else held
+            case "Pure", (value,) if self._marks:
+                return _Text(f"pure({below(value).text})")
+            case (("Pure" | "Fin"), (value,)):
+                return below(value)
+            case "Load", (buffer, read):
+                return self._read(self.text(buffer), read, point)
+            case (("PView" | "EView"), (value, read)):
+                value = value.field("x") if _is_pure(value) and not self._marks else value
+                if isinstance(value, Var) or not self._maps:
+                    return self.text(value, _coordinates(read, point), own)
+                whole = self.text(value, own, own).within(_POWER)
+                return _Text(f"{whole} at {', '.join(_coordinates(read, point))}", _LOOSE)
+            case "At", (value, _, read):
+                return self._read(_Text(f"⟨{self.text(value).text}⟩"), read, point)
+            case "Imm", (_, number, _):
+                return self._number(number)
+            case "Index", (_, read):
+                return _Text(_coordinates(read, point)[0])
+            case "Gather", (buffer, read, _, index):
+                head = "gather " if self._marks else ""
+                return _Text(f"{head}{self.text(buffer).text}[{_coordinates(read, point)[0]}, {below(index).text}]")
+            case (("PUn" | "EUn"), ("cast", element, value)):
+                return _Text(f"{element}({below(value).text})")
+            case (("PUn" | "EUn"), (op, _, value)):
+                return _unary(str(op), below(value))
+            case (("PBin" | "EBin"), (op, _, x, y)):
+                return _binary(self._op(op), below(x), below(y))
+            case (("PTern" | "ETern"), ("where", _, *operands)):
+                condition, then, other = (below(each).within(_CHOICE) for each in operands)
+                return _Text(f"{condition} ? {then} : {other}", _CHOICE)
+            case (("PTern" | "ETern"), (op, _, *operands)):
+                return _Text(f"{op}({', '.join(below(each).text for each in operands)})")
+            case "Reduce", (op, _, sizes, value):
+                return self._reduced(_REDUCTIONS.get(str(self._known.get(op, op)), "⊕"), sizes, (value,), point)
+            case "Contract", (_, sizes, x, y):
+                if self._maps and not self._marks:
+                    return self._reduced("Σ", sizes, (x, y), point)
+                return _binary("mul", below(x), below(y)) if not self._maps else self._applied("contract", sizes, x, y)
+            case "Stream", (_, _, sizes, x, y):
+                return self._applied("stream", sizes, x, y)
+            case "PMax", (_, sizes, value):
+                return self._reduced("max", sizes, (value,), ("i",))
+        raise TypeError(f"{term.ctor.name} has no notation")
+
+    def _read(self, held: _Text, read: Term, point: Point) -> _Text:
+        if self._maps:
+            return _Text(f"{held.text}[{', '.join(_coordinates(read, point))}]")
+        part = _part(read)
+        if not part:
+            return held
+        return _Text(part.format(held.text)) if part[0] == "[" else _Text(part.format(held.within(_POWER)), _LOOSE)
+
+    def _reduced(self, sign: str, sizes: Term, factors: Sequence[Term], point: Point) -> _Text:
+        """A reduction of a value, or of a product."""
+        inner = (*point, *_axes(sizes)) if self._maps else point
+        texts = [self.text(each, inner, inner) for each in factors]
+        held = texts[0].within(_SUM) if len(texts) == 1 else _binary("mul", *texts).text
+        over = "".join(_axes(sizes)).translate(_BELOW) if self._maps else ""
+        return _Text(f"{sign}{over} {held}", _LOOSE)
+
+    def _applied(self, name: str, sizes: Term, *operands: Term) -> _Text:
+        inner = ("i", *_axes(sizes))
+        return _Text(f"{name}({', '.join(self.text(each, inner, inner).text for each in operands)})")
+
+    def _op(self, op: Term) -> str:
+        if isinstance(op, Prim):
+            return "∘′"
+        known = self._known.get(op)
+        return "±" if known == "add" else "∘" if isinstance(op, Var) else str(op)
+
+    def _number(self, number: Term) -> _Text:
+        if isinstance(number, Prim):
+            return self._computed(number)
+        word = str(self._known.get(number, number)).removesuffix(".0").replace("-", "−")
+        return _Text(word, _LOOSE if word[0] == "−" else _TIGHT)
+
+    def _computed(self, number: Prim) -> _Text:
+        """A number that a primitive computes."""
+        args = number.args
+        match number.fn.name:
+            case "fold_unary":
+                found = _unary(str(args[1] if args[0] == "cast" else args[0]), self._number(args[3]))
+                return _Text(f"the number {found.text}", _LOOSE) if self._marks else found
+            case "fold_binary" | "regroup":
+                found = _binary(self._op(args[0]), self._number(args[-2]), self._number(args[-1]))
+                return _Text(f"the number {found.text}", _LOOSE) if self._marks else found
+            case "negative":
+                return _unary("neg", self._number(args[1]))
+            case "exact_reciprocal" | "reciprocal":
+                return _Text(f"1/{args[1]}", _PRODUCT)
+            case "product_of_divisors":
+                return _binary("mul", *map(self._number, args[1:]))
+            case "power_of_two_mask":
+                return _binary("sub", self._number(args[0]), _Text("1"))
+            case "times":
+                return _binary("mul", _Text("n"), self._number(args[0]))
+            case "repeats":
+                return _Text("n")
+            case "fill_everywhere":
+                return _Text(f"fill of {args[0]}", _LOOSE)
+            case "of_equals":
+                return _Text("a number", _LOOSE)
+            case "decided" | "compared_with_number" | "compared_with_index":
+                return _Text("true or false", _LOOSE)
+        raise TypeError(f"{number.fn.name} has no notation")
+
+
+def _is_pure(term: Term) -> TypeGuard[App]:
+    return isinstance(term, App) and term.ctor.name == "Pure"
+
+
+def _known_words(condition: Prim) -> list[tuple[Term, str]]:
+    """The variable of which a condition says which number or op it is, and the word for it."""
+    match condition.fn.name, condition.args:
+        case "one_of", (Var() as variable, str() as words):
+            first = words.split()[0]
+            return [(variable, first)] if words in ("max min", "add sub") or first[-1].isdigit() else []
+        case "is_number", (_, number, name):
+            return [(number, _NAMED[str(name)])]
+        case name, (_, number) if name in _NUMBERS:
+            return [(number, _NUMBERS[name])]
+    return []
+
+
+def _unary(op: str, operand: _Text) -> _Text:
+    match op:
+        case "neg":
+            return _Text(f"−{operand.within(_POWER)}", _LOOSE)
+        case "not":
+            return _Text(f"¬{operand.within(_POWER)}")
+        case "abs":
+            return _Text(f"|{operand.text}|")
+        case "sqrt":
+            return _Text(f"√{operand.within(_POWER)}")
+    return _Text(f"{op}({operand.text})")
+
+
+def _binary(op: str, left: _Text, right: _Text) -> _Text:
+    if op == "idiv":
+        return _Text(f"⌊{left.within(_PRODUCT)} / {right.within(_PRODUCT)}⌋")
+    if op not in _INFIX:
+        return _Text(f"{op}({left.text}, {right.text})")
+    binds = _INFIX[op]
+    return _Text(f"{left.within(binds)}{_SIGNS.get(op, f' {op} ')}{right.within(binds)}", binds)
+
+
+def _axes(sizes: Term) -> Point:
+    """The reduced coordinates."""
+    match sizes:
+        case "[]":
+            return ()
+        case Prim(args=(Var() as outer, Var() as inner)) if sizes.fn.name == "joined":
+            return outer.name, inner.name
+        case Prim():
+            return ("k′",)
+    return (str(sizes),)
+
+
+def _coordinates(read: Term, point: Point) -> Point:
+    """The coordinates that a map gives at a point."""
+    if isinstance(read, Var):
+        return (f"{read.name}({', '.join(point)})",)
+    assert isinstance(read, Prim), read
+    match read.fn.name, read.args:
+        case "compose", (outer, inner):
+            return _coordinates(outer, _coordinates(inner, point))
+        case "in_place", _:
+            return point
+        case ("fill_of_reduction", (view, _, _, sizes, _)) | ("fill_of_contraction", (view, sizes)):
+            kept = len(point) - len(_axes(sizes))
+            return *_coordinates(view, point[:kept]), *point[kept:]
+        case "index_and_number", (_, view, _, number):
+            return (f"({view} ∘ {number})({', '.join(point)})",)
+        case "index_and_index", (_, left, right, _):
+            return (f"({left} ± {right})({', '.join(point)})",)
+        case "picked", (view, _, index, _, _):
+            return *_coordinates(view, point), *_coordinates(index, point)
+        case _, (view, *_):
+            return _coordinates(view, point)
+    raise TypeError(f"{read.fn.name} has no notation")
+
+
+def _part(read: Term) -> str:
+    """How a tensor is written that is read through a map; "" where the map leaves no mark."""
+    match read:
+        case Prim(args=(("first" | "second") as part, first, second)) if read.fn.name == "joint":
+            return _part(first if part == "first" else second)
+        case Prim(args=(str() as part, *_)) if read.fn.name in _OF_PARTS:
+            return _PARTS.get(part, "")
+        case Prim():
+            return _PARTS.get(read.fn.name, "")
+    return ""
