@@ -151,7 +151,6 @@ class Candidates:
             pricer=self._pricer,
             candidates=lambda buffer: self.by_buffer.get(buffer, ()),
             cost=self.prices.cost,
-            fits=self.enumeration.fits,
             edge=self.buffer,
             leaf=self._leaf,
             roundings=self.roundings,
@@ -162,7 +161,7 @@ class Candidates:
 
     def _trees(self, buffer: int) -> tuple[Tree, ...]:
         """Candidates; a buffer that can be constant is computed from constants."""
-        found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary.of(buffer)))
+        found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary(buffer)))
         trees = tuple(tree for tree in found if not self.roundings.disagree([tree]))
 
         written = as_written(self.enumeration.forest, buffer) if self._with_written else None
@@ -175,7 +174,7 @@ class Candidates:
 
     def _candidate(self, buffer: int, tree: Tree) -> KernelCandidate:
         reads = tuple(read for read in tree.reads if read not in self._inputs)
-        ordinary = tree in self.enumeration.ordinary.of(buffer)
+        ordinary = tree in self.enumeration.ordinary(buffer)
         if self._at_compile_time(buffer, tree):
             return KernelCandidate(buffer, tree, reads, self._constant_ns(buffer), compile_time=True, ordinary=ordinary)
         return KernelCandidate(buffer, tree, reads, self.enumeration.bound_of(buffer, tree), ordinary=ordinary)

@@ -8,8 +8,8 @@ cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import product
@@ -23,6 +23,7 @@ from eqsat.extraction.ranking import LowerBound, Ranking
 from eqsat.extraction.read_facts import ReadFacts
 from eqsat.extraction.shapes import leaf
 from eqsat.extraction.sum_facts import SumFacts
+from ir.post_order import post_order
 from ir.term.language import Sort
 from rules import FAMILIES, ORDINARY
 
@@ -52,28 +53,60 @@ class Enumeration:
         constant: frozenset[int] = frozenset(),
         limits: EnumerationLimits = DEFAULT,
     ) -> None:
-        self.view, self.limits = view, limits
         self.forest = Forest(view)
+        self.menus = Menus(self.forest)
         self._bound = bound
         given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
-        self._program = frozenset(view.tiny.values())
-        self.menus = Menus(self.forest)
+        program = frozenset(view.tiny.values())
+        reads = ReadFacts(view, given, constant)
+        ranking = Ranking(self.forest, bound, reads, given, constant, program | constant, limits)
+        facts = _Facts(view, limits, self.forest, self.menus, reads, ranking, SumFacts(view, bound), _scores(view))
+        self._all = _NodeEnumeration(facts, view.classes)
+        self._ordinary = _NodeEnumeration(facts, _ordinary_nodes(view, program), self._all)
+
+    def of(self, buffer: int) -> tuple[Tree, ...]:
+        """The candidates of a Buf class, the most promising first."""
+        return self._all.of(buffer)
+
+    def ordinary(self, buffer: int) -> tuple[Tree, ...]:
+        """The candidates that ordinary fusion makes: of loaded nodes, and of nodes that its rules built."""
+        return self._ordinary.of(buffer)
+
+    def bound_of(self, buffer: int, tree: Tree) -> float:
+        """A time in ns that no plan of this candidate can beat."""
+        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of an e-graph, whichever of its nodes are enumerated. `scores`: the classes that a stream or a
+    maximum takes term by term."""
+
+    view: EGraphView
+    limits: EnumerationLimits
+    forest: Forest
+    menus: Menus
+    reads: ReadFacts
+    ranking: Ranking
+    sums: SumFacts
+    scores: frozenset[int]
+
+
+class _NodeEnumeration:
+    """The candidates of some of an e-graph's nodes.
+
+    Args:
+        nodes: class → its nodes of which candidates are made.
+        whole: an enumeration of all nodes. What it chose is taken over where no node that is left out stands below.
+    """
+
+    def __init__(
+        self, facts: _Facts, nodes: Mapping[int, Sequence[ENode]], whole: _NodeEnumeration | None = None
+    ) -> None:
+        self._facts, self._nodes, self._whole = facts, nodes, whole
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
-        self._reads = ReadFacts(view, given, constant)
-        self._ranking = Ranking(self.forest, bound, self._reads, given, constant, self._program | constant, self.limits)
-        self._sums = SumFacts(view, bound)
-        self._scores = _scores(view)
-        self._nodes: dict[int, list[_Node]] = {}
-        self._whole: Enumeration | None = None
-
-    @cached_property
-    def ordinary(self) -> Enumeration:
-        """The candidates that ordinary fusion makes: of loaded nodes, and of those that its rules built. They share all
-        that is known of the e-graph and its trees, and what is chosen where rules made nothing else."""
-        found = copy(self)
-        found._whole, found._nodes, found._alternatives, found._candidates = self, {}, {}, {}
-        return found
+        self._extractables: dict[int, list[_Node]] = {}
 
     def of(self, buffer: int) -> tuple[Tree, ...]:
         """The candidates of a Buf class, the most promising first."""
@@ -81,12 +114,8 @@ class Enumeration:
             self._candidates[buffer] = self._enumerate(buffer)
         return self._candidates[buffer]
 
-    def bound_of(self, buffer: int, tree: Tree) -> float:
-        """A time in ns that no plan of this candidate can beat."""
-        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
-
     def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
-        stores = [(node, (node.value,)) for node in self._meant(buffer) if node.ctor == "Store"]
+        stores = [(node, (node.value,)) for node in self._nodes[buffer] if node.ctor == "Store"]
         for _, (value,) in stores:
             self._settle(value)
 
@@ -94,19 +123,21 @@ class Enumeration:
             made = [tree for node, operands in stores for tree in self._combined(node, operands)]
             trees = [tree for tree in made if buffer not in tree.reads]
             fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
-            return self._ranking.best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
+            return self._facts.ranking.best(
+                fresh or trees, self._facts.limits.candidates, self._facts.forest.type_of(buffer).nbytes
+            )
 
         nothing = Menu((), leaf(buffer))
-        facts = lambda read: (self._ranking.facts(read), self._is_stale(read, buffer))  # noqa: E731
-        return self.menus.chosen(Question("stored", self._rows(stores), nothing, facts), choose).trees
+        facts = lambda read: (self._facts.ranking.facts(read), self._is_stale(read, buffer))  # noqa: E731
+        return self._facts.menus.chosen(Question("stored", self._rows(stores), nothing, facts), choose).trees
 
     def _is_stale(self, read: int, reader: int) -> bool:
         """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
-        successor = self._reads.successor(read)
+        successor = self._facts.reads.successor(read)
         if successor is None:
             return False
         while successor is not None and successor != reader:
-            successor = self._reads.successor(successor)
+            successor = self._facts.reads.successor(successor)
         return successor is None
 
     def _settle(self, root: int) -> None:
@@ -147,46 +178,35 @@ class Enumeration:
         return list(order)
 
     def _is_known(self, each: int) -> bool:
-        """Whether the alternatives of a class are settled, here or where nothing that is left out is below."""
-        whole = self._whole
-        if whole is not None and each in whole._alternatives and each not in whole._rewritten:
-            self._alternatives[each] = whole._alternatives[each]
+        """Whether the alternatives of a class are settled, here or in the whole."""
+        if self._whole is not None and each in self._whole._alternatives and each not in self._reduced:
+            self._alternatives[each] = self._whole._alternatives[each]
         return each in self._alternatives
 
     @cached_property
-    def _rewritten(self) -> frozenset[int]:
-        """The classes that hold nodes of other than ordinary fusion, or values with such nodes below."""
+    def _reduced(self) -> frozenset[int]:
+        """The classes that miss nodes, or hold values below which some class does."""
+        view = self._facts.view
         readers: dict[int, list[int]] = {}
-        found: set[int] = set()
-        waiting: list[int] = []
-        for each, nodes in self.view.classes.items():
-            for node in nodes:
-                if not self._is_ordinary(node):
-                    waiting.append(each)
-                for kid in node.inline_children:
-                    readers.setdefault(kid, []).append(each)
-        while waiting:
-            each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                waiting.extend(readers.get(each, ()))
-        return frozenset(found)
-
-    def _is_ordinary(self, node: ENode) -> bool:
-        """Whether ordinary fusion has this node: it reads no buffer that a rule made."""
-        return self.view.rules.get(node) in _ORDINARY and (node.source is None or node.source in self._program)
+        for each, nodes in view.classes.items():
+            for kid in (kid for node in nodes for kid in node.inline_children):
+                readers.setdefault(kid, []).append(each)
+        missing = [each for each, nodes in view.classes.items() if len(self._nodes[each]) < len(nodes)]
+        return frozenset(post_order(missing, lambda each: readers.get(each, ())))
 
     def _improve(self, each: int) -> bool:
         """Choose again among what is known and what its nodes give; whether the choice changed."""
         before = self._alternatives.get(each, _NOTHING)
         nodes = self._extractable(each)
-        inner, is_score = self.view.sorts[each] is not Sort.EPI, each in self._scores
+        inner, is_score = self._facts.view.sorts[each] is not Sort.EPI, each in self._facts.scores
 
         def choose() -> tuple[Tree, ...]:
             made = [tree for node, operands in nodes for tree in self._combined(node, operands, is_score)]
-            return self._ranking.best([*before.trees, *made], self.limits.alternatives, inner=inner)
+            return self._facts.ranking.best([*before.trees, *made], self._facts.limits.alternatives, inner=inner)
 
-        found = self.menus.chosen(Question((inner, is_score), self._rows(nodes), before, self._ranking.facts), choose)
+        found = self._facts.menus.chosen(
+            Question((inner, is_score), self._rows(nodes), before, self._facts.ranking.facts), choose
+        )
         self._alternatives[each] = found
         return found.trees != before.trees
 
@@ -198,22 +218,17 @@ class Enumeration:
     def _extractable(self, each: int) -> list[_Node]:
         """The nodes of a class that a kernel can hold, without reads and sums that gain nothing where others are
         left."""
-        if each not in self._nodes:
-            nodes = [node for node in self._meant(each) if node.ctor not in STEPS]
+        if each not in self._extractables:
+            nodes = [node for node in self._nodes[each] if node.ctor not in STEPS]
             kept = [node for node in nodes if not self._gains_nothing(node, nodes)]
-            self._nodes[each] = [(node, node.inline_children) for node in kept or nodes]
-        return self._nodes[each]
-
-    def _meant(self, each: int) -> Sequence[ENode]:
-        """The nodes of a class, of which candidates may be made."""
-        nodes = self.view.classes[each]
-        return nodes if self._whole is None else [node for node in nodes if self._is_ordinary(node)]
+            self._extractables[each] = [(node, node.inline_children) for node in kept or nodes]
+        return self._extractables[each]
 
     def _gains_nothing(self, node: ENode, others: list[ENode]) -> bool:
         """Whether a node of a class with these need not be looked at."""
         if node.ctor == "Load":
-            return self._reads.gain_nothing(node)
-        return self._sums.gains_nothing(node, others)
+            return self._facts.reads.gain_nothing(node)
+        return self._facts.sums.gains_nothing(node, others)
 
     def _combined(self, node: ENode, operands: tuple[int, ...], is_score: bool = False) -> Iterator[Tree]:
         """The node over every choice of its operands, as far as one kernel may hold them. `is_score`: it is what a
@@ -224,34 +239,44 @@ class Enumeration:
             choices = [tuple([tree for tree in several if tree.kinds != ("Contract",)]) for several in choices]
         elif node.ctor not in ("Stream", "Reduce"):
             choices = [tuple([tree for tree in several if not _is_nested_product(tree)]) for several in choices]
-        while _product(choices) > self.limits.combinations:
+        while _product(choices) > self._facts.limits.combinations:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
         for kids in product(*choices):
-            if len(kids) == 1 or self.fits(frozenset().union(*[kid.accumulators for kid in kids])):
-                tree = self.forest.make(node, kids)
-                if not tree.captured and self.fits(tree.accumulators):
+            if len(kids) == 1 or fits(frozenset().union(*[kid.accumulators for kid in kids])):
+                tree = self._facts.forest.make(node, kids)
+                if not tree.captured and fits(tree.accumulators):
                     yield tree
 
-    def fits(self, accumulators: frozenset[Tree]) -> bool:
-        """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
-        if len(accumulators) < 2:
-            return True
-        scores = {each: found for each in accumulators if (found := streamed_scores(each))}
-        nested = frozenset().union(*[each.accumulators for each in scores.values()])
-        own = accumulators - nested
-        if any(each.node.ctor == "Contract" for each in own):
-            return False
-        if len({(frozenset(each.reads), each.accumulators) for each in scores.values()}) > 1:
-            return False
-        return not nested or (
-            own <= scores.keys() and len(nested) == 1 and all(each.node.ctor == "Contract" for each in nested)
-        )
+
+def fits(accumulators: frozenset[Tree]) -> bool:
+    """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
+    if len(accumulators) < 2:
+        return True
+    scores = {each: found for each in accumulators if (found := streamed_scores(each))}
+    nested = frozenset().union(*[each.accumulators for each in scores.values()])
+    own = accumulators - nested
+    if any(each.node.ctor == "Contract" for each in own):
+        return False
+    if len({(frozenset(each.reads), each.accumulators) for each in scores.values()}) > 1:
+        return False
+    return not nested or (
+        own <= scores.keys() and len(nested) == 1 and all(each.node.ctor == "Contract" for each in nested)
+    )
 
 
 def _is_nested_product(tree: Tree) -> bool:
     """Whether a contraction is finished here inside a kernel."""
     return tree.node.ctor == "At" and tree.kinds == ("Contract",)
+
+
+def _ordinary_nodes(view: EGraphView, program: frozenset[int]) -> Mapping[int, Sequence[ENode]]:
+    """Class → its nodes that ordinary fusion has: they read no buffer that a rule made."""
+    rule_of = view.rules.get
+    return {
+        each: [node for node in nodes if rule_of(node) in _ORDINARY and (node.source is None or node.source in program)]
+        for each, nodes in view.classes.items()
+    }
 
 
 def _scores(view: EGraphView) -> frozenset[int]:

@@ -20,6 +20,7 @@ from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.egraph.enode import ENode
 from eqsat.extraction.candidate import KernelCandidate, PricedRegion
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
+from eqsat.extraction.enumeration import fits
 from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.kernel_graph import KernelGraph
 from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
@@ -47,7 +48,6 @@ class JoiningContext:
     """What joining needs to know of an extraction.
 
     candidates  of a buffer; `cost` of one in ns, as far as it is known
-    fits        whether one kernel may hold these accumulators
     edge, leaf  a buffer at the edge of a region, and what a price depends on of it
     roundings   how kernels round what they compute
     given       the buffers that are there before any kernel runs
@@ -59,7 +59,6 @@ class JoiningContext:
     pricer: Pricer
     candidates: Callable[[int], Sequence[KernelCandidate]]
     cost: Callable[[KernelCandidate], float]
-    fits: Callable[[frozenset[Tree]], bool]
     edge: Callable[[int], Buffer]
     leaf: Callable[[int], str]
     roundings: Roundings
@@ -199,7 +198,7 @@ class _Joining:
     def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
         """The kernel that stores all of these, or why there is none."""
         trees = sorted(stores.items(), key=lambda each: -math.prod(shape_of(each[1])))
-        if not self._setting.fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
+        if not fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
             return "one kernel may not hold the accumulators of both"
         (_, widest), *others = trees
         try:
