@@ -60,7 +60,9 @@ class Enumeration:
         program = frozenset(view.tiny.values())
         reads = ReadFacts(view, given, constant)
         ranking = Ranking(self.forest, bound, reads, given, constant, program | constant, limits)
-        facts = _Facts(view, limits, self.forest, self.menus, reads, ranking, SumFacts(view, bound), _scores(view))
+        facts = _EGraphFacts(
+            view, limits, self.forest, self.menus, reads, ranking, SumFacts(view, bound), _scores(view)
+        )
         self._all = _NodeEnumeration(facts, view.classes)
         self._ordinary = _NodeEnumeration(facts, _ordinary_nodes(view, program), self._all)
 
@@ -78,7 +80,7 @@ class Enumeration:
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _EGraphFacts:
     """What is known of an e-graph, whichever of its nodes are enumerated. `scores`: the classes that a stream or a
     maximum takes term by term."""
 
@@ -101,7 +103,7 @@ class _NodeEnumeration:
     """
 
     def __init__(
-        self, facts: _Facts, nodes: Mapping[int, Sequence[ENode]], whole: _NodeEnumeration | None = None
+        self, facts: _EGraphFacts, nodes: Mapping[int, Sequence[ENode]], whole: _NodeEnumeration | None = None
     ) -> None:
         self._facts, self._nodes, self._whole = facts, nodes, whole
         self._alternatives: dict[int, Menu] = {}
