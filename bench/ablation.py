@@ -46,7 +46,7 @@ FOLDER = RESULTS / "ablation"
 @dataclass(frozen=True)
 class Optimality:
     """How near the default extractor comes, among covers by kernels of one output, all buffers row-major. Predicted ns:
-    of its cover, `linear_ns` and `proven_ns` as `extract.Bound` has them; `gap` of the first to the second, relative;
+    of its cover, `linear_ns` and `proven_ns` as `CoverBound` has them; `gap` of the first to the second, relative;
     `seconds` to price every candidate and to solve both programs."""
 
     program: str

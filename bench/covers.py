@@ -25,12 +25,15 @@ from eqsat.assembly.fold import folded
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.bound import CoverBound, bound
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import CoverBound, Extraction, bound, extract
+from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors.greedy import greedy
+from eqsat.extraction.extractors.oracles.shuffled import shuffled
 from eqsat.extraction.extractors.problem import Column, Covering, Problem
-from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.extraction.materialize import materialized
 from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module
@@ -89,7 +92,7 @@ class Subject:
     def choosing(self, terms: Terms, extractor: str) -> Subject:
         """The same e-graph, where other terms and another extractor choose."""
         other = copy.copy(self)
-        other.__dict__.pop("_extraction", None)
+        other.__dict__.pop("_candidates", None)
         other.terms, other.pricer = terms, PlanPricer(self.target, analyse, candidates, terms)
         other.options = msgspec.structs.replace(self.options, extractor=extractor)
         return other
@@ -132,15 +135,16 @@ class Subject:
                 break
             spread = SPREADS[tries % len(SPREADS)]
             extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
-            cover = self._extraction.cover(extractor)
+            chosen = CoverSearch(self._candidates, extractor).settled()
+            cover = materialized(self._candidates, chosen)
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
                 found.setdefault(_identity(cover), cover)
         return [best, *_evenly(list(found.values()), count)]
 
     @cached_property
-    def _extraction(self) -> Extraction:
-        found = Extraction(Choices(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True))
-        found.learn_all()
+    def _candidates(self) -> Candidates:
+        found = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
+        CoverSearch(found, greedy).price_all()
         return found
 
     def run(self, cover: Cover, threads: int) -> Running:

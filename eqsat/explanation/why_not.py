@@ -18,7 +18,7 @@ from eqsat.explanation.notation import read_text
 from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, place_of
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
@@ -85,9 +85,9 @@ class Pairs:
         return pricer_for(self._chosen.setting.target, self._chosen.setting.options)
 
     @cached_property
-    def _choices(self) -> Choices:
+    def _choices(self) -> Candidates:
         bound = self._chosen.setting.bound
-        return Choices(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
+        return Candidates(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
 
     @cached_property
     def _roofline(self) -> Roofline:

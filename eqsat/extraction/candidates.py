@@ -1,300 +1,226 @@
-"""Candidate kernels: for a Buf class, the concrete terms by which one kernel can compute it.
-
-Inside a kernel every class offers alternatives, and where a producer was inlined, its nodes stand in one class
-with the Load of what it would have stored: to recompute or to read is the enumeration's choice. Per class only
-the best few survive: none that reads more buffers and computes more than another of its kind. Classes can be
-cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
-"""
+"""The candidates of one e-graph, as far as they were asked for, with what is known of their prices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
-from functools import cached_property
-from heapq import heappop, heappush
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
 
-from eqsat.egraph.enode import ENode
+from eqsat.assembly.term_to_region import region_of
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, streamed_scores
+from eqsat.extraction.as_written import as_written
+from eqsat.extraction.candidate import KernelCandidate, PricedRegion
+from eqsat.extraction.cover import CoverKernel
+from eqsat.extraction.enumeration import Enumeration, constant_classes
+from eqsat.extraction.extractors.problem import Column, Mark, Problem, cheapest_writers
+from eqsat.extraction.joining import JoiningContext
+from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
-from eqsat.extraction.menus import Menu, Menus, Question
-from eqsat.extraction.ranking import LowerBound, Ranking
-from eqsat.extraction.read_facts import ReadFacts
-from eqsat.extraction.shapes import leaf
-from eqsat.extraction.sum_facts import SumFacts
-from ir.term.language import Sort
-from rules import FAMILIES, ORDINARY
-
-_Node = tuple[ENode, tuple[int, ...]]
-"""An e-node and the class arguments that are decided inside the kernel."""
-
-_NOTHING = Menu()
-
-_ORDINARY = frozenset([None, *(rule.name for family in ORDINARY for rule in FAMILIES[family])])
-"""The rules of ordinary fusion; None built what was loaded."""
+from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
+from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
+from eqsat.extraction.selection import UNCONTESTED, Selection
+from ir.diagnostics import Diagnostic, EqsatError
+from ir.pricer import Pricer, Rejected
+from ir.region.region import Buffer, MemRef, Region
 
 
-class Enumeration:
-    """Candidates of one saturated e-graph, made when they are asked for.
+class Candidates:
+    """What may compute each buffer that the roots of a program need.
 
     Args:
-        bound: the pricer's plan-free lower bound.
-        outputs: Buf classes that some kernel must write in any case.
-        constant: Buf classes that are known when the program is built.
+        outputs: Tiny nodes.
+        constants: names of inputs that are known when the program is built.
+        with_written: whether the kernel that a buffer was loaded with is a candidate in any case.
     """
 
     def __init__(
         self,
         view: EGraphView,
-        bound: LowerBound,
-        outputs: Iterable[int] = (),
-        constant: frozenset[int] = frozenset(),
+        outputs: Sequence[str],
+        pricer: Pricer,
+        constants: Iterable[str] = (),
         limits: EnumerationLimits = DEFAULT,
+        with_written: bool = False,
     ) -> None:
-        self.view, self.limits = view, limits
-        self.forest = Forest(view)
-        self._bound = bound
-        given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
-        self._program = frozenset(view.tiny.values())
-        self.menus = Menus(self.forest)
-        self._alternatives: dict[int, Menu] = {}
-        self._candidates: dict[int, tuple[Tree, ...]] = {}
-        self._reads = ReadFacts(view, given, constant)
-        self._ranking = Ranking(self.forest, bound, self._reads, given, constant, self._program | constant, self.limits)
-        self._sums = SumFacts(view, bound)
-        self._scores = _scores(view)
-        self._nodes: dict[int, list[_Node]] = {}
-        self._whole: Enumeration | None = None
+        self._with_written, self._pricer = with_written, pricer
+        self.outputs = tuple((name, view.tiny[name]) for name in outputs)
+        inputs = input_classes(view)
+        self._inputs = frozenset(inputs.values())
+        self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
+        self._made_of_nothing = constant_classes(view, ())
+        buffers = [buffer for _, buffer in self.outputs]
+        self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self._inputs)
+        self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
+        self.names = buffer_names(view, inputs, buffers)
+        self.roundings = Roundings(view, self.constant, pricer.ordered)
+        self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region, self._refused)
+        self._joints: dict[tuple[object, ...], PricedRegion] = {}
+        self.by_buffer: dict[int, list[KernelCandidate]] = {}
 
-    @cached_property
-    def ordinary(self) -> Enumeration:
-        """The candidates that ordinary fusion makes: of loaded nodes, and of those that its rules built. They share all
-        that is known of the e-graph and its trees, and what is chosen where rules made nothing else."""
-        found = copy(self)
-        found._whole, found._nodes, found._alternatives, found._candidates = self, {}, {}, {}
-        return found
+    def __len__(self) -> int:
+        """All of them."""
+        return sum(map(len, self.by_buffer.values()))
 
-    def of(self, buffer: int) -> tuple[Tree, ...]:
-        """The candidates of a Buf class, the most promising first."""
-        if buffer not in self._candidates:
-            self._candidates[buffer] = self._enumerate(buffer)
-        return self._candidates[buffer]
+    def all(self) -> list[KernelCandidate]:
+        """Those that were asked for, by buffer."""
+        return [candidate for several in self.by_buffer.values() for candidate in several]
 
-    def bound_of(self, buffer: int, tree: Tree) -> float:
-        """A time in ns that no plan of this candidate can beat."""
-        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+    def demand_roots(self) -> None:
+        """Enumerate the candidates of everything that the outputs may need."""
+        for buffer in self.roots:
+            self._demand(buffer)
 
-    def _enumerate(self, buffer: int) -> tuple[Tree, ...]:
-        stores = [(node, (node.value,)) for node in self._meant(buffer) if node.ctor == "Store"]
-        for _, (value,) in stores:
-            self._settle(value)
-
-        def choose() -> tuple[Tree, ...]:
-            made = [tree for node, operands in stores for tree in self._combined(node, operands)]
-            trees = [tree for tree in made if buffer not in tree.reads]
-            fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
-            return self._ranking.best(fresh or trees, self.limits.candidates, self.forest.type_of(buffer).nbytes)
-
-        nothing = Menu((), leaf(buffer))
-        facts = lambda read: (self._ranking.facts(read), self._is_stale(read, buffer))  # noqa: E731
-        return self.menus.chosen(Question("stored", self._rows(stores), nothing, facts), choose).trees
-
-    def _is_stale(self, read: int, reader: int) -> bool:
-        """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
-        successor = self._reads.successor(read)
-        if successor is None:
-            return False
-        while successor is not None and successor != reader:
-            successor = self._reads.successor(successor)
-        return successor is None
-
-    def _settle(self, root: int) -> None:
-        """Find the alternatives of a class and of all below it that are not known yet."""
-        order = self._below(root)
-        place = {each: position for position, each in enumerate(order)}
-        readers: dict[int, dict[int, None]] = {each: {} for each in order}
-        for each in order:
-            for _, kids in self._extractable(each):
-                for kid in kids:
-                    if kid in readers:
-                        readers[kid][each] = None
-        waiting = list(range(len(order)))
-        queued = set(waiting)
-        while waiting:
-            position = heappop(waiting)
-            queued.discard(position)
-            if self._improve(order[position]):
-                for reader in readers[order[position]]:
-                    if place[reader] not in queued:
-                        queued.add(place[reader])
-                        heappush(waiting, place[reader])
-
-    def _below(self, root: int) -> list[int]:
-        """The unknown classes from `root` down, operands first as far as there are no cycles."""
-        order: dict[int, None] = {}
-        entered = set(order)
-        stack: list[tuple[int, bool]] = [(root, False)]
-        while stack:
-            each, done = stack.pop()
-            if done:
-                order[each] = None
-            elif each not in entered and not self._is_known(each):
-                entered.add(each)
-                stack.append((each, True))
-                below = [kid for _, kids in self._extractable(each) for kid in kids]
-                stack.extend((kid, False) for kid in reversed(below))
-        return list(order)
-
-    def _is_known(self, each: int) -> bool:
-        """Whether the alternatives of a class are settled, here or where nothing that is left out is below."""
-        whole = self._whole
-        if whole is not None and each in whole._alternatives and each not in whole._rewritten:
-            self._alternatives[each] = whole._alternatives[each]
-        return each in self._alternatives
-
-    @cached_property
-    def _rewritten(self) -> frozenset[int]:
-        """The classes that hold nodes of other than ordinary fusion, or values with such nodes below."""
-        readers: dict[int, list[int]] = {}
-        found: set[int] = set()
-        waiting: list[int] = []
-        for each, nodes in self.view.classes.items():
-            for node in nodes:
-                if not self._is_ordinary(node):
-                    waiting.append(each)
-                for kid in node.inline_children:
-                    readers.setdefault(kid, []).append(each)
+    def _demand(self, buffer: int) -> None:
+        """Enumerate the candidates of a buffer, and of every buffer that they read."""
+        waiting = [buffer]
         while waiting:
             each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                waiting.extend(readers.get(each, ()))
-        return frozenset(found)
+            if each not in self.by_buffer and each not in self._inputs:
+                self.by_buffer[each] = [self._candidate(each, tree) for tree in self._trees(each)]
+                waiting.extend(read for candidate in self.by_buffer[each] for read in candidate.reads)
 
-    def _is_ordinary(self, node: ENode) -> bool:
-        """Whether ordinary fusion has this node: it reads no buffer that a rule made."""
-        return self.view.rules.get(node) in _ORDINARY and (node.source is None or node.source in self._program)
+    def fall_back(self, buffers: Iterable[int]) -> bool:
+        """Add the kernel that each of these buffers was written with; whether there was one to add."""
+        added = False
+        for buffer in buffers:
+            written = as_written(self.enumeration.forest, buffer)
+            several = self.by_buffer[buffer]
+            if written is not None and all(candidate.tree is not written for candidate in several):
+                several.append(self._candidate(buffer, written))
+                for read in several[-1].reads:
+                    self._demand(read)
+                added = True
+        return added
 
-    def _improve(self, each: int) -> bool:
-        """Choose again among what is known and what its nodes give; whether the choice changed."""
-        before = self._alternatives.get(each, _NOTHING)
-        nodes = self._extractable(each)
-        inner, is_score = self.view.sorts[each] is not Sort.EPI, each in self._scores
+    @property
+    def blocked(self) -> list[int]:
+        """The buffers that the candidates cannot compute from the inputs: each was refused, or needs another that is
+        blocked, as two copies do that are made of one another."""
+        accepted = (candidate for several in self.by_buffer.values() for candidate in several if not candidate.refusal)
+        problem = Problem(tuple(map(self.column, accepted)), self.roots)
+        computable = cheapest_writers(problem)
+        return [buffer for buffer in problem.order if buffer not in computable]
 
-        def choose() -> tuple[Tree, ...]:
-            made = [tree for node, operands in nodes for tree in self._combined(node, operands, is_score)]
-            return self._ranking.best([*before.trees, *made], self.limits.alternatives, inner=inner)
+    def column(self, candidate: KernelCandidate) -> Column:
+        """The candidate in a covering problem."""
+        return Column(candidate.buffer, candidate.reads, self.prices.cost(candidate), self.marks(candidate))
 
-        found = self.menus.chosen(Question((inner, is_score), self._rows(nodes), before, self._ranking.facts), choose)
-        self._alternatives[each] = found
-        return found.trees != before.trees
+    def marks(self, candidate: KernelCandidate) -> tuple[Mark, ...]:
+        """How the candidate computes the values that others might compute in another way."""
+        return self.roundings.marks([candidate.tree], folded=candidate.compile_time)
 
-    def _rows(self, nodes: Iterable[_Node]) -> list[tuple[ENode, tuple[Menu, ...]]]:
-        """Nodes with what their operands offer so far."""
-        offered = self._alternatives
-        return [(node, tuple([offered.get(kid, _NOTHING) for kid in operands])) for node, operands in nodes]
-
-    def _extractable(self, each: int) -> list[_Node]:
-        """The nodes of a class that a kernel can hold, without reads and sums that gain nothing where others are
-        left."""
-        if each not in self._nodes:
-            nodes = [node for node in self._meant(each) if node.ctor not in STEPS]
-            kept = [node for node in nodes if not self._gains_nothing(node, nodes)]
-            self._nodes[each] = [(node, node.inline_children) for node in kept or nodes]
-        return self._nodes[each]
-
-    def _meant(self, each: int) -> Sequence[ENode]:
-        """The nodes of a class, of which candidates may be made."""
-        nodes = self.view.classes[each]
-        return nodes if self._whole is None else [node for node in nodes if self._is_ordinary(node)]
-
-    def _gains_nothing(self, node: ENode, others: list[ENode]) -> bool:
-        """Whether a node of a class with these need not be looked at."""
-        if node.ctor == "Load":
-            return self._reads.gain_nothing(node)
-        return self._sums.gains_nothing(node, others)
-
-    def _combined(self, node: ENode, operands: tuple[int, ...], is_score: bool = False) -> Iterator[Tree]:
-        """The node over every choice of its operands, as far as one kernel may hold them. `is_score`: it is what a
-        stream or a maximum takes term by term. Nothing else takes a contraction that is finished inside the kernel: a
-        plain sum of products is as good there."""
-        choices = [self._alternatives.get(kid, _NOTHING).trees for kid in operands]
-        if node.ctor == "At" and not is_score:
-            choices = [tuple([tree for tree in several if tree.kinds != ("Contract",)]) for several in choices]
-        elif node.ctor not in ("Stream", "Reduce"):
-            choices = [tuple([tree for tree in several if not _is_nested_product(tree)]) for several in choices]
-        while _product(choices) > self.limits.combinations:
-            longest = max(range(len(choices)), key=lambda k: len(choices[k]))
-            choices[longest] = choices[longest][:-1]
-        for kids in product(*choices):
-            if len(kids) == 1 or self.fits(frozenset().union(*[kid.accumulators for kid in kids])):
-                tree = self.forest.make(node, kids)
-                if not tree.captured and self.fits(tree.accumulators):
-                    yield tree
-
-    def fits(self, accumulators: frozenset[Tree]) -> bool:
-        """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
-        if len(accumulators) < 2:
-            return True
-        scores = {each: found for each in accumulators if (found := streamed_scores(each))}
-        nested = frozenset().union(*[each.accumulators for each in scores.values()])
-        own = accumulators - nested
-        if any(each.node.ctor == "Contract" for each in own):
-            return False
-        if len({(frozenset(each.reads), each.accumulators) for each in scores.values()}) > 1:
-            return False
-        return not nested or (
-            own <= scores.keys() and len(nested) == 1 and all(each.node.ctor == "Contract" for each in nested)
+    def kernel(self, candidate: KernelCandidate, selection: Selection = UNCONTESTED) -> CoverKernel:
+        """The candidate, once priced, in a cover."""
+        assert candidate.priced is not None
+        buffers = self.enumeration.forest.shape_of(candidate.tree).buffers
+        reads = tuple(buffers[place] for place in candidate.priced.inputs)
+        return CoverKernel(
+            (candidate.buffer,), (candidate.tree,), reads, candidate.priced.region, candidate.price, selection
         )
 
+    def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
+        """The edge of a region at this Buf class."""
+        type_ = self.enumeration.forest.type_of(buffer)
+        known = buffer in self.constant if constant is None else constant
+        return Buffer(self.names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
 
-def _is_nested_product(tree: Tree) -> bool:
-    """Whether a contraction is finished here inside a kernel."""
-    return tree.node.ctor == "At" and tree.kinds == ("Contract",)
+    def fail_uncovered(self) -> NoReturn:
+        """Say of each buffer that no kernel can compute why that is so."""
+        blocked = self.blocked
+        refused = [buffer for buffer in blocked if all(each.refusal for each in self.by_buffer.get(buffer, ()))]
+        raise EqsatError(
+            Diagnostic(
+                kind=self._refusal(buffer).kind,
+                stage="extract",
+                message="no kernel can compute this value",
+                at=self.names[buffer],
+                details={"reason": self._refusal(buffer).reason},
+            )
+            for buffer in refused or blocked or self.roots[:1]
+        )
+
+    def _refusal(self, buffer: int) -> Rejected:
+        """Why the last candidate of a buffer was refused."""
+        refusals = [each.refusal for each in self.by_buffer.get(buffer, ()) if each.refusal]
+        return refusals[-1] if refusals else Rejected("the rules left no candidate")
+
+    @property
+    def joining_context(self) -> JoiningContext:
+        """What joining needs to know of them."""
+        return JoiningContext(
+            forest=self.enumeration.forest,
+            pricer=self._pricer,
+            candidates=lambda buffer: self.by_buffer.get(buffer, ()),
+            cost=self.prices.cost,
+            edge=self.buffer,
+            leaf=self._leaf,
+            roundings=self.roundings,
+            given=self._inputs,
+            roots=self.roots,
+            priced=self._joints,
+        )
+
+    def _trees(self, buffer: int) -> tuple[Tree, ...]:
+        """Candidates; a buffer that can be constant is computed from constants."""
+        found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary(buffer)))
+        trees = tuple(tree for tree in found if not self.roundings.disagree([tree]))
+
+        written = as_written(self.enumeration.forest, buffer) if self._with_written else None
+        if written is not None and written not in trees:
+            trees += (written,)
+        return tuple(tree for tree in trees if self._at_compile_time(buffer, tree) or buffer not in self.constant)
+
+    def _at_compile_time(self, buffer: int, tree: Tree) -> bool:
+        return buffer in self.constant and self.constant.issuperset(tree.reads)
+
+    def _candidate(self, buffer: int, tree: Tree) -> KernelCandidate:
+        reads = tuple(read for read in tree.reads if read not in self._inputs)
+        ordinary = tree in self.enumeration.ordinary(buffer)
+        if self._at_compile_time(buffer, tree):
+            return KernelCandidate(buffer, tree, reads, self._constant_ns(buffer), compile_time=True, ordinary=ordinary)
+        return KernelCandidate(buffer, tree, reads, self.enumeration.bound_of(buffer, tree), ordinary=ordinary)
+
+    def _constant_ns(self, buffer: int) -> float:
+        """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed
+        where it is read, and is charged the time to read it: else any is stored that a kernel hides behind its work."""
+        size = self.enumeration.forest.type_of(buffer).nbytes
+        bound = self._pricer.lower_bound
+        reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
+        return reading + TIE_NS_PER_BYTE * size
+
+    def _leaf(self, buffer: int) -> str:
+        type_ = self.enumeration.forest.type_of(buffer)
+        return f"{'const ' if buffer in self.constant else ''}{type_}"
+
+    def _refused(self, candidate: KernelCandidate, region: Region) -> Rejected | None:
+        """Why no kernel may compute the candidate, whatever its price is."""
+        return SUM_TWICE if self.roundings.repeats_sums([candidate.tree], region) else None
+
+    def _region(self, candidate: KernelCandidate) -> tuple[Region, tuple[int, ...]]:
+        """The candidate as a region, and the buffers that are its inputs."""
+        region = region_of(candidate.tree, self.buffer(candidate.buffer, constant=False), self.buffer)
+        by_name = {self.names[buffer]: buffer for buffer in candidate.tree.reads}
+        return region, tuple(by_name[each.name] for each in region.inputs)
 
 
-def _scores(view: EGraphView) -> frozenset[int]:
-    """The classes that a stream takes term by term, or a maximum."""
-    nodes = [node for several in view.classes.values() for node in several]
-    return frozenset(
-        node.score if node.ctor == "Stream" else node.x
-        for node in nodes
-        if node.ctor == "Stream" or (node.ctor == "Reduce" and node.op == "max")
-    )
+def input_classes(view: EGraphView) -> dict[str, int]:
+    """The Buf class of every input by its name."""
+    return {node.name: each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
 
 
-def _is_input(nodes: Iterable[ENode]) -> bool:
-    return any(node.ctor == "Input" for node in nodes)
-
-
-def _product(choices: list[tuple[Tree, ...]]) -> int:
-    count = 1
-    for each in choices:
-        count *= len(each)
-    return count
-
-
-def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
-    """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
-    needs: dict[int, list[list[int]]] = {}
-    waiting = list(dict.fromkeys(constants))
-    for each, nodes in view.classes.items():
-        for node in nodes:
-            if node.ctor not in ("Input", *STEPS):
-                operands = frozenset(node.children)
-                missing = [len(operands), each]
-                for operand in operands:
-                    needs.setdefault(operand, []).append(missing)
-                if not operands:
-                    waiting.append(each)
-    known: set[int] = set()
-    while waiting:
-        each = waiting.pop()
-        if each not in known:
-            known.add(each)
-            for missing in needs.get(each, ()):
-                missing[0] -= 1
-                if not missing[0]:
-                    waiting.append(missing[1])
-    return frozenset(each for each in known if view.sorts[each] is Sort.BUF)
+def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:
+    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node."""
+    names: dict[int, str] = {}
+    for name, each in inputs.items():
+        names.setdefault(each, name)
+    taken = set(names.values())
+    by_class: dict[int, str] = {}
+    for tiny, each in view.tiny.items():
+        by_class.setdefault(each, tiny)
+    for each in [*roots, *by_class, *view.classes]:
+        if each not in names and view.sorts[each].value == "Buf":
+            name = by_class.get(each, f"t{each}")
+            while name in taken:
+                name += "_"
+            names[each] = name
+            taken.add(name)
+    return names

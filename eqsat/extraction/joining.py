@@ -18,8 +18,9 @@ from msgspec import structs
 
 from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.egraph.enode import ENode
-from eqsat.extraction.choice import Choice, Priced
-from eqsat.extraction.cover import CoverKernel
+from eqsat.extraction.candidate import KernelCandidate, PricedRegion
+from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
+from eqsat.extraction.enumeration import fits
 from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.kernel_graph import KernelGraph
 from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
@@ -47,7 +48,6 @@ class JoiningContext:
     """What joining needs to know of an extraction.
 
     candidates  of a buffer; `cost` of one in ns, as far as it is known
-    fits        whether one kernel may hold these accumulators
     edge, leaf  a buffer at the edge of a region, and what a price depends on of it
     roundings   how kernels round what they compute
     given       the buffers that are there before any kernel runs
@@ -57,15 +57,14 @@ class JoiningContext:
 
     forest: Forest
     pricer: Pricer
-    candidates: Callable[[int], Sequence[Choice]]
-    cost: Callable[[Choice], float]
-    fits: Callable[[frozenset[Tree]], bool]
+    candidates: Callable[[int], Sequence[KernelCandidate]]
+    cost: Callable[[KernelCandidate], float]
     edge: Callable[[int], Buffer]
     leaf: Callable[[int], str]
     roundings: Roundings
     given: frozenset[int]
     roots: Sequence[int]
-    priced: dict[tuple[object, ...], Priced]
+    priced: dict[tuple[object, ...], PricedRegion]
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,16 @@ def gains(saved_ns: float) -> bool:
     return saved_ns > 1e-6
 
 
-def joined(
-    kernels: Sequence[CoverKernel], setting: JoiningContext, is_wanted: Wanted = gains
-) -> tuple[CoverKernel, ...]:
-    """The kernels, some of which do the work of several, in an order in which they can run."""
+def joined(cover: Cover, setting: JoiningContext, is_wanted: Wanted = gains) -> Cover:
+    """The cover, some of whose kernels do the work of several, in an order in which they can run."""
     joining = _Joining(setting, is_wanted)
-    found = tuple(kernels)
+    found = cover.kernels
     fresh = {kernel.writes for kernel in found if kernel.price}
     while fresh:
         found, fresh = joining.round(found, fresh)
-    return joining.explained(found)
+    kernels = joining.explained(found)
+    assert_acyclic(kernels)
+    return replace(cover, kernels=kernels, saved_ns=cover.time_ns - sum(each.time_ns for each in kernels))
 
 
 class _Joining:
@@ -128,7 +127,7 @@ class _Joining:
         marks = (found.marks(each.trees, folded=each.price is None) for each in kernels)
         return not found.disagree(joint.trees) and disputed(marks) is None
 
-    def explained(self, kernels: Sequence[CoverKernel]) -> tuple[CoverKernel, ...]:
+    def explained(self, kernels: tuple[CoverKernel, ...]) -> tuple[CoverKernel, ...]:
         """The kernels with what became of their pairs."""
         there = {kernel.writes for kernel in kernels}
         apart: dict[_Key, list[Apart]] = {}
@@ -199,7 +198,7 @@ class _Joining:
     def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
         """The kernel that stores all of these, or why there is none."""
         trees = sorted(stores.items(), key=lambda each: -math.prod(shape_of(each[1])))
-        if not self._setting.fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
+        if not fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
             return "one kernel may not hold the accumulators of both"
         (_, widest), *others = trees
         try:
@@ -235,7 +234,7 @@ class _Joining:
 
     def _priced(
         self, trees: Sequence[tuple[int, Tree]], places: Sequence[AxisMap | None]
-    ) -> tuple[Priced, tuple[int, ...]]:
+    ) -> tuple[PricedRegion, tuple[int, ...]]:
         """The region and its price, and the buffers in whose terms its inputs are told."""
         setting = self._setting
         number, buffers = setting.forest.shapes.joined(
@@ -248,7 +247,7 @@ class _Joining:
             region = region_of_several(written, setting.edge)
             by_name = {setting.edge(buffer).name: buffer for buffer in buffers}
             inputs = tuple(buffers.index(by_name[each.name]) for each in region.inputs)
-            setting.priced[key] = Priced(region, inputs, setting.pricer.price(region))
+            setting.priced[key] = PricedRegion(region, inputs, setting.pricer.price(region))
         return setting.priced[key], buffers
 
 

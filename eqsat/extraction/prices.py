@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from eqsat.extraction.choice import Choice, Priced
+from eqsat.extraction.candidate import KernelCandidate, PricedRegion
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.shapes import Shape
 from ir.pricer import Price, Pricer, Rejected
@@ -31,52 +31,54 @@ class Prices:
         pricer: Pricer,
         shape_of: Callable[[Tree], Shape],
         leaf: Callable[[int], str],
-        region: Callable[[Choice], tuple[Region, tuple[int, ...]]],
-        refused: Callable[[Choice, Region], Rejected | None] = lambda choice, region: None,
+        region: Callable[[KernelCandidate], tuple[Region, tuple[int, ...]]],
+        refused: Callable[[KernelCandidate, Region], Rejected | None] = lambda candidate, region: None,
     ) -> None:
         self._pricer, self._shape_of, self._leaf, self._region = pricer, shape_of, leaf, region
         self._refused = refused
-        self._known: dict[tuple[object, ...], Priced] = {}
+        self._known: dict[tuple[object, ...], PricedRegion] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
 
     def __len__(self) -> int:
         """Distinct regions priced."""
         return len(self._known)
 
-    def cost(self, choice: Choice) -> float:
+    def cost(self, candidate: KernelCandidate) -> float:
         """The price, or the bound scaled by how far kernels of this kind were from theirs; in ns."""
-        if choice.compile_time:
-            return choice.bound_ns
-        tie = TIE_NS_PER_FLOP * choice.tree.flops
-        if choice.price is not None:
-            return choice.price.time_ns + tie
-        time, bound = self._kinds.get(choice.tree.kinds, (1.0, 1.0))
-        return choice.bound_ns * max(1.0, time / bound) + tie
+        if candidate.compile_time:
+            return candidate.bound_ns
+        tie = TIE_NS_PER_FLOP * candidate.tree.flops
+        if candidate.price is not None:
+            return candidate.price.time_ns + tie
+        time, bound = self._kinds.get(candidate.tree.kinds, (1.0, 1.0))
+        return candidate.bound_ns * max(1.0, time / bound) + tie
 
-    def learn(self, choices: Iterable[Choice]) -> bool:
-        """Price what is not priced yet; whether that may change a choice among candidates: there was one that runs when
-        the program does, or one that was refused."""
-        fresh = [choice for choice in choices if choice.priced is None]
-        for choice in fresh:
-            choice.priced = self._priced(choice)
-            refusal = self._refused(choice, choice.priced.region)
+    def learn(self, candidates: Iterable[KernelCandidate]) -> bool:
+        """Price what is not priced yet. Whether that may change a cover: some candidate runs when the program does, or
+        was refused."""
+        fresh = [candidate for candidate in candidates if candidate.priced is None]
+        for candidate in fresh:
+            candidate.priced = self._priced(candidate)
+            refusal = self._refused(candidate, candidate.priced.region)
             if refusal:
-                choice.priced = replace(choice.priced, price=refusal)
-        return any(choice.refusal or not choice.compile_time for choice in fresh)
+                candidate.priced = replace(candidate.priced, price=refusal)
+        return any(candidate.refusal or not candidate.compile_time for candidate in fresh)
 
-    def _priced(self, choice: Choice) -> Priced:
-        number, buffers = self._shape_of(choice.tree)
-        key = (number, *map(self._leaf, (choice.buffer, *buffers)))
+    def _priced(self, candidate: KernelCandidate) -> PricedRegion:
+        number, buffers = self._shape_of(candidate.tree)
+        key = (number, *map(self._leaf, (candidate.buffer, *buffers)))
         if key not in self._known:
-            region, reads = self._region(choice)
+            region, reads = self._region(candidate)
             inputs = tuple(map(buffers.index, reads))
-            self._known[key] = Priced(region, inputs, None if choice.compile_time else self._exact(choice, region))
+            self._known[key] = PricedRegion(
+                region, inputs, None if candidate.compile_time else self._exact(candidate, region)
+            )
         return self._known[key]
 
-    def _exact(self, choice: Choice, region: Region) -> Price | Rejected:
+    def _exact(self, candidate: KernelCandidate, region: Region) -> Price | Rejected:
         """What the pricer says; a price tells how far the bounds of its kind are off."""
         found = self._pricer.price(region)
-        if isinstance(found, Price) and choice.bound_ns > 0:
-            time, bound = self._kinds.get(choice.tree.kinds, (0.0, 0.0))
-            self._kinds[choice.tree.kinds] = (time + found.time_ns, bound + choice.bound_ns)
+        if isinstance(found, Price) and candidate.bound_ns > 0:
+            time, bound = self._kinds.get(candidate.tree.kinds, (0.0, 0.0))
+            self._kinds[candidate.tree.kinds] = (time + found.time_ns, bound + candidate.bound_ns)
         return found

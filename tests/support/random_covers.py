@@ -6,10 +6,12 @@ import random
 from collections.abc import Iterable, Sequence
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Extraction
-from eqsat.extraction.extractors.shuffled import shuffled
+from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.extractors.oracles.shuffled import shuffled
+from eqsat.extraction.joining import joined
+from eqsat.extraction.materialize import materialized
 from ir.pricer import Pricer
 
 JOINED_SHARE = 0.3
@@ -25,5 +27,7 @@ def random_cover(
     constants: Iterable[str] = (),
 ) -> Cover:
     """Kernels as they were written and as the rules made them, some joined whether that gains or not."""
-    extraction = Extraction(Choices(view, outputs, pricer, constants, with_written=True))
-    return extraction.cover(lambda problem: shuffled(problem, rng), is_wanted=lambda _: rng.random() < JOINED_SHARE)
+    candidates = Candidates(view, outputs, pricer, constants, with_written=True)
+    chosen = CoverSearch(candidates, lambda problem: shuffled(problem, rng)).settled()
+    cover = materialized(candidates, chosen)
+    return joined(cover, candidates.joining_context, is_wanted=lambda _: rng.random() < JOINED_SHARE)

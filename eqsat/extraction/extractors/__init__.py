@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eqsat.extraction.extractors.exact import exact
 from eqsat.extraction.extractors.greedy import greedy
+from eqsat.extraction.extractors.oracles.exact import exact
+from eqsat.extraction.extractors.oracles.tree import tree
+from eqsat.extraction.extractors.oracles.windowed import windowed
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Extractor
-from eqsat.extraction.extractors.tree import tree
-from eqsat.extraction.extractors.windowed import windowed
 
 EXTRACTORS: Mapping[str, Extractor] = {
     "pareto": pareto,

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from eqsat.extraction.extractors.bits import members
-from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, resolve
-from eqsat.extraction.extractors.tree import cheapest_writers
+from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
 
 
 @dataclass(frozen=True)

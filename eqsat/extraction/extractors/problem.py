@@ -177,3 +177,22 @@ def to_fixpoint(problem: Problem, improve: Callable[[int], bool]) -> None:
                 if again is not None and again not in queued:
                     queued.add(again)
                     heapq.heappush(queue, again)
+
+
+def cheapest_writers(problem: Problem) -> Mapping[int, tuple[float, int]]:
+    """Buffer → the least sum along every path to it, in ns, and the column that writes it there; the buffers that
+    nothing can compute are missing."""
+    best: dict[int, tuple[float, int]] = {}
+
+    def improve(buffer: int) -> bool:
+        before = best.get(buffer)
+        for index in problem.writers.get(buffer, ()):
+            column = problem.columns[index]
+            if all(read in best for read in column.reads):
+                cost = column.cost + sum(best[read][0] for read in column.reads)
+                if buffer not in best or cost < best[buffer][0]:  # strictly: writers at no cost must not go in circles
+                    best[buffer] = (cost, index)
+        return best.get(buffer) != before
+
+    to_fixpoint(problem, improve)
+    return best

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from eqsat.extraction.extractors.problem import Problem, resolve
-from eqsat.extraction.extractors.tree import cheapest_writers
+from eqsat.extraction.extractors.problem import Problem, cheapest_writers, resolve
 
 LEAST_GAIN = 1e-9
 """Relative: below it, sums differ by their order."""

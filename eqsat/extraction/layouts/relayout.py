@@ -3,7 +3,7 @@
 The caller's inputs and outputs lie as he gives and wants them; what is between kernels no one else sees, and a constant
 may be kept in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
 distinct region once; the least sum is found by variable elimination over the kernels, again as long as it holds a
-combination that was only estimated. Estimates are hopeful: where even these come too high, the search ends.
+combination that was only estimated. Estimates are hopeful.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from ir.region.order import Order
 
 STAGE = "layouts"
 ROUNDS = 32
-"""Choices made before they are confined to what is priced."""
+"""Candidates made before they are confined to what is priced."""
 _DOUBT = 0.01
 """The share of the time of the kernels at a buffer by which another order must gain: prices of forms that differ by
 less are not known to differ."""
 
 
-def relaid(cover: Cover, worth_ns: float, forms: Forms) -> Cover:
+def relaid(cover: Cover, forms: Forms) -> Cover:
     """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained.
 
     Args:
-        worth_ns: a cover that takes no less is of no use: orders for it are not sought to the end.
         forms: may know the kernels of other covers.
     """
     running = [kernel for kernel in cover.kernels if kernel.price]
@@ -54,10 +53,9 @@ def relaid(cover: Cover, worth_ns: float, forms: Forms) -> Cover:
     for turn in itertools.count(1):
         believed = [table.cost(number, known_only=confined) for table in tables]
         labels = least(counts, [*believed, *doubts])
-        is_hopeless = not confined and sum([each.of(labels.chosen) for each in believed]) >= worth_ns
-        if not is_hopeless and not [table for table in tables if table.learn(labels.chosen, number)]:
+        if not [table for table in tables if table.learn(labels.chosen, number)]:
             break
-        confined = is_hopeless or turn >= ROUNDS
+        confined = turn >= ROUNDS
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }

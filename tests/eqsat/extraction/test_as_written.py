@@ -13,7 +13,7 @@ from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.kernel_tree import subtrees
@@ -89,7 +89,7 @@ def test_there_is_a_cover_within_any_limits(build: Callable[[], tuple[Tensor, ..
 def test_kernels_as_written_read_what_earlier_uops_wrote(build: Callable[[], tuple[Tensor, ...]]) -> None:
     graph, constants, _ = loaded(build)
     view, _ = saturate(graph, select(None), constants=constants)
-    forest = Choices(view, graph.outputs, ApproximatePricer(), constants).enumeration.forest
+    forest = Candidates(view, graph.outputs, ApproximatePricer(), constants).enumeration.forest
     place = {buffer: number for number, buffer in enumerate(dict.fromkeys(view.tiny.values()))}
     inputs = {view.tiny[node.id] for node in graph.inputs.values()}
     for buffer in place.keys() - inputs:

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.saturate import saturate
-from eqsat.extraction.choice import Choice
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.bound import bound
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Extraction, bound, extract
+from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.extraction.extractors.binary_program import SolverLimits
-from eqsat.extraction.extractors.exact import exact
+from eqsat.extraction.extractors.oracles.binary_program import SolverLimits
+from eqsat.extraction.extractors.oracles.exact import exact
+from eqsat.extraction.extractors.oracles.shuffled import shuffled
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Covering, Problem
-from eqsat.extraction.extractors.shuffled import shuffled
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region.region import Region
 from ir.tiny.graph import Graph
@@ -296,22 +297,20 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
 
     def astray(problem: Problem) -> Covering | None:
         """The best cover of a part of the candidates that ordinary fusion makes alone, any of others."""
-        ordinary = {extraction.choices.column(each) for each in chosen() if each.ordinary}
+        ordinary = {candidates.column(each) for each in candidates.all() if each.ordinary}
         met[0] |= (is_ordinary := ordinary.issuperset(problem.columns))
         return pareto(problem) if is_ordinary else shuffled(problem, rng)
 
-    def chosen() -> list[Choice]:
-        return [each for several in extraction.choices.by_buffer.values() for each in several]
-
-    extraction = Extraction(Choices(view, graph.outputs, ApproximatePricer()))
-    extraction.learn_all()
-    found = extraction.best(astray)
-    columns = tuple(extraction.choices.column(each) for each in chosen() if each.ordinary and not each.refusal)
-    problem = Problem(columns, extraction.choices.roots)
+    candidates = Candidates(view, graph.outputs, ApproximatePricer())
+    CoverSearch(candidates, pareto).price_all()
+    search = CoverSearch(candidates, astray)
+    found = search.total_ns(search.best(search.ordinary()))
+    columns = tuple(candidates.column(each) for each in candidates.all() if each.ordinary and not each.refusal)
+    problem = Problem(columns, candidates.roots)
     least = pareto(problem)
     assert met[0]
     assert least is not None
-    assert found.time_ns <= problem.cost_of(least.columns) * (1 + 1e-9)
+    assert found <= problem.cost_of(least.columns) * (1 + 1e-9)
 
 
 @first_few(2, "name", ["shufflenet", "squeezenet", "resnet50"])

@@ -10,15 +10,15 @@ import pytest
 
 from eqsat.extraction.extractors import EXTRACTORS
 from eqsat.extraction.extractors.agreement import agreeing
-from eqsat.extraction.extractors.binary_program import SolverLimits, least_cover
-from eqsat.extraction.extractors.exact import exact, lower_bound
+from eqsat.extraction.extractors.oracles.binary_program import SolverLimits, least_cover
+from eqsat.extraction.extractors.oracles.exact import exact, lower_bound
+from eqsat.extraction.extractors.oracles.shuffled import shuffled
+from eqsat.extraction.extractors.oracles.tree import tree
+from eqsat.extraction.extractors.oracles.windowed import windowed
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import landmarks, parts
 from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, resolve
-from eqsat.extraction.extractors.shuffled import shuffled
 from eqsat.extraction.extractors.swaps import Swaps, refined
-from eqsat.extraction.extractors.tree import tree
-from eqsat.extraction.extractors.windowed import windowed
 
 LAST = 5
 """Buffers of the problems that are small enough to try everything."""

@@ -7,9 +7,10 @@ import pytest
 
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction import menus
-from eqsat.extraction.choices import Choices
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import Extraction, extract
+from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.extract import extract
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.kernel_tree import Tree
 from ir.tiny.graph import Graph
@@ -32,12 +33,12 @@ def covered(graph: Graph, view: EGraphView) -> Cover:
     return extract(view, graph.outputs, ApproximatePricer(), constants=constants_of(graph))
 
 
-def settled(layers: int) -> tuple[Extraction, int]:
-    """An extraction whose candidates have been made, and the e-nodes of its e-graph."""
+def settled(layers: int) -> tuple[Candidates, int]:
+    """The candidates of an encoder after a search, and the e-nodes of its e-graph."""
     graph, view = encoder(layers)
-    extraction = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))
-    extraction.cover(pareto)
-    return extraction, sum(map(len, view.classes.values()))
+    candidates = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+    CoverSearch(candidates, pareto).settled()
+    return candidates, sum(map(len, view.classes.values()))
 
 
 def stacked(block: str, times: int) -> Graph:
@@ -52,9 +53,9 @@ def stacked(block: str, times: int) -> Graph:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.choices.enumeration.menus) for each in (four, five, six)]
+    asked = [len(each.enumeration.menus) for each in (four, five, six)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
-    trees = [len(each.choices.enumeration.forest) for each in (four, five, six)]
+    trees = [len(each.enumeration.forest) for each in (four, five, six)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
     per_layer = trees[2] - trees[1]
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
@@ -111,10 +112,10 @@ def test_copies_are_what_would_have_been_chosen(
     graph, view = build()
 
     def candidates() -> dict[int, list[object]]:
-        made = Extraction(Choices(view, graph.outputs, ApproximatePricer(), constants_of(graph)))
-        made.cover(pareto)
+        made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+        CoverSearch(made, pareto).settled()
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
-        return {each: list(map(known, made.choices.enumeration.of(each))) for each in buffers}
+        return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
 
     def known(tree: Tree) -> object:
         found = sorted(str(each) for each in tree.accumulators)

@@ -1,11 +1,11 @@
-"""Any cover: what tests run to show that every choice computes the same."""
+"""An oracle: random covers. Tests run them to show that every cover computes the same."""
 
 from __future__ import annotations
 
 import random
 
+from eqsat.extraction.extractors.oracles.tree import tree
 from eqsat.extraction.extractors.problem import Column, Covering, Problem, resolve
-from eqsat.extraction.extractors.tree import tree
 
 _TRIES = 16
 

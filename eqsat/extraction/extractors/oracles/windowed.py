@@ -1,10 +1,13 @@
-"""The Pareto program's cover, improved where a binary program over some consecutive buffers finds a better one."""
+"""An oracle for problems that are too large for the exact one: the default's cover, improved by binary programs.
+
+Each binary program chooses the writers of some consecutive buffers again.
+"""
 
 from __future__ import annotations
 
 from eqsat.extraction.extractors.agreement import agreeing
-from eqsat.extraction.extractors.binary_program import SolverLimits
-from eqsat.extraction.extractors.exact import exact
+from eqsat.extraction.extractors.oracles.binary_program import SolverLimits
+from eqsat.extraction.extractors.oracles.exact import exact
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem

@@ -1,4 +1,4 @@
-"""Candidate kernels of a buffer, and the regions they become."""
+"""KernelCandidate kernels of a buffer, and the regions they become."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from eqsat.assembly.term_to_region import region_of
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.candidates import Enumeration, constant_classes
-from eqsat.extraction.choices import input_classes
+from eqsat.extraction.candidates import input_classes
+from eqsat.extraction.enumeration import Enumeration, constant_classes
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
 from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.shapes import Shape

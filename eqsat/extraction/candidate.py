@@ -10,7 +10,7 @@ from ir.region.region import Region
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedRegion:
     """A distinct region, and what the pricer says of it; None where it never runs.
 
     inputs  of the region, in order: which of the buffers that a tree of this structure reads, by first appearance
@@ -22,7 +22,7 @@ class Priced:
 
 
 @dataclass(eq=False)
-class Choice:
+class KernelCandidate:
     """One candidate of one buffer.
 
     reads         the buffers that a kernel must compute for it
@@ -36,7 +36,7 @@ class Choice:
     bound_ns: float
     compile_time: bool = False
     ordinary: bool = False
-    priced: Priced | None = None
+    priced: PricedRegion | None = None
 
     @property
     def price(self) -> Price | None:

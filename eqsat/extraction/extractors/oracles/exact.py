@@ -1,4 +1,4 @@
-"""The optimum: every independent part of the problem as one binary program."""
+"""An oracle: the cheapest cover. Every independent part of the problem is solved as one binary program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from eqsat.extraction.extractors.agreement import agreeing
-from eqsat.extraction.extractors.binary_program import SolverLimits, least_cover, linear_bound
+from eqsat.extraction.extractors.oracles.binary_program import SolverLimits, least_cover, linear_bound
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import apart, parts
 from eqsat.extraction.extractors.problem import Covering, Problem

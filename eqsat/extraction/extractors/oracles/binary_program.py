@@ -1,4 +1,4 @@
-"""A covering problem as a binary program, solved by HiGHS (through SciPy).
+"""The oracles' solver: a covering problem as a binary program, solved by HiGHS (through SciPy).
 
 One variable a column. Every root is written; what the columns of one buffer read of another is written as well (one
 of them at most is chosen, so they share a row); the columns of one value agree on how it is computed. Cycles are cut

@@ -1,0 +1,57 @@
+"""An oracle: the least time in ns that any cover by kernels of one output can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eqsat.egraph.view import EGraphView
+from eqsat.extraction.candidates import Candidates
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.extractors.oracles.exact import exact, lower_bound
+from eqsat.extraction.extractors.pareto import pareto
+from eqsat.extraction.extractors.problem import Column, Problem
+from eqsat.extraction.limits import DEFAULT, EnumerationLimits
+from ir.pricer import Pricer
+
+
+@dataclass(frozen=True)
+class CoverBound:
+    """ns that no cover by candidates of one output can beat: the optimum where kernels may be taken in part
+    (`linear_ns`), and what the binary program has proven, which is the optimum itself unless a limit stopped it
+    (`proven_ns`)."""
+
+    linear_ns: float
+    proven_ns: float
+
+    def gap(self, cover: Cover) -> float:
+        """By how much the cover, before kernels were joined, is dearer than the linear bound, relative to that; 0 where
+        both cost nothing."""
+        return cover.apart_ns / self.linear_ns - 1 if self.linear_ns else 0.0
+
+
+def bound(
+    view: EGraphView,
+    outputs: Sequence[str],
+    pricer: Pricer,
+    *,
+    constants: Iterable[str] = (),
+    limits: EnumerationLimits = DEFAULT,
+) -> CoverBound:
+    """What no extractor can beat, whatever it chooses. Prices every candidate.
+
+    Raises:
+        EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
+    """
+    candidates = Candidates(view, outputs, pricer, constants, limits)
+    CoverSearch(candidates, pareto).price_all()
+    columns = (
+        Column(each.buffer, each.reads, each.price.time_ns if each.price else 0.0, candidates.marks(each))
+        for each in candidates.all()
+        if not each.refusal
+    )
+    problem = Problem(tuple(columns), candidates.roots)
+    best = exact(problem)
+    assert best is not None, "there was a cover to learn from"
+    return CoverBound(lower_bound(problem), best.bound)
