@@ -23,7 +23,7 @@ import numpy as np
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, Box, axis, axis_names, box_of, parse_expr, simplify, substitute
 from ir.index.guard import NEVER, Bound, Guard, canonical_fill, parse_bound, same_fill, tighten
-from ir.index.table import respelt
+from ir.index.table import respell
 
 __all__ = [
     "AxisMap",
@@ -109,7 +109,7 @@ def axis_map(sizes: Sequence[int], exprs: Iterable[AxisExpr], guards: Iterable[G
     if 0 in sizes:
         return AxisMap(sizes, (ZERO,) * len(exprs), (), ())
     canonical, interior, reads = _canonical_guards(tuple(guards), box_of(sizes))
-    inside = tuple([respelt(simplify(expr, interior), interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
+    inside = tuple([respell(simplify(expr, interior), interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
     return AxisMap(sizes, inside, canonical, interior)
 
 
@@ -139,13 +139,13 @@ def compose(read: AxisMap, view: AxisMap) -> AxisMap:
     if 0 in view.sizes:
         return AxisMap(view.sizes, (ZERO,) * len(read.exprs), (), ())
     box, steps = view.interior, view.exprs
-    exprs = tuple([respelt(substitute(expr, steps, box), box) for expr in read.exprs])
+    exprs = tuple([respell(substitute(expr, steps, box), box) for expr in read.exprs])
     if not read.guards:
         if view.fill is not None:
             exprs = (ZERO,) * len(exprs)
         return AxisMap(view.sizes, exprs, view.guards, box)
     inner = tuple(
-        Guard(tuple(Bound(respelt(substitute(b.expr, steps, box), box), b.lo, b.hi) for b in guard.bounds), guard.fill)
+        Guard(tuple(Bound(respell(substitute(b.expr, steps, box), box), b.lo, b.hi) for b in guard.bounds), guard.fill)
         for guard in read.guards
     )
     return axis_map(view.sizes, exprs, view.guards + inner)

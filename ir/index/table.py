@@ -27,7 +27,7 @@ _MAX_TERMS = 4
 
 
 @lru_cache(maxsize=1 << 16)
-def respelt(expr: AxisExpr, box: Box) -> AxisExpr:
+def respell(expr: AxisExpr, box: Box) -> AxisExpr:
     """`expr`, respelled by its values on the box if it has several floors and a short spelling exists."""
     if expr.floors < 2:
         return expr

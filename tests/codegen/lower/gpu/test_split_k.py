@@ -17,7 +17,7 @@ from ir.diagnostics import EqsatError
 from ir.index.expr import ZERO
 from ir.kernel.gpu.dump import kernel_dump
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu import ContractionTile, GpuContractionPlan
@@ -133,7 +133,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     broken["barrier"] = without(kernel, Barrier, before - 1)
     broken["count"] = changed(kernel, TakeTicket, 0, count=lambda stmt: stmt.count.shift(1))
     for name, each in broken.items():
-        assert bool(meetings(each)) == (name != "count"), name
+        assert bool(workspace_hazards(each)) == (name != "count"), name
     texts = {
         name: cuda_text(each).replace(" eq_k(", f" eq_{number}(") for number, (name, each) in enumerate(broken.items())
     }
