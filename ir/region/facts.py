@@ -1,4 +1,4 @@
-"""The analyses of one region, as the optimizer and the dumps see them."""
+"""The protocol of a region's analyses, for the optimizer and the dumps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ir.poly.view import PolyView
 
 
 class Facts(Protocol):
-    """`book` says where values live, `view` what the blocks are, `core` what follows for plans and code: legality is
-    decided on it, and planning starts from it. `report` is what follows for people."""
+    """The analyses of a region. `book` has the indices of its values, `view` its statements and dependences, `core` the
+    facts that plans and code use: legality is decided on it. `report` is for people."""
 
     @property
     def book(self) -> IndexBook: ...
