@@ -66,6 +66,7 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
     raster   number of tiles of rows that are neighbours in the order of blocks, so that they share columns in the
              second-level cache
     split    number of blocks that share a tile of the result; every block sums a part of the terms
+    """
 
     bm: int
     bn: int

@@ -13,7 +13,7 @@ import numpy as np
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
-from ir.tiny.flush import Flush, computes, flushed, flushed_operands
+from ir.tiny.flush import Flush, computes, flush_denormals, flush_operands
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref
 from ir.tiny.tf32 import to_tf32
 from ir.uop.playback import Array, convert, storage
@@ -31,9 +31,9 @@ def playback(
     flush: Flush = Flush.NOTHING,
     ordered: bool = False,
 ) -> tuple[Array, ...]:
-    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
-    operands are rounded to it. flush: what is taken for 0. ordered: reductions take their terms one by one in index
-    order.
+    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: the multiplications
+    whose operands are rounded to tf32. flush: the numbers replaced by 0. ordered: reductions take their terms one by
+    one in index order.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is never held whole.
@@ -64,23 +64,23 @@ def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dic
 def deferred_products(graph: Graph) -> dict[Ref, Node]:
     """The large elementwise values whose one reader is a reduction that keeps an axis to cut along."""
     consumers = graph.consumers
-    found: dict[Ref, Node] = {}
+    products: dict[Ref, Node] = {}
     for node in graph.nodes:
         readers, type_ = consumers[node.id], graph.types[node.id]
         if (
             node.op.kind.is_elementwise
             and type_.size > SLAB
             and node.id not in graph.outputs
-            and not any(ref in found for ref in node.refs)
-            and [each.uop for each in readers] == ["REDUCE"]
+            and not any(ref in products for ref in node.refs)
+            and [reader.uop for reader in readers] == ["REDUCE"]
             and len(readers[0].arg["axes"]) < type_.rank
         ):
-            found[node.id] = node
-    return found
+            products[node.id] = node
+    return products
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[str, Array]:
-    """The inputs as arrays by tensor_id; InputMismatch unless each is there in its dtype and shape.
+    """The inputs as arrays by tensor_id; InputMismatch unless all are there in their dtypes and shapes.
 
     With `wide`, floats may also come as fp64, and come back so.
     """
@@ -136,7 +136,7 @@ class _Machine:
         """The values that computing `node` needs, those of the deferred product it computes included."""
         if node.id in self.deferred:
             return ()
-        inner = (ref for each in node.refs if each in self.deferred for ref in self.deferred[each].refs)
+        inner = (ref for read in node.refs if read in self.deferred for ref in self.deferred[read].refs)
         return (*node.refs, *inner)
 
     def step(self, node: Node) -> None:
@@ -155,9 +155,9 @@ class _Machine:
                 self.values[node.id] = self._apply(node, self._operands(node))
 
     def _operands(self, node: Node) -> list[Array]:
-        found = [self._operand(node, slot) for slot in range(len(node.src))]
-        found = flushed_operands(node, found, self.flush)
-        return [to_tf32(each) for each in found] if node.id in self.tf32 else found
+        operands = [self._operand(node, slot) for slot in range(len(node.src))]
+        operands = flush_operands(node, operands, self.flush)
+        return [to_tf32(operand) for operand in operands] if node.id in self.tf32 else operands
 
     def _operand(self, node: Node, slot: int) -> Array:
         source = node.src[slot]
@@ -178,7 +178,7 @@ class _Machine:
     def _result(self, node: Node, operands: list[Array], type_: TensorType) -> Array:
         arg = {**node.arg, "in_order": True} if self.ordered and node.op.kind is UOpKind.REDUCE else node.arg
         result = node.op.apply(operands, arg, type_, self.wide)
-        return flushed(result) if self.flush is not Flush.NOTHING and computes(node) else result
+        return flush_denormals(result) if self.flush is not Flush.NOTHING and computes(node) else result
 
     def _reduce_by_slabs(self, node: Node) -> Array:
         """A reduction of a deferred operand, cut along a kept axis into slabs of about SLAB elements."""
@@ -186,12 +186,12 @@ class _Machine:
         producer, source = self.deferred[ref], self.graph.types[ref]
         result = self.graph.types[node.id]
         kept = [axis for axis in range(source.rank) if axis not in node.arg["axes"]]
-        axis = max(kept, key=lambda each: source.shape[each])
+        axis = max(kept, key=lambda k: source.shape[k])
         operands = self._operands(producer)
         out = np.empty(result.shape, storage(result.dtype, self.wide))
         for cut in _cuts(source.shape[axis], source.size):
             at = (slice(None),) * axis + (cut,)
-            part = self._result(producer, [each[at] if each.ndim else each for each in operands], source)
+            part = self._result(producer, [operand[at] if operand.ndim else operand for operand in operands], source)
             place = (slice(None),) * kept.index(axis) + (cut,)
             out[place] = self._result(node, [part], result)
         return out

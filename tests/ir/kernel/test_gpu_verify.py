@@ -442,7 +442,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
             variables=(*_with().variables[:6], Variable("i", -3, 3)),
         ),
         Kind.MALFORMED_GRAPH,
-        "a floor of what may be negative",
+        "a floor of a negative number",
     ),
     "an index picked from a float": (
         lambda: _with(Pick(6, X0), variables=(*_with().variables[:6], Variable("i", 0, 3))),
