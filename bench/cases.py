@@ -1,4 +1,4 @@
-"""What is measured: each case builds one computation for every system that can run it, on the same seeded inputs."""
+"""The cases of `bench.peers`: a case builds one computation for every system, on the same seeded inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Runner = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`flops` is the useful work, for GFLOP/s; `builders` make a runner per system: a call computes the outputs."""
+    """`flops` is the useful work, for GFLOP/s. `builders`: system → threads → runner that computes the outputs."""
 
     name: str
     flops: float
@@ -166,13 +166,13 @@ def _case(
     theirs: Callable[..., Any],
     given: tuple[str, ...] | None = None,
 ) -> Case:
-    """A case of lazy tensors against torch and torch's ONNX-free peers; `given` are the inputs that vary per call."""
+    """A case of lazy tensors and torch; `given` are the inputs that vary per call, the others are constants."""
 
     def build_ours(threads: int) -> Runner:
         from eqsat import optimize_and_compile, tensor
 
         program = optimize_and_compile(ours(tensor), threads=threads)
-        inputs = {each: arrays[each] for each in (given or tuple(arrays))}
+        inputs = {name: arrays[name] for name in (given or tuple(arrays))}
         return lambda: program(**inputs)
 
     def build_torch(threads: int) -> Runner:

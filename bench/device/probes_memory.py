@@ -1,5 +1,5 @@
-"""Probes of loads and stores: for each kind of access one kernel, which makes it in memory and in shared memory, with
-and without its predicate."""
+"""Probes of loads and stores. A kernel makes one kind of access in memory and in shared memory, with and without a
+predicate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.device.samples import Probe, cell_of, drawn, numpy_of
+from bench.device.samples import Probe, cell_of, draw_numbers, numpy_of
 from ir.dtype import DTYPES
 from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, parameters
 
@@ -18,7 +18,7 @@ _POISON = 0x5A
 
 
 def memory_probes() -> Iterator[Probe]:
-    """One for every T, TxN and width of raw words."""
+    """A probe for every T, TxN and width of raw words."""
     for name in DEVICE_FUNCTIONS:
         match = re.fullmatch(r"eq_ld_shared_(\w+)", name)
         if match:
@@ -35,13 +35,13 @@ def _probe(what: str) -> Probe:
     size = DTYPES[_CELLS[memory]].bytes
     step, count = nbytes // size, 1 if single else (nbytes // 4 if what.isdigit() else nbytes // size)
     rng = np.random.default_rng(len(what) + nbytes)
-    words = drawn(rng, DTYPES[_CELLS[memory]].numpy, THREADS * step)
-    values = drawn(rng, numpy_of(register), THREADS * count)
-    wanted = drawn(rng, np.dtype(np.bool_), THREADS)
+    words = draw_numbers(rng, DTYPES[_CELLS[memory]].numpy, THREADS * step)
+    values = draw_numbers(rng, numpy_of(register), THREADS * count)
+    wanted = draw_numbers(rng, np.dtype(np.bool_), THREADS)
     out = np.full(THREADS * count, _POISON, numpy_of(register))
     stored = np.full(THREADS * nbytes, _POISON, np.uint8).view(words.dtype)
     access = ("ld_global_{}", "ld_global_{}_if", "st_global_{}", "st_global_{}_if", "ld_shared_{}", "st_shared_{}")
-    names = [f"eq_{each.format(what)}" for each in access]
+    names = [f"eq_{name.format(what)}" for name in access]
     arrays = [out, out, stored, stored, out, np.zeros(THREADS * nbytes, np.uint8)]
     return Probe(
         f"eq_memory_{what}",
@@ -57,11 +57,10 @@ def _text(what: str, memory: str, register: str, step: int, count: int, nbytes: 
     carried = cell_of(register)
     cast = "(int)" if register == "unsigned" else ""
 
-    def loaded(call: str, place: str, to: str, wanted: str = "") -> str:
-        made = f"r[0] = {call}({wanted}{place})" if single else f"{call}({wanted}r, {place})"
-        return (
-            f"{made};\n  for (int j = 0; j < {count}; j++) eq_st_global_{carried}({to} + {count} * i + j, {cast}r[j]);"
-        )
+    def load(call: str, place: str, to: str, wanted: str = "") -> str:
+        call_text = f"r[0] = {call}({wanted}{place})" if single else f"{call}({wanted}r, {place})"
+        store = f"eq_st_global_{carried}({to} + {count} * i + j, {cast}r[j]);"
+        return f"{call_text};\n  for (int j = 0; j < {count}; j++) {store}"
 
     value = "v[0]" if single else "v"
     return f"""
@@ -72,13 +71,13 @@ extern "C" EQ_KERNEL({THREADS}, 1) void eq_memory_{what}(const eq_{memory} *x, c
   const bool p = eq_ld_global_bool(wanted + i);
   {register} r[{count}], v[{count}];
   for (int j = 0; j < {count}; j++) v[j] = ({register})eq_ld_global_{carried}(values + {count} * i + j);
-  {loaded(f"eq_ld_global_{what}", f"x + {step} * i", "a")}
-  {loaded(f"eq_ld_global_{what}_if", f"x + {step} * i", "b", "p, ")}
+  {load(f"eq_ld_global_{what}", f"x + {step} * i", "a")}
+  {load(f"eq_ld_global_{what}_if", f"x + {step} * i", "b", "p, ")}
   eq_st_global_{what}(c + {step} * i, {value});
   eq_st_global_{what}_if(p, d + {step} * i, {value});
   for (int j = 0; j < {nbytes}; j++) eq_st_shared_u8({nbytes} * i + j, eq_ld_global_u8(bytes + {nbytes} * i + j));
   eq_barrier();
-  {loaded(f"eq_ld_shared_{what}", f"{nbytes} * ({THREADS - 1} - i)", "e")}
+  {load(f"eq_ld_shared_{what}", f"{nbytes} * ({THREADS - 1} - i)", "e")}
   eq_barrier();
   eq_st_shared_{what}({nbytes} * i, {value});
   eq_barrier();

@@ -12,7 +12,7 @@ import ir.host.memory
 from eqsat import optimize_and_compile, tensor
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.host.memory import host_bytes, memory_for, bytes_text
+from ir.host.memory import bytes_text, host_bytes, memory_for
 
 HUGE = 2**40
 
