@@ -58,7 +58,7 @@ class Optimality:
 
 
 @dataclass(frozen=True)
-class Made:
+class Build:
     """The program of one knock-out."""
 
     knockout: Knockout
@@ -74,12 +74,12 @@ def ablate(
     subjects: dict[tuple[str, ...] | None, Subject] = {}
     built: dict[Any, Running] = {}
     builds = (_build(source, target, knockout, subjects, built) for knockout in tried)
-    made = [build for build in builds if build is not None]
+    done = [build for build in builds if build is not None]
     measure(list(built.values()), rounds)
     for running in built.values():
         log.append(target, program, running.launches, measurements)
-    base = made[0].running.measured_ns
-    return [_row(program, build, base) for build in made]
+    base = done[0].running.measured_ns
+    return [_row(program, build, base) for build in done]
 
 
 def optimality(program: str, source: Source, target: Target) -> Optimality:
@@ -99,9 +99,10 @@ def _build(
     knockout: Knockout,
     subjects: dict[tuple[str, ...] | None, Subject],
     built: dict[Any, Running],
-) -> Made | None:
-    """The compiled program of a knock-out; equal programs are compiled once. None if there is no program without what
-    is left out, or it does not fit in memory. `subjects`: e-graphs by rules; only that of all rules is kept."""
+) -> Build | None:
+    """The compiled program of a knock-out; equal programs are compiled once. None if the program cannot
+    be built without the rules left out, or does not fit in memory. `subjects`: e-graphs by rules; only the e-graph of all
+    rules is kept."""
     try:
         subject = subjects.get(knockout.rules) or Subject(source(), target, rules=knockout.rules)
         if knockout.rules is None:
@@ -118,7 +119,7 @@ def _build(
             raise
         print(f"  without {knockout}: {error.diagnostics[0].message}", file=sys.stderr)
         return None
-    return Made(knockout, built[key], whole_price(built[key].prices, target), seconds)
+    return Build(knockout, built[key], whole_price(built[key].prices, target), seconds)
 
 
 def _identity(cover: Cover) -> tuple[object, ...]:
@@ -131,25 +132,25 @@ def _identity(cover: Cover) -> tuple[object, ...]:
     return tuple(identify(kernel) for kernel in cover.kernels if kernel.price)
 
 
-def _row(program: str, made: Made, base_ns: float) -> Row:
-    running = made.running
+def _row(program: str, build: Build, base_ns: float) -> Row:
+    running = build.running
     return Row(
         program=program,
-        kind=made.knockout.kind,
-        name=made.knockout.name,
+        kind=build.knockout.kind,
+        name=build.knockout.name,
         kernels=len(running.prices),
         bytes=sum(price.work.bytes for price in running.prices),
-        predicted_ns=made.predicted_ns,
+        predicted_ns=build.predicted_ns,
         measured_ns=running.measured_ns,
         loss=running.measured_ns / base_ns,
-        optimize_s=made.optimize_s,
+        optimize_s=build.optimize_s,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="what is left out, one at a time")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of knock-outs")
     parser.add_argument("--rounds", type=count, default=8)
     parser.add_argument("--models", default="squeezenet", help="light models, after the programs; may be none")
     parser.add_argument("--target", default="calibrated", help='"cpu" for the nominal figures')

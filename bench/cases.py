@@ -24,10 +24,10 @@ class Case:
 
 def cases() -> dict[str, Case]:
     """All cases by name."""
-    found = [gemm(256), gemm(1024), linear_gelu(128, 768, 3072)]
-    found += [conv(64, 64, 56, 3), conv(512, 512, 7, 3), conv(256, 64, 56, 1), conv(1024, 256, 14, 1)]
-    found += [softmax(512, 1024), layer_norm(4096, 768), pointwise(1 << 22), attention(12, 512, 64), resnet50()]
-    return {case.name: case for case in found}
+    listed = [gemm(256), gemm(1024), linear_gelu(128, 768, 3072)]
+    listed += [conv(64, 64, 56, 3), conv(512, 512, 7, 3), conv(256, 64, 56, 1), conv(1024, 256, 14, 1)]
+    listed += [softmax(512, 1024), layer_norm(4096, 768), pointwise(1 << 22), attention(12, 512, 64), resnet50()]
+    return {case.name: case for case in listed}
 
 
 def draw(**shapes: tuple[int, ...]) -> Arrays:

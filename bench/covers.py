@@ -126,23 +126,25 @@ class Subject:
         """The optimizer's cover, then up to `count` others that cost at most `within` times as much, spread evenly over
         that range: covers by prices multiplied with random factors, and covers of random kernels."""
         best = self.best()
-        found: dict[frozenset[tuple[object, ...]], Cover] = {}
+        others: dict[frozenset[tuple[object, ...]], Cover] = {}
         rng, chance = np.random.default_rng(seed), random.Random(seed)
         for tries in range(TRIES * count):
-            if len(found) >= POOL * count:
+            if len(others) >= POOL * count:
                 break
             spread = SPREADS[tries % len(SPREADS)]
             extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
             cover = self._extraction.cover(extractor)
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
-                found.setdefault(_identity(cover), cover)
-        return [best, *_evenly(list(found.values()), count)]
+                others.setdefault(_identity(cover), cover)
+        return [best, *_evenly(list(others.values()), count)]
 
     @cached_property
     def _extraction(self) -> Extraction:
-        found = Extraction(Choices(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True))
-        found.learn_all()
-        return found
+        extraction = Extraction(
+            Choices(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
+        )
+        extraction.learn_all()
+        return extraction
 
     def run(self, cover: Cover, threads: int) -> Running:
         """The cover as code.

@@ -105,7 +105,7 @@ def parse_frontend(source: str | Mapping[str, Any]) -> FrontendGraph:
             Kind.MALFORMED_GRAPH,
             STAGE,
             "the graph has no signature",
-            hint='name what goes in and out: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
+            hint='name inputs and outputs: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
         )
     try:
         graph = msgspec.convert(document, FrontendGraph)
@@ -134,14 +134,14 @@ def verify_frontend(graph: FrontendGraph) -> None:
             if name not in known:
                 _refuse_read(node, name, computed)
         if not any(node.outputs):
-            fail(Kind.MALFORMED_GRAPH, STAGE, "the node makes nothing", at=node.name, op=node.op)
+            fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=node.name, op=node.op)
         for name in filter(None, node.outputs):
             _define(name, known)
     if not graph.signature.outputs:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the signature has no outputs")
     for output in graph.signature.outputs:
         if output.tensor not in known or not output.tensor:
-            fail(Kind.MALFORMED_GRAPH, STAGE, "nothing makes this output", at=output.tensor)
+            fail(Kind.MALFORMED_GRAPH, STAGE, "no node computes this output", at=output.tensor)
 
 
 def _check_info(name: str, info: TensorInfo) -> None:
@@ -165,7 +165,7 @@ def _refuse_read(node: FrontendNode, name: str, computed: set[str]) -> NoReturn:
     fail(
         Kind.MALFORMED_GRAPH,
         STAGE,
-        f"reads {name!r} before it is made" if later else f"reads {name!r}, which nothing makes",
+        f"reads {name!r} before it is computed" if later else f"reads {name!r}, which no node computes",
         at=node.name,
         op=node.op,
         hint="list the nodes in the order of their data; a cycle has none" if later else None,

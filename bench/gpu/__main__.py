@@ -140,7 +140,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--autotune", action="store_true", help="measure eqsat's best plans and take the fastest")
     parser.add_argument("--minutes", type=float, default=18, help="no case starts later")
     parser.add_argument("--seconds", type=float, default=1.5, help="of samples for a case")
-    parser.add_argument("--again", action="store_true", help="measure again what has results")
+    parser.add_argument("--again", action="store_true", help="measure cases with results again")
     parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the results")
     parser.add_argument("--list", action="store_true", help="print the cases, and measure nothing")
     parser.add_argument("--all", action="store_true", help="the whole session")

@@ -17,23 +17,23 @@ ATTENTION_TOKENS = 16384
 
 def cases() -> dict[str, Case]:
     """All cases by name; the cases with a required speed come first."""
-    found = [gemm(8192), attention(16384, 128, False), gemm(4096), attention(4096, 128, True), pointwise(1 << 26)]
-    found += [softmax(16384, 4096), layer_norm(16384, 4096), rms_norm(16384, 4096)]
-    found += [
+    listed = [gemm(8192), attention(16384, 128, False), gemm(4096), attention(4096, 128, True), pointwise(1 << 26)]
+    listed += [softmax(16384, 4096), layer_norm(16384, 4096), rms_norm(16384, 4096)]
+    listed += [
         gemm(8192, "fp32", tf32=True),
         linear(8192, 768, 3072, "gelu"),
         linear(4096, 4096, 11008, "silu"),
         linear(4096, 4096, 4096, "relu"),
     ]
-    found += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
-    found += [
+    listed += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
+    listed += [
         attention(tokens, size, causal)
         for tokens in (512, 2048, 4096, 16384)
         for size in (128, 64)
         for causal in (False, True)
     ]
-    found += [softmax(4096, 32768, "fp32"), sums(1, 16384, 8192), sums(0, 16384, 8192), transpose(8192)]
-    return {case.name: case for case in found}
+    listed += [softmax(4096, 32768, "fp32"), sums(1, 16384, 8192), sums(0, 16384, 8192), transpose(8192)]
+    return {case.name: case for case in listed}
 
 
 def chosen(only: str) -> list[str]:
@@ -199,8 +199,8 @@ def sums(axis: int, rows: int, columns: int, dtype: str = "bf16") -> Case:
         return x.sum(axis)
 
     result = (rows, columns)[1 - axis : 2 - axis]
-    what = f"sums of {('columns', 'rows')[axis]}"
-    return _rows(what, (rows, columns), dtype, ours, theirs, 1, lambda: sums(axis, 5, 104, dtype), result=result)
+    kind = f"sums of {('columns', 'rows')[axis]}"
+    return _rows(kind, (rows, columns), dtype, ours, theirs, 1, lambda: sums(axis, 5, 104, dtype), result=result)
 
 
 def transpose(n: int, dtype: str = "bf16") -> Case:
@@ -214,7 +214,7 @@ def transpose(n: int, dtype: str = "bf16") -> Case:
 
 
 def _rows(
-    what: str,
+    kind: str,
     shape: Shape,
     dtype: str,
     ours: Callable[..., Any],
@@ -226,7 +226,7 @@ def _rows(
 ) -> Case:
     """A case over a matrix x and vectors as long as its rows, with `flops` FLOPs per element."""
     inputs = {"x": shape, **dict.fromkeys(vectors, shape[1:])}
-    name = f"{what} {dtype} {shape[0]}×{shape[1]}"
+    name = f"{kind} {dtype} {shape[0]}×{shape[1]}"
     work = float(flops * math.prod(shape))
     return Case(name, "memory", dtype, inputs, ours, theirs, work, result or shape, small)
 

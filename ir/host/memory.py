@@ -32,7 +32,7 @@ def host_bytes() -> int:
 
 
 def check_memory(nbytes: int, stage: str, what: str, at: str | None = None, **sizes: Any) -> None:
-    """Raises EqsatError, ResourceExceeded, with `sizes` as details, if `what` takes more than the machine has."""
+    """Raises EqsatError, ResourceExceeded, with `sizes` as details, if `what` does not fit in memory."""
     if nbytes > host_bytes():
         fail(Kind.RESOURCE_EXCEEDED, stage, too_large(nbytes, what), at=at, **sizes)
 

@@ -32,7 +32,7 @@ def verify(table: LaunchTable, module: Module, is_gpu: bool) -> None:
     _require(len(table.launches) == len(calls), module.name, f"{len(table.launches)} launches for {len(calls)} calls")
     for launch, call in zip(table.launches, calls, strict=True):
         _verify_args(launch, call, packings)
-        message = "a launch has a geometry exactly if it is a GPU's"
+        message = "a launch must have a geometry on a GPU, and none on a CPU"
         _require((launch.geometry is not None) == is_gpu, call.name, message)
         if launch.geometry is not None:
             _verify_geometry(launch.geometry, call)

@@ -1,5 +1,5 @@
-"""Poly Core (seed 000 §7): what the index sets of a region allow. It has the verdict, and the facts that plans and
-code read.
+"""Poly Core (seed 000 §7): the verdict on a region as one kernel, and the facts of its index sets that plans
+and code read.
 
 A region runs in *scopes*. A scope is a box of loops. The outer scope is that of the outputs: its axes are `i0, i1, …`
 of the first output and its name is that buffer's. Every accumulator (contraction, reduce, scan) opens a scope of its

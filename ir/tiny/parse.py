@@ -183,12 +183,12 @@ def _list(record: Mapping[str, Any], key: str, at: Ref | None = None) -> Sequenc
     return value
 
 
-def _check_keys(record: Mapping[str, Any], known: Sequence[str], what: str, at: Ref | None = None) -> None:
+def _check_keys(record: Mapping[str, Any], known: Sequence[str], owner: str, at: Ref | None = None) -> None:
     if unknown := [key for key in record if key not in known]:
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            f"{what} has no key {unknown[0]!r}",
+            f"{owner} has no key {unknown[0]!r}",
             at=at,
             hint="known: " + ", ".join(known),
         )

@@ -20,7 +20,7 @@ from ir.uop.playback import Array, convert, storage
 from ir.uop.table import UOpKind
 
 SLAB = 2**22
-"""Elements of an elementwise value that are held at once when a reduction is its only reader."""
+"""Elements of an elementwise value in memory at once, if a reduction is its only reader."""
 
 
 def playback(
@@ -36,10 +36,10 @@ def playback(
     one in index order.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
-    A value is dropped after its last reader; a large product that is only summed is never held whole.
+    A value is dropped after its last reader; a large product that is only summed is computed in slabs.
 
     Raises:
-        EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
+        EqsatError: InputMismatch for other inputs; ResourceExceeded, if a value does not fit in memory.
     """
     machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered)
     last_use: dict[Ref, int] = {}
@@ -54,7 +54,7 @@ def playback(
 
 
 def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[Ref, Array]:
-    """Every node's value by its id."""
+    """The values of all nodes, by id."""
     machine = _Machine(graph, inputs, wide, {})
     for node in graph.nodes:
         machine.step(node)
@@ -62,7 +62,7 @@ def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dic
 
 
 def deferred_products(graph: Graph) -> dict[Ref, Node]:
-    """The large elementwise values whose one reader is a reduction that keeps an axis to cut along."""
+    """The large elementwise values whose only reader is a reduction that keeps an axis, so that slabs can be cut."""
     consumers = graph.consumers
     products: dict[Ref, Node] = {}
     for node in graph.nodes:
@@ -82,7 +82,7 @@ def deferred_products(graph: Graph) -> dict[Ref, Node]:
 def check_inputs(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[str, Array]:
     """The inputs as arrays by tensor_id; InputMismatch unless all are there in their dtypes and shapes.
 
-    With `wide`, floats may also come as fp64, and come back so.
+    With `wide`, floats may also be fp64, and stay so.
     """
     wanted = {tensor: graph.types[node.id] for tensor, node in graph.inputs.items()}
     missing, unknown = sorted(wanted.keys() - inputs.keys()), sorted(map(str, inputs.keys() - wanted.keys()))
@@ -113,7 +113,7 @@ def _checked(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
 
 
 class _Machine:
-    """Values by id. A deferred node has none: its one reader, a reduction, computes it slab by slab."""
+    """Computes values by id. A deferred node has none: its only reader, a reduction, computes it slab by slab."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class _Machine:
         self.values: dict[Ref, Array] = {}
 
     def reads(self, node: Node) -> tuple[Ref, ...]:
-        """The values that computing `node` needs, those of the deferred product it computes included."""
+        """The values that `node` reads, including those of the deferred product that it computes."""
         if node.id in self.deferred:
             return ()
         inner = (ref for read in node.refs if read in self.deferred for ref in self.deferred[read].refs)
         return (*node.refs, *inner)
 
     def step(self, node: Node) -> None:
-        """Compute `node`, or leave it to the reduction that alone reads it."""
+        """Computes `node`, unless a reduction computes it as a deferred product."""
         if node.id in self.deferred:
             return
         if node.uop == "INPUT":
@@ -198,7 +198,7 @@ class _Machine:
 
 
 def _held_elements(node: Node, type_: TensorType) -> int:
-    """The elements of its result that take memory: of a movement none where NumPy has a view, of an IOTA one line."""
+    """Elements of the result that take memory: none of a movement that NumPy views, one line of an IOTA."""
     if node.uop == "IOTA":
         return type_.shape[node.arg["axis"]] if type_.rank else 1
     return 0 if node.op.kind is UOpKind.MOVEMENT and node.uop != "PAD" else type_.size

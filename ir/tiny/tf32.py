@@ -12,7 +12,6 @@ from ir.uop.playback import Array
 from ir.uop.table import UOpKind
 
 _LINEAR_OPERANDS = {"ADD": (0, 1), "SUB": (0, 1), "NEG": (0,), "WHERE": (1, 2), "FDIV": (0,)}
-"""The operands of which a sum of such values is a sum, or a multiple of one."""
 """Slots of operands: a sum of this uop's results is a sum of these operands, or a multiple of one."""
 
 

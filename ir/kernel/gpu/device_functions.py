@@ -287,9 +287,9 @@ def _elements(t: str, register: str, size: int) -> Iterator[DeviceFunction]:
     yield DeviceFunction(name, f"void {name}(unsigned offset, {register} x)", Effect.SHARED_WRITE, rounded, size)
 
 
-def _vectors(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iterator[DeviceFunction]:
+def _vectors(suffix: str, register: str, cell: str, nbytes: int, doc: str) -> Iterator[DeviceFunction]:
     read, write = Effect.GLOBAL_READ, Effect.GLOBAL_WRITE
-    name = f"eq_ld_global_{what}"
+    name = f"eq_ld_global_{suffix}"
     yield DeviceFunction(name, f"void {name}({register} *to, const {cell} *from)", read, doc, nbytes)
     yield DeviceFunction(
         f"{name}_if",
@@ -298,7 +298,7 @@ def _vectors(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iter
         f"{doc}, or zeros without touching memory",
         nbytes,
     )
-    name = f"eq_st_global_{what}"
+    name = f"eq_st_global_{suffix}"
     yield DeviceFunction(name, f"void {name}({cell} *to, const {register} *from)", write, doc, nbytes)
     yield DeviceFunction(
         f"{name}_if",
@@ -307,9 +307,9 @@ def _vectors(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iter
         f"{doc}, or nothing",
         nbytes,
     )
-    name = f"eq_ld_shared_{what}"
+    name = f"eq_ld_shared_{suffix}"
     yield DeviceFunction(name, f"void {name}({register} *to, unsigned offset)", Effect.SHARED_READ, doc, nbytes)
-    name = f"eq_st_shared_{what}"
+    name = f"eq_st_shared_{suffix}"
     yield DeviceFunction(
         name, f"void {name}(unsigned offset, const {register} *from)", Effect.SHARED_WRITE, doc, nbytes
     )

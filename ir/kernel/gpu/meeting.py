@@ -1,4 +1,4 @@
-"""Checks that blocks see what other blocks stored to the workspace, in the order of the kernel's statements.
+"""Checks that blocks see the stores of other blocks to the workspace, in the order of the kernel's statements.
 
 stored → Barrier, unless only thread 0 has stored → Fence → TakeTicket → Fence → Barrier or AnyThread → may be read
 """
