@@ -100,7 +100,7 @@ def _build(
     subjects: dict[tuple[str, ...] | None, Subject],
     built: dict[Any, Running],
 ) -> Build | None:
-    """The compiled program of a knock-out; equal programs are compiled once. None if the program needs what is left out,
+    """The compiled program of a knock-out; equal programs are compiled once. None if the program needs the missing part
     or does not fit in memory. `subjects`: e-graphs by rules; only the e-graph of all rules is kept."""
     try:
         subject = subjects.get(knockout.rules) or Subject(source(), target, rules=knockout.rules)

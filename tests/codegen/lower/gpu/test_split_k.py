@@ -156,7 +156,7 @@ def test_what_the_verifier_asks_of_a_meeting() -> None:
         "counters parts": changed(kernel, TakeTicket, 0, buffer="parts"),
         "axis 0": changed(kernel, TakeTicket, 0, at=lambda stmt: (stmt.at[0].shift(tickets.shape[0]), *stmt.at[1:])),
         "of none": changed(kernel, TakeTicket, 0, count=ZERO),
-        "whether any thread": changed(
+        "needs a bool": changed(
             kernel, AnyThread, 0, value=lambda stmt: msgspec.structs.replace(stmt.value, dtype="i32")
         ),
     }.items():
