@@ -1,19 +1,18 @@
-"""What each idea is worth: every family of rules, every term of §11 and every extractor is left out in turn.
+"""Measures what every idea is worth: one family of rules, term of §11 or extractor is left out at a time.
 
     python -m bench.ablation [--only TEXT] [--kinds family,term,extractor] [--rounds 8] [--models squeezenet]
         [--target NAME] [--out FOLDER]
 
-Of each program stands first how near the default extractor comes to the optimum: the least predicted time where
-kernels of the candidate set may be taken in part (a linear program), what a binary program has proven, and the gap to
-the former.
+First comes the gap between the default extractor's cover of a program and the optimum: a lower bound (the linear
+program, in which parts of kernels may be taken), and the bound that a binary program proves.
 
-For each program and each knock-out: predicted time (by all terms of §11, whatever chose the cover), measured time
-(the least of many short samples, of all covers of a program in turn), kernels, bytes, and optimize time (one run).
-Knock-outs of terms and extractors share one e-graph, those that lead to one program its measurement. On a busy machine
-bind it to one core, `taskset -c 1`.
+Then, per program and knock-out: predicted time (by all terms of §11, whichever chose the cover), measured time (the
+least of many short samples, covers in turn), kernels, bytes, and optimize time (one run). Knock-outs of terms and
+extractors share one e-graph; knock-outs that lead to the same program share its measurement. On a busy machine bind
+the bench to one core: `taskset -c 1`.
 
 Writes `ablation.csv`, `optimality.csv`, a table `ablation.txt` and two plots (the `bench` extra) to
-`bench/results/ablation/` or `--out`, and every kernel measured to the log beside that folder, `measurements.csv`.
+`bench/results/ablation/` or `--out`, and every measured kernel to the log `measurements.csv` beside that folder.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ FOLDER = RESULTS / "ablation"
 
 @dataclass(frozen=True)
 class Optimality:
-    """How near the default extractor comes, among covers by kernels of one output, all buffers row-major. Predicted ns:
-    of its cover, `linear_ns` and `proven_ns` as `CoverBound` has them; `gap` of the first to the second, relative;
-    `seconds` to price every candidate and to solve both programs."""
+    """The gap of the default extractor's cover, among covers by kernels of one output with all buffers row-major.
+    `chosen_ns`: its predicted time; `linear_ns` and `proven_ns`: as in `CoverBound`; `gap`: from `chosen_ns` to
+    `proven_ns`, relative; `seconds`: to price every candidate and to solve both programs."""
 
     program: str
     candidates: int
@@ -59,7 +58,7 @@ class Optimality:
 
 
 @dataclass(frozen=True)
-class Made:
+class Build:
     """The program of one knock-out."""
 
     knockout: Knockout
@@ -71,20 +70,20 @@ class Made:
 def ablate(
     program: str, source: Source, target: Target, tried: Sequence[Knockout], rounds: int, measurements: Path
 ) -> list[Row]:
-    """The rows of one program; the first has everything on. Each kernel measured is a row of the log `measurements`."""
+    """The rows of a program; the first has everything on. Every measured kernel is a row of the log `measurements`."""
     subjects: dict[tuple[str, ...] | None, Subject] = {}
     built: dict[Any, Running] = {}
-    tries = (_made(source, target, knockout, subjects, built) for knockout in tried)
-    made = [each for each in tries if each is not None]
+    builds = (_build(source, target, knockout, subjects, built) for knockout in tried)
+    done = [build for build in builds if build is not None]
     measure(list(built.values()), rounds)
     for running in built.values():
         log.append(target, program, running.launches, measurements)
-    base = made[0].running.measured_ns
-    return [_row(program, each, base) for each in made]
+    base = done[0].running.measured_ns
+    return [_row(program, build, base) for build in done]
 
 
 def optimality(program: str, source: Source, target: Target) -> Optimality:
-    """The default extractor's cover of a program against the bounds on all covers."""
+    """The default extractor's cover of a program, and the bounds on all covers."""
     subject = Subject(source(), target)
     start = time.perf_counter()
     cover, least = subject.optimality()
@@ -94,15 +93,15 @@ def optimality(program: str, source: Source, target: Target) -> Optimality:
     )
 
 
-def _made(
+def _build(
     source: Source,
     target: Target,
     knockout: Knockout,
     subjects: dict[tuple[str, ...] | None, Subject],
     built: dict[Any, Running],
-) -> Made | None:
-    """The program as code, once for each distinct one; None where there is none without what is left out, or none that
-    fits in memory. `subjects`: the e-graphs, by rules; only that of all rules is used again."""
+) -> Build | None:
+    """The compiled program of a knock-out; equal programs are compiled once. None if the program needs the missing part
+    or does not fit in memory. `subjects`: e-graphs by rules; only the e-graph of all rules is kept."""
     try:
         subject = subjects.get(knockout.rules) or Subject(source(), target, rules=knockout.rules)
         if knockout.rules is None:
@@ -119,38 +118,38 @@ def _made(
             raise
         print(f"  without {knockout}: {error.diagnostics[0].message}", file=sys.stderr)
         return None
-    return Made(knockout, built[key], whole_price(built[key].prices, target), seconds)
+    return Build(knockout, built[key], whole_price(built[key].prices, target), seconds)
 
 
 def _identity(cover: Cover) -> tuple[object, ...]:
-    """Equal for covers of one program that are the same code."""
+    """Equal for covers of one program that become the same code."""
 
-    def told(kernel: CoverKernel) -> tuple[object, ...]:
-        buffers = (cover.names[each] for each in (*kernel.writes, *kernel.reads))
+    def identify(kernel: CoverKernel) -> tuple[object, ...]:
+        buffers = (cover.names[ref] for ref in (*kernel.writes, *kernel.reads))
         return kernel.region, str(kernel.price and kernel.price.plan), *buffers
 
-    return tuple(told(kernel) for kernel in cover.kernels if kernel.price)
+    return tuple(identify(kernel) for kernel in cover.kernels if kernel.price)
 
 
-def _row(program: str, made: Made, base_ns: float) -> Row:
-    running = made.running
+def _row(program: str, build: Build, base_ns: float) -> Row:
+    running = build.running
     return Row(
         program=program,
-        kind=made.knockout.kind,
-        name=made.knockout.name,
+        kind=build.knockout.kind,
+        name=build.knockout.name,
         kernels=len(running.prices),
         bytes=sum(price.work.bytes for price in running.prices),
-        predicted_ns=made.predicted_ns,
+        predicted_ns=build.predicted_ns,
         measured_ns=running.measured_ns,
         loss=running.measured_ns / base_ns,
-        optimize_s=made.optimize_s,
+        optimize_s=build.optimize_s,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="what is left out, one at a time")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of knock-outs")
     parser.add_argument("--rounds", type=count, default=8)
     parser.add_argument("--models", default="squeezenet", help="light models, after the programs; may be none")
     parser.add_argument("--target", default="calibrated", help='"cpu" for the nominal figures')
@@ -170,13 +169,13 @@ def main() -> None:
         tried = (EVERYTHING, *knockouts(kinds, slow=name not in models))
         try:
             bounds.append(optimality(name, source, target))
-            found = ablate(name, source, target, tried, options.rounds, options.out.parent / log.NAME)
+            measured = ablate(name, source, target, tried, options.rounds, options.out.parent / log.NAME)
         except EqsatError as error:
             failed.append(name)
             print(f"{name:<20} failed: {error}", flush=True)
             continue
-        print(_summary(found), flush=True)
-        rows += found
+        print(_summary(measured), flush=True)
+        rows += measured
     if rows:
         _write(rows, bounds, target, options.out)
     if failed:
@@ -184,13 +183,13 @@ def main() -> None:
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    """What of one program matters most."""
+    """One line about a program, with its worst losses."""
     base, *others = rows
     worst = sorted(others, key=lambda row: -row.loss)[:3]
-    told = ", ".join(f"without {row.kind} {row.name} ×{row.loss:.2f}" for row in worst if row.loss > 1.05)
+    losses_text = ", ".join(f"without {row.kind} {row.name} ×{row.loss:.2f}" for row in worst if row.loss > 1.05)
     times = f"{base.predicted_ns / 1e3:.1f} µs predicted, {base.measured_ns / 1e3:.1f} measured"
     seconds = f"optimized in {base.optimize_s:.2f} s"
-    return f"{base.program:<20}{base.kernels:>4} kernels, {times}, {seconds}; {told or 'no loss'}"
+    return f"{base.program:<20}{base.kernels:>4} kernels, {times}, {seconds}; {losses_text or 'no loss'}"
 
 
 def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target, folder: Path) -> None:
@@ -208,7 +207,7 @@ def _write(rows: Sequence[Row], bounds: Sequence[Optimality], target: Target, fo
 def _write_csv(path: Path, rows: Sequence[Row] | Sequence[Optimality]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow([each.name for each in fields(rows[0])] if rows else [])
+        out.writerow([field.name for field in fields(rows[0])] if rows else [])
         out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in astuple(row)] for row in rows)
 
 
@@ -218,19 +217,19 @@ def _table(rows: Sequence[Row], target: Target) -> Iterable[str]:
     yield f"{programs_} programs on {machine}, commit {commit()}, load {load()}"
     yield "ratios to everything on, geometric means"
     yield f"{'without':<28}{'predicted':>10}{'measured':>10}{'kernels':>9}{'bytes':>8}{'optimize':>10}   worst"
-    for each in worth(rows):
-        times = f"{each.predicted:>10.2f}{each.measured:>10.2f}"
-        figures = f"{times}{each.kernels:>9.2f}{each.bytes:>8.2f}{each.optimize:>10.2f}"
-        yield f"{each.kind + ' ' + each.name:<28}{figures}   ×{each.worst:.2f} {each.program}"
+    for row in worth(rows):
+        times = f"{row.predicted:>10.2f}{row.measured:>10.2f}"
+        figures = f"{times}{row.kernels:>9.2f}{row.bytes:>8.2f}{row.optimize:>10.2f}"
+        yield f"{row.kind + ' ' + row.name:<28}{figures}   ×{row.worst:.2f} {row.program}"
 
 
 def optimality_table(bounds: Iterable[Optimality]) -> Iterable[str]:
     """A line per program."""
     yield "predicted µs of the default's cover, against the bounds on covers by the same candidates"
     yield f"{'program':<20}{'candidates':>11}{'chosen':>12}{'linear':>12}{'proven':>12}{'gap':>9}{'seconds':>9}"
-    for each in bounds:
-        times = "".join(f"{ns / 1e3:>12.2f}" for ns in (each.chosen_ns, each.linear_ns, each.proven_ns))
-        yield f"{each.program:<20}{each.candidates:>11}{times}{each.gap:>9.2%}{each.seconds:>9.2f}"
+    for row in bounds:
+        times = "".join(f"{ns / 1e3:>12.2f}" for ns in (row.chosen_ns, row.linear_ns, row.proven_ns))
+        yield f"{row.program:<20}{row.candidates:>11}{times}{row.gap:>9.2%}{row.seconds:>9.2f}"
 
 
 if __name__ == "__main__":

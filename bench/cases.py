@@ -1,4 +1,4 @@
-"""What is measured: each case builds one computation for every system that can run it, on the same seeded inputs."""
+"""The cases of `bench.peers`: a case builds one computation for every system, on the same seeded inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Runner = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`flops` is the useful work, for GFLOP/s; `builders` make a runner per system: a call computes the outputs."""
+    """`flops` is the useful work, for GFLOP/s. `builders`: system → threads → runner that computes the outputs."""
 
     name: str
     flops: float
@@ -24,10 +24,10 @@ class Case:
 
 def cases() -> dict[str, Case]:
     """All cases by name."""
-    found = [gemm(256), gemm(1024), linear_gelu(128, 768, 3072)]
-    found += [conv(64, 64, 56, 3), conv(512, 512, 7, 3), conv(256, 64, 56, 1), conv(1024, 256, 14, 1)]
-    found += [softmax(512, 1024), layer_norm(4096, 768), pointwise(1 << 22), attention(12, 512, 64), resnet50()]
-    return {case.name: case for case in found}
+    listed = [gemm(256), gemm(1024), linear_gelu(128, 768, 3072)]
+    listed += [conv(64, 64, 56, 3), conv(512, 512, 7, 3), conv(256, 64, 56, 1), conv(1024, 256, 14, 1)]
+    listed += [softmax(512, 1024), layer_norm(4096, 768), pointwise(1 << 22), attention(12, 512, 64), resnet50()]
+    return {case.name: case for case in listed}
 
 
 def draw(**shapes: tuple[int, ...]) -> Arrays:
@@ -166,13 +166,13 @@ def _case(
     theirs: Callable[..., Any],
     given: tuple[str, ...] | None = None,
 ) -> Case:
-    """A case of lazy tensors against torch and torch's ONNX-free peers; `given` are the inputs that vary per call."""
+    """A case of lazy tensors and torch; `given` are the inputs that vary per call, the others are constants."""
 
     def build_ours(threads: int) -> Runner:
         from eqsat import optimize_and_compile, tensor
 
         program = optimize_and_compile(ours(tensor), threads=threads)
-        inputs = {each: arrays[each] for each in (given or tuple(arrays))}
+        inputs = {name: arrays[name] for name in (given or tuple(arrays))}
         return lambda: program(**inputs)
 
     def build_torch(threads: int) -> Runner:

@@ -1,9 +1,9 @@
-"""How long ResNet-50 takes to optimize and compile, cold and from the cache, stage by stage.
+"""Measures how long ResNet-50 takes to optimize and compile, cold and from the cache, by stage.
 
     python -m bench.compile_time [--rounds 5] [--model resnet50] [--threads 2]
 
-Every sample is a process of its own: a cold one with an empty cache folder, a cached one after it with the same folder.
-All must compute the same bits. Medians are reported and written to `bench/results/`; the peak memory is the process's.
+Every sample runs in a process of its own: a cold one with an empty cache folder, then a cached one with the same
+folder. All must compute the same bits. Medians are reported and written to `bench/results/`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import os
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.arguments import LIGHT, count
-from bench.facts import facts, warn_of_load, write
+from bench.facts import facts, peak_mebibytes, warn_of_load, write
 
 STAGES = ("import", "read", "saturate", "extract", "lower", "compile", "load")
-"""In the order in which they pass; "read" is everything from ONNX to the first stage that the library names."""
+"""In order of time; "read" is everything between the import of ONNX and the first stage that the library reports."""
 
 
 def sample(model: str, threads: int, cache: str) -> dict[str, Any]:
@@ -56,12 +55,6 @@ def sample(model: str, threads: int, cache: str) -> dict[str, Any]:
     }
 
 
-def peak_mebibytes() -> float:
-    """The most memory that was resident, since this process began: `ru_maxrss` would hold its parent's."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
-
-
 def measure(model: str, threads: int, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """`rounds` samples each of "cold" and "cached", in turn."""
     context = multiprocessing.get_context("spawn")
@@ -71,15 +64,15 @@ def measure(model: str, threads: int, rounds: int) -> dict[str, list[dict[str, A
             for taken in samples.values():
                 with ProcessPoolExecutor(1, context) as process:
                     taken.append(process.submit(sample, model, threads, cache).result())
-    digests = {each["digest"] for taken in samples.values() for each in taken}
+    digests = {row["digest"] for taken in samples.values() for row in taken}
     if len(digests) != 1:
         raise SystemExit(f"{len(digests)} different results: not reported")
     return samples
 
 
 def medians(taken: list[dict[str, Any]]) -> dict[str, float]:
-    """The typical value of every column."""
-    rows = [each["seconds"] | {name: each[name] for name in ("total", "first call", "peak MiB")} for each in taken]
+    """The medians of all columns."""
+    rows = [row["seconds"] | {name: row[name] for name in ("total", "first call", "peak MiB")} for row in taken]
     return {name: float(np.median([row.get(name, 0.0) for row in rows])) for name in (*STAGES, *list(rows[0])[-3:])}
 
 

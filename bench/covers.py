@@ -1,4 +1,4 @@
-"""Covers of one program, compiled and measured: what the ablation and fidelity benches are made of."""
+"""Compiles and measures covers of one program, for the ablation and fidelity benches."""
 
 from __future__ import annotations
 
@@ -46,23 +46,24 @@ from ir.target import Target
 from rules import select
 
 SPREADS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.6)
-"""Standard deviations of the log of a kernel's price, by which covers are made to vary; 0 is any cover at all."""
+"""Standard deviations of the log of the random factors on a kernel's price, by which covers are varied; 0: random
+kernels."""
 POOL, TRIES = 5, 60
-"""Covers to choose from, and to try, for each that is asked for."""
+"""Covers to choose from, and covers to try, per cover asked for."""
 SAMPLE_SECONDS = 0.004
-"""What one program takes of one round."""
+"""Time of one program in one round."""
 LARGEST_BYTES = 2 << 30
-"""Of the buffers of a program that is run: knock-outs may write out every product of a convolution."""
+"""Most bytes of the buffers of a program that is run: knock-outs may write out every product of a convolution."""
 ENOUGH_SECONDS = 2.0
-"""What one program takes of all rounds: noise matters less where a run is long."""
+"""Time of one program in all rounds: long runs need fewer samples, since noise matters less."""
 
 
 class Subject:
     """One program on one machine: its e-graph, and covers of it.
 
     Args:
-        source: what `optimize_and_compile` takes, all sizes known.
-        rules, extractor: as there. terms: those of §11 that choose; prices reported are always whole.
+        source: as `optimize_and_compile` takes it, with all sizes known.
+        rules, extractor: as there. terms: the terms of §11 that choose; reported prices have all terms.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Subject:
         self.pricer = PlanPricer(target, analyse, candidates, terms)
 
     def choosing(self, terms: Terms, extractor: str) -> Subject:
-        """The same e-graph, where other terms and another extractor choose."""
+        """The same e-graph with other terms and another extractor."""
         other = copy.copy(self)
         other.__dict__.pop("_candidates", None)
         other.terms, other.pricer = terms, PlanPricer(self.target, analyse, candidates, terms)
@@ -110,8 +111,8 @@ class Subject:
         )
 
     def optimality(self) -> tuple[Cover, CoverBound]:
-        """The cover that the extractor finds where kernels have one output and buffers are row-major, and what no such
-        cover can beat. Prices every candidate."""
+        """The extractor's cover if kernels have one output and buffers are row-major, and a lower bound on the time of
+        such covers. Prices every candidate."""
         outputs, extractor = self.bound.graph.outputs, self.options.extractor
         chosen = extract(
             self.view,
@@ -125,36 +126,36 @@ class Subject:
         return chosen, bound(self.view, outputs, self.pricer, constants=self.constants)
 
     def varied(self, count: int, within: float, seed: int = 0) -> list[Cover]:
-        """The optimizer's cover, then up to `count` others, of prices at most `within` times its own, spread evenly
-        over that range: covers by prices that were multiplied by random factors, and of random kernels."""
+        """The optimizer's cover, then up to `count` others that cost at most `within` times as much, spread evenly over
+        that range: covers by prices multiplied with random factors, and covers of random kernels."""
         best = self.best()
-        found: dict[frozenset[tuple[object, ...]], Cover] = {}
+        others: dict[frozenset[tuple[object, ...]], Cover] = {}
         rng, chance = np.random.default_rng(seed), random.Random(seed)
         for tries in range(TRIES * count):
-            if len(found) >= POOL * count:
+            if len(others) >= POOL * count:
                 break
             spread = SPREADS[tries % len(SPREADS)]
             extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
             chosen = CoverSearch(self._candidates, extractor).settled()
             cover = materialized(self._candidates, chosen)
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
-                found.setdefault(_identity(cover), cover)
-        return [best, *_evenly(list(found.values()), count)]
+                others.setdefault(_identity(cover), cover)
+        return [best, *_evenly(list(others.values()), count)]
 
     @cached_property
     def _candidates(self) -> Candidates:
-        found = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
-        CoverSearch(found, greedy).price_all()
-        return found
+        candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
+        CoverSearch(candidates, greedy).price_all()
+        return candidates
 
     def run(self, cover: Cover, threads: int) -> Running:
         """The cover as code.
 
         Raises:
-            EqsatError: ResourceExceeded, where its buffers take more than `LARGEST_BYTES`.
+            EqsatError: ResourceExceeded, if its buffers take more than `LARGEST_BYTES`.
         """
         module, prices = assemble(cover, self.view, self.bound.graph, self.constants)
-        held = module.arena_bytes + sum(each.memref.nbytes for each in module.slots if each.role == "constant")
+        held = module.arena_bytes + sum(slot.memref.nbytes for slot in module.slots if slot.role == "constant")
         if held > LARGEST_BYTES:
             fail(Kind.RESOURCE_EXCEEDED, "covers", f"its buffers take {held / 2**30:.1f} GiB")
         return Running(self, module, prices, threads)
@@ -165,7 +166,7 @@ def _identity(cover: Cover) -> frozenset[tuple[object, ...]]:
 
 
 def _evenly(covers: Sequence[Cover], count: int) -> list[Cover]:
-    """`count` of the covers, their prices as evenly apart as can be."""
+    """`count` of the covers, with prices as evenly spaced as possible."""
     left = sorted(covers, key=lambda cover: cover.time_ns)
     if len(left) <= count:
         return left
@@ -179,15 +180,15 @@ def _evenly(covers: Sequence[Cover], count: int) -> list[Cover]:
 def _perturbed(problem: Problem, rng: np.random.Generator, spread: float) -> Covering | None:
     factors = np.exp(spread * rng.standard_normal(len(problem.columns)))
     columns = (
-        Column(each.writes, each.reads, each.cost * float(factor), each.marks)
-        for each, factor in zip(problem.columns, factors, strict=True)
+        Column(column.writes, column.reads, column.cost * float(factor), column.marks)
+        for column, factor in zip(problem.columns, factors, strict=True)
     )
     return greedy(Problem(tuple(columns), problem.roots))
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel of a program that was measured: the least ns seen, beside the price."""
+    """One measured kernel of a program: the least ns seen, beside its price."""
 
     call: KernelCall
     price: Price
@@ -195,7 +196,7 @@ class Launch:
 
 
 class Running:
-    """A program in memory: `sample` runs it, `launches` tells what is known so far."""
+    """A compiled program: `sample` runs it, `launches` are the times so far."""
 
     def __init__(self, subject: Subject, module: Any, prices: Sequence[Price], threads: int) -> None:
         lowered = lower_module(module, tuple(prices), CpuBackend())
@@ -209,7 +210,7 @@ class Running:
         self._calls = [call for call in module.calls if call.when == "run"]
         self.prices, self._threads = tuple(prices), threads
         self._inputs = list(random_inputs(subject.bound.signature, 0).values())
-        self._outputs = [np.empty(each.shape, each.dtype.numpy) for _, each in subject.bound.outputs]
+        self._outputs = [np.empty(type_.shape, type_.dtype.numpy) for _, type_ in subject.bound.outputs]
         self._least = np.full(len(self._calls), np.inf)
         self._repeats = 1
         self._sampled_seconds = 0.0
@@ -221,7 +222,7 @@ class Running:
 
     @property
     def measured_ns(self) -> float:
-        """The sum over the launches of the least time seen."""
+        """The sum of the least times of all launches."""
         return float(self._least.sum())
 
     @property
@@ -234,10 +235,10 @@ class Running:
     def outputs(self) -> list[np.ndarray]:
         """The results of one run."""
         self._executable.run(self._inputs, self._outputs, self._threads)
-        return [each.copy() for each in self._outputs]
+        return [output.copy() for output in self._outputs]
 
     def sample(self) -> None:
-        """Run for a few ms, and keep the least time of each launch."""
+        """Runs for a few ms, and keeps the least time of every launch."""
         start = time.perf_counter()
         taken = self._executable.profile(self._inputs, self._outputs, self._threads, self._repeats)
         seconds = time.perf_counter() - start
@@ -247,34 +248,34 @@ class Running:
 
     @property
     def is_sampled_enough(self) -> bool:
-        """Whether more samples are not worth their time."""
+        """Whether further samples are not worth their time."""
         return self._sampled_seconds >= ENOUGH_SECONDS
 
 
 def measure(running: Sequence[Running], rounds: int, seed: int = 0) -> None:
-    """`rounds` samples of each, in turn, in another random order each round, so that what else the machine does falls
-    on all alike; fewer of long runs."""
+    """Takes `rounds` samples of all programs, fewer of long ones, in a new random order every round, so that other work
+    on the machine disturbs all alike."""
     order = list(running)
     rng = random.Random(seed)
     for _ in range(rounds):
         rng.shuffle(order)
-        for each in order:
-            if not each.is_sampled_enough:
-                each.sample()
+        for program in order:
+            if not program.is_sampled_enough:
+                program.sample()
 
 
 def agree(running: Sequence[Running], tolerance: float = 1e-3) -> bool:
-    """Whether all compute the same, relative to the largest value."""
-    first, *others = (each.outputs() for each in running)
+    """Whether all programs compute the same, relative to the largest value."""
+    first, *others = (program.outputs() for program in running)
 
     def near(a: np.ndarray, b: np.ndarray) -> bool:
         a, b = a.astype(np.float64), b.astype(np.float64)
         return bool(np.abs(a - b).max(initial=0.0) <= tolerance * max(1e-30, np.abs(a).max(initial=0.0)))
 
-    return all(near(a, b) for each in others for a, b in zip(first, each, strict=True))
+    return all(near(a, b) for other in others for a, b in zip(first, other, strict=True))
 
 
 def whole_price(prices: Sequence[Price], target: Target) -> float:
-    """ns by all terms of §11, whatever terms the prices were made with."""
+    """The sum in ns by all terms of §11, whichever terms the prices were made with."""
     roofline = Roofline(target)
     return sum(roofline.estimate(price.work).time for price in prices)

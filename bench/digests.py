@@ -1,9 +1,9 @@
-"""What the optimizer decides, as digests: the covers, plans, prices and kernel texts of many programs.
+"""Digests of the optimizer's decisions: the covers, plans, prices and kernel texts of many programs.
 
     python -m bench.digests [--only bert] [--targets cpu,sm_80] [--update]
 
-A change that means to alter nothing is checked by it: the digests of every program on every target are compared with
-those of `bench/results/digests.json`, and each difference is named (cover, plans, price or text). `--update` writes the
+This bench checks changes that mean to alter nothing. It compares the digests of every program on every target with
+those in `bench/results/digests.json`, and names every difference (cover, plans, price or text). `--update` writes the
 file instead. Nothing is compiled or run, and the targets are assumed ones, so digests are the same on every machine.
 """
 
@@ -25,11 +25,11 @@ from ir.target import Target
 PATH = RESULTS / "digests.json"
 TARGETS = ("cpu", "sm_80", "sm_90")
 HEAVY = ("densenet121", "inception_v2", "NasNet-A", "Inception-v3")
-"""Programs whose digests are those of the CPU alone: they take long, and their kernels are like those of others."""
+"""Programs with digests for the CPU only: they take long, and their kernels resemble those of other programs."""
 JOBS = 2
 
 Digest = Mapping[str, Any]
-"""cover, plans, text: hexadecimal digests; price: microseconds, six digits of them."""
+"""cover, plans, text: hexadecimal digests; price: microseconds, rounded to six digits."""
 Task = tuple[str, str]
 """A program and a target."""
 
@@ -102,17 +102,17 @@ def _hash(value: Any) -> str:
 
 def tasks(names: Sequence[str], targets: Sequence[str]) -> list[Task]:
     """Programs on targets; the heavy ones on the CPU alone."""
-    return [(name, each) for name in names for each in targets if each == "cpu" or not name.endswith(HEAVY)]
+    return [(name, target) for name in names for target in targets if target == "cpu" or not name.endswith(HEAVY)]
 
 
 def digests(wanted: Sequence[Task], jobs: int = JOBS) -> Iterator[tuple[Task, Digest]]:
-    """The digests of these, in order, computed in several processes."""
+    """The digests of the tasks, in order, computed in several processes."""
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
         yield from zip(wanted, pool.imap(digest, wanted), strict=True)
 
 
 def difference(before: Digest | None, after: Digest) -> str:
-    """The fields that differ, in words; "" where none does."""
+    """The fields that differ, as text; "" if none does."""
     if before is None:
         return "new"
     fields = [field for field in after if after[field] != before.get(field)]
@@ -131,12 +131,12 @@ def main() -> None:
     known = json.loads(PATH.read_text()) if PATH.exists() else {}
     wanted = tasks(chosen, among(parser, "--targets", options.targets, TARGETS))
     changed = 0
-    for (name, target), found in digests(wanted):
+    for (name, target), after in digests(wanted):
         key = f"{name} on {target}"
-        said = difference(known.get(key), found)
-        changed += bool(said)
-        print(f"{key}: {said or 'the same'}", flush=True)
-        known[key] = found
+        changes = difference(known.get(key), after)
+        changed += bool(changes)
+        print(f"{key}: {changes or 'the same'}", flush=True)
+        known[key] = after
     print(f"{changed} of {len(wanted)} differ")
     if options.update:
         lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(known[key])}" for key in sorted(known))

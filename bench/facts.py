@@ -1,4 +1,4 @@
-"""What a result was measured on: commit, machine, versions, and how quiet the machine was."""
+"""Facts about a measurement: commit, machine, versions, load, peak memory; and the file of its results."""
 
 from __future__ import annotations
 
@@ -15,37 +15,43 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 QUIET_LOAD = 0.3
-"""Runnable tasks beside the bench above which its times are not to be trusted."""
+"""Load by other work (runnable tasks) above which times are not reliable."""
 
 
 def facts() -> dict[str, Any]:
     """Commit, date, load, versions and the machine with its measured peaks; takes about a second."""
     from eqsat.api import examine
 
-    found = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "load": load()}
-    found |= {name: _version(name) for name in ("torch", "onnxruntime")}
-    return {**found, **examine()[0]}
+    about = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "load": load()}
+    about |= {name: _version(name) for name in ("torch", "onnxruntime")}
+    return {**about, **examine()[0]}
 
 
 def commit() -> str:
-    """The commit of the working tree; "+" follows where it has changes."""
+    """The commit of the working tree, followed by "+" if it has changes."""
     head = _git("rev-parse", "--short", "HEAD")
     return head + "+" if _git("status", "--porcelain", "--untracked-files=no", "--", ":!bench/results") else head
 
 
 def load() -> float:
-    """Runnable tasks, over the last minute."""
+    """Mean number of runnable tasks in the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
+def peak_mebibytes() -> float:
+    """Peak resident memory of this process; `ru_maxrss` may be its parent's."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
 def warn_of_load() -> None:
-    """A word on stderr where other work is under way."""
+    """Warns on stderr if other work is running."""
     if load() > QUIET_LOAD:
         print(f"load {load()}: this machine is not quiet, the times will not be typical", file=sys.stderr)
 
 
 def write(name: str, about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Keep a result in `bench/results/`."""
+    """Writes a result to `bench/results/`."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"facts": about, "rows": rows}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

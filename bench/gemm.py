@@ -1,10 +1,10 @@
-"""Matrix products and ResNet-50's convolutions beside torch, against the multiply-add peak of this machine.
+"""Compares matrix products and ResNet-50's convolutions with torch and with this machine's multiply-add peak.
 
     python -m bench.gemm [gemm] [conv] [--rounds 15] [--best]
 
-Outputs are compared before anything is timed; then the two run in turn, and the medians are reported. Ours is the
-kernel alone, called through ctypes, torch's its eager call; filters are constants, which ours packs once and torch in
-every call. Nothing is written: `bench.peers` measures whole programs.
+Outputs are compared before anything is timed; then the two run in turn, and medians are reported. Ours is the kernel
+alone, called through ctypes; torch's is its eager call. Filters are constants: ours packs them once, torch in every
+call. Nothing is written: `bench.peers` measures whole programs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GEMM += [(1, 4096, 4096), (8, 1024, 1024), (128, 768, 768), (128, 3072, 768), (4
 def cases(
     kinds: Sequence[str],
 ) -> Iterator[tuple[str, Region, float, Callable[[dict[str, Array]], Callable[[], object]]]]:
-    """(name, region, flops, torch's version of it)."""
+    """(name, region, flops, function that makes torch's runner)."""
     import torch
 
     if "gemm" in kinds:
@@ -91,7 +91,7 @@ def main() -> int:
     )
     print(f"multiply-add peak {peak:.0f} GFLOP/s, load {load()}")
     heads = ("eqsat ms", "torch ms", "ratio", "GFLOP/s", "peak")
-    print(f"{'case':28} {'tile':>6} {'blocks':>16} " + " ".join(f"{each:>9}" for each in heads))
+    print(f"{'case':28} {'tile':>6} {'blocks':>16} " + " ".join(f"{head:>9}" for head in heads))
     for name, region, flops, peer in cases(kinds):
         plan = plans_of(region)[0][0]
         schedule = plan_to_schedule(plan)
@@ -112,17 +112,17 @@ def measure(
     threads: int,
     typical: Callable[[list[float]], float],
 ) -> tuple[float, float]:
-    """Seconds of our kernel and of the peer, run in turn."""
+    """Seconds of our kernel and of the peer's, run in turn."""
     rng = np.random.default_rng(0)
-    inputs = {each.name: rng.standard_normal(each.memref.shape, dtype=np.float32) for each in region.inputs}
+    inputs = {buffer.name: rng.standard_normal(buffer.memref.shape, dtype=np.float32) for buffer in region.inputs}
     built = Built([(region, plan)], threads=threads)
     function, table, outputs = built.prepared(0, inputs)
     address = ctypes.addressof(table)
     function(address)
     other = peer(inputs)
     expected = np.asarray(other())
-    (found,) = outputs.values()
-    error = float(np.abs(found.reshape(expected.shape) - expected).max() / np.abs(expected).max())
+    (result,) = outputs.values()
+    error = float(np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max())
     if not error <= 1e-5:
         sys.exit(f"{region.name}: off by {error}")
     return interleaved(lambda: function(address), other, rounds, typical)
@@ -131,16 +131,16 @@ def measure(
 def interleaved(
     ours: Callable[[], object], theirs: Callable[[], object], rounds: int, typical: Callable[[list[float]], float]
 ) -> tuple[float, float]:
-    """The typical time of each. Before each turn the other's idle threads get time to stop spinning."""
+    """The typical times of both. A pause before every turn lets the other's idle threads stop spinning."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
-        for call, found in zip((ours, theirs), times, strict=True):
+        for call, seconds in zip((ours, theirs), times, strict=True):
             time.sleep(0.02)
             call()
             for _ in range(7):
                 start = time.perf_counter()
                 call()
-                found.append(time.perf_counter() - start)
+                seconds.append(time.perf_counter() - start)
     return typical(times[0]), typical(times[1])
 
 

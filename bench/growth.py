@@ -1,10 +1,11 @@
-"""What the e-graphs of the worst small programs take: the twenty that the fuzzers of chains found, all below 100 uops.
+"""Measures the e-graphs of the worst small programs: twenty that fuzzers of chains found, all below 100 uops.
 
     python -m bench.growth [--rounds 3] [--only masks]
 
 They are chains of masks, pads, slices, permutations and norms over axes of size 1, and centred, pooled and scaled
-constants at the level `range`; each once grew without end, or more than others of its kind. Every sample is a process
-of its own. Medians are reported and written to `bench/results/`; the programs are in `bench/growth_programs.json`.
+constants at the level `range`. All of them once grew without end, or more than others of their kind. Every sample runs
+in a process of its own. Medians are reported and written to `bench/results/`; `bench/growth_programs.json` has the
+programs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from bench.optimizing import Sample, in_process, measured
+from bench.optimizing import Sample, in_process, run_bench
 
 PROGRAMS = Path(__file__).with_name("growth_programs.json")
 MOST_SECONDS = 30.0
-"""CPU seconds in which a program below 100 uops is optimized."""
+"""CPU seconds within which a program below 100 uops must be optimized."""
 
 
 class Grown(msgspec.Struct, frozen=True):
@@ -68,19 +69,19 @@ def measure(name: str) -> Sample:
         "uops": len(graph.nodes),
         "e-nodes": stats.nodes,
         "e-nodes a uop": round(stats.nodes / len(graph.nodes), 1),
-        "stops": ", ".join(dict.fromkeys(str(each.stop) for each in stats.phases if each.stop != "saturated")),
+        "stops": ", ".join(dict.fromkeys(str(phase.stop) for phase in stats.phases if phase.stop != "saturated")),
         "kernels": sum(kernel.price is not None for kernel in cover.kernels),
     }
 
 
-def sampled(name: str, rounds: int) -> Sample:
-    """The sample of median CPU seconds.
+def median_sample(name: str, rounds: int) -> Sample:
+    """The sample with the median CPU seconds.
 
     Raises:
-        SystemExit: where two samples differ in anything but seconds.
+        SystemExit: if two samples differ in anything but seconds.
     """
     taken: list[Sample] = sorted((in_process(measure, name) for _ in range(rounds)), key=_seconds)
-    if len({str({key: each[key] for key in each if key not in ("saturate", "extract")}) for each in taken}) > 1:
+    if len({str({key: sample[key] for key in sample if key not in ("saturate", "extract")}) for sample in taken}) > 1:
         raise SystemExit(f"{name}: two runs gave different e-graphs; not reported")
     return taken[len(taken) // 2]
 
@@ -90,7 +91,7 @@ def _seconds(sample: Sample) -> float:
 
 
 def main() -> None:
-    rows = measured(__doc__, "growth", programs(), sampled, _seconds)
+    rows = run_bench(__doc__, "growth", programs(), median_sample, _seconds)
     late = [name for name, row in rows.items() if _seconds(row) > MOST_SECONDS]
     if late:
         raise SystemExit(f"more than {MOST_SECONDS:.0f} s: {', '.join(late)}")

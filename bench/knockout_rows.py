@@ -1,4 +1,4 @@
-"""What the ablation measured: programs without one idea, and what each idea is worth over all of them."""
+"""The rows of the ablation: programs without one idea, and the worth of every idea over all programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One program without one idea. Times: `optimize_s` of saturation and extraction; ns of one call, the sum over
-    kernels; `loss`: measured over that of the program with everything on."""
+    """One program without one idea. `optimize_s`: seconds of saturation and extraction; ns: of one call, summed over
+    kernels; `loss`: measured time over that of the program with everything on."""
 
     program: str
     kind: str
@@ -25,7 +25,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Worth:
-    """One knock-out over all programs: geometric means over those with everything on, and the largest loss."""
+    """One knock-out over all programs: geometric means of ratios to everything on, and the largest loss."""
 
     kind: str
     name: str
@@ -39,10 +39,10 @@ class Worth:
 
 
 def worth(rows: Iterable[Row]) -> list[Worth]:
-    """What each knock-out costs, the dearest of its kind first."""
+    """The worth of every knock-out, the largest loss of its kind first."""
     rows = list(rows)
     base = {row.program: row for row in rows if not row.kind}
-    found = []
+    worths = []
     for kind, name in dict.fromkeys((row.kind, row.name) for row in rows if row.kind):
         of = [row for row in rows if (row.kind, row.name) == (kind, name)]
         dearest = max(of, key=lambda row: row.loss)
@@ -51,6 +51,6 @@ def worth(rows: Iterable[Row]) -> list[Worth]:
             return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
 
         means = mean("predicted_ns"), mean("measured_ns"), mean("kernels"), mean("bytes"), mean("optimize_s")
-        found.append(Worth(kind, name, *means, dearest.loss, dearest.program))
-    kinds = list(dict.fromkeys(each.kind for each in found))
-    return sorted(found, key=lambda each: (kinds.index(each.kind), -each.measured))
+        worths.append(Worth(kind, name, *means, dearest.loss, dearest.program))
+    kinds = list(dict.fromkeys(item.kind for item in worths))
+    return sorted(worths, key=lambda item: (kinds.index(item.kind), -item.measured))

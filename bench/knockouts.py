@@ -1,4 +1,4 @@
-"""What the ablation leaves out, one at a time: a family of rules, a term of §11, or the default extractor."""
+"""The knock-outs of the ablation: a family of rules, a term of §11, or the default extractor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from rules import FAMILIES
 
 @dataclass(frozen=True)
 class Knockout:
-    """`kind` is "", "family", "term" or "extractor"; the other fields are options as `optimize_and_compile` takes
-    them."""
+    """`kind` is "", "family", "term" or "extractor"; the other fields are options of `optimize_and_compile`."""
 
     kind: str = ""
     name: str = "everything on"
@@ -30,8 +29,8 @@ KINDS = ("family", "term", "extractor")
 
 
 def knockouts(kinds: tuple[str, ...] = KINDS, slow: bool = True) -> Iterator[Knockout]:
-    """All of these kinds; `slow`: with the extractors that price every candidate, which large programs have too many
-    of."""
+    """All knock-outs of these kinds; `slow`: with the extractors that price every candidate, of which large programs
+    have too many."""
     if "family" in kinds:
         yield from (Knockout("family", name, rules=(f"-{name}",)) for name in FAMILIES)
     if "term" in kinds:

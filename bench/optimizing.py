@@ -1,5 +1,5 @@
-"""What optimizing one graph takes: seconds by stage, sizes, memory, and what came of it. Every sample is a process of
-its own."""
+"""Measures the optimization of one graph: seconds by stage, sizes, memory, and the result. Every sample runs in a
+process of its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bench.arguments import containing, count
-from bench.facts import facts, warn_of_load, write
+from bench.facts import facts, peak_mebibytes, warn_of_load, write
 from eqsat.options import Options
 from ir.tiny.graph import Graph
 
@@ -23,14 +22,14 @@ Sample = dict[str, Any]
 
 @dataclass(frozen=True)
 class Program:
-    """A graph, and the names of the inputs that are known when it is optimized."""
+    """A graph, and the names of the inputs that are known when the graph is optimized."""
 
     graph: Graph
     constants: tuple[str, ...]
 
 
 def program_of(outputs: Sequence[Any], arguments: Collection[str]) -> Program:
-    """Lazy tensors; every input but the `arguments` is a constant."""
+    """The program of lazy tensors; every input except the `arguments` is a constant."""
     from eqsat.model import read_model
 
     graph = read_model(list(outputs)).bind({}, strict=False).graph
@@ -47,8 +46,8 @@ def light_program(name: str) -> Program:
     return Program(bound.graph, tuple(sorted(bound.constants)))
 
 
-def optimized(build: Callable[[], Program], options: Options | None = None) -> Sample:
-    """One optimization, from Tiny IR to a cover: `seconds` by stage, and counts. The libraries are imported before."""
+def sample_optimization(build: Callable[[], Program], options: Options | None = None) -> Sample:
+    """One optimization from Tiny IR to a cover: `seconds` by stage, and counts. Libraries are imported before."""
     import egglog  # noqa: F401 - its import is no part of any stage
     import networkx  # noqa: F401
 
@@ -97,43 +96,37 @@ def optimized(build: Callable[[], Program], options: Options | None = None) -> S
     }
 
 
-def sampled(rounds: int, work: Callable[..., Sample], *arguments: Any) -> Sample:
-    """`rounds` samples of `work`, each in a process of its own: medians of the seconds and the memory.
+def median_of_samples(rounds: int, work: Callable[..., Sample], *arguments: Any) -> Sample:
+    """Medians over `rounds` samples of `work`: of seconds and memory.
 
     Raises:
-        SystemExit: where two samples differ in anything but time and memory.
+        SystemExit: if two samples differ in anything but time and memory.
     """
     taken = [in_process(work, *arguments) for _ in range(rounds)]
     first = taken[0]
     varying = {"seconds", "peak MiB", "of which the model and libraries"}
-    if any({**each, **{name: first[name] for name in varying}} != first for each in taken):
+    if any({**sample, **{name: first[name] for name in varying}} != first for sample in taken):
         raise SystemExit(f"{arguments}: two runs gave different covers; not reported")
-    stages = {name: statistics.median(each["seconds"][name] for each in taken) for name in first["seconds"]}
-    memory = {name: statistics.median(each[name] for each in taken) for name in sorted(varying - {"seconds"})}
+    stages = {name: statistics.median(sample["seconds"][name] for sample in taken) for name in first["seconds"]}
+    memory = {name: statistics.median(sample[name] for sample in taken) for name in sorted(varying - {"seconds"})}
     return {**first, **memory, "seconds": {name: round(value, 4) for name, value in stages.items()}}
 
 
 def in_process(work: Callable[..., Any], *arguments: Any) -> Any:
-    """What `work` gives in a fresh process."""
+    """The result of `work` in a fresh process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(work, *arguments).result()
 
 
-def peak_mebibytes() -> float:
-    """The most memory that was resident, since this process began: `ru_maxrss` would hold its parent's."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
-
-
-def measured(
+def run_bench(
     doc: str,
     result: str,
     programs: Iterable[str],
     sample: Callable[[str, int], Sample],
     seconds: Callable[[Sample], float],
 ) -> dict[str, Sample]:
-    """A bench from its command line (`--rounds`, `--only`) to its table: `sample` takes the name of a program and the
-    number of rounds. The rows of all programs are written to `bench/results/`, in the file `result`."""
+    """Runs a bench: command line (`--rounds`, `--only`), samples, table. `sample` takes the name of a program and the
+    number of rounds. The rows of all programs are written to the file `result` in `bench/results/`."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--rounds", type=count, default=3)
     parser.add_argument("--only", default="", help="the programs whose names contain this")
@@ -152,14 +145,14 @@ def measured(
 
 
 def _columns(row: Sample) -> Sample:
-    """The numbers and texts of a row, those of its nested tables last."""
+    """The numbers and texts of a row; those of nested tables come last."""
     plain = {name: value for name, value in row.items() if not isinstance(value, dict | list)}
     nested = (value for value in row.values() if isinstance(value, dict))
     return {name: value for part in (plain, *nested) for name, value in part.items()}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Rows by name, columns as wide as they need."""
+    """Rows by name as text, with aligned columns."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     cells = [["", *columns]] + [
         [name, *(_shown(row.get(column, "")) for column in columns)] for name, row in rows.items()

@@ -1,10 +1,10 @@
-"""Side by side with onnxruntime and torch: `python -m bench.peers [--threads N] [--only TEXT] [--rounds N]`.
+"""Compares eqsat with onnxruntime and torch: `python -m bench.peers [--threads N] [--only TEXT] [--rounds N]`.
 
-One process per system, so that no thread pool disturbs another's; outputs are compared before anything is timed; the
-systems take turns, the order of one round reversed in the next; medians are reported with their quartiles, versions and
-the machine, and written to `bench/results/`. Calls go through each system's public Python API.
+Every system has a process of its own, so that thread pools do not disturb each other. Outputs are compared before
+anything is timed. The systems take turns, in reversed order in every second round. Medians and quartiles are written to
+`bench/results/` with versions and machine. Calls go through the systems' public Python APIs.
 
-Weights are constants to eqsat and onnxruntime, which lay them out once; torch gets them as its eager API has them.
+Weights are constants to eqsat and onnxruntime, which lay them out once; torch's eager API gets them as they are.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from bench.cases import Case, cases
 from bench.facts import facts, load, warn_of_load, write
 
 TARGET_SECONDS = 0.02
-"""A sample runs the case as often as fits into this time."""
+"""A sample repeats the case as often as fits into this time."""
 PAUSE_SECONDS = 0.05
-"""Between turns: a peer's threads spin for a while after its run, and would take a core from the next system."""
+"""Pause between turns: a peer's threads spin for a while after its run, and would take a core from the next system."""
 
 
 def worker(name: str, system: str, threads: int, pipe: Connection) -> None:
-    """Serves one system: first its output, then, for every message, the seconds per run of one sample."""
+    """Serves one system: sends its output, then, for every message, the seconds per run of one sample."""
     run = cases()[name].builders[system](threads)
     pipe.send(np.asarray(run()))
     start = time.perf_counter()
@@ -53,7 +53,7 @@ class Times(NamedTuple):
 
 
 def measure(case: Case, threads: int, rounds: int) -> dict[str, Times]:
-    """Each system's times over `rounds` samples, taken in turn after one that warms up."""
+    """The times of all systems over `rounds` samples, taken in turn after one for warming up."""
     with _workers(case, threads) as pipes:
         outputs = {system: pipe.recv() for system, pipe in pipes.items()}
         _check(case, outputs)
@@ -88,12 +88,12 @@ def _workers(case: Case, threads: int) -> Iterator[dict[str, Connection]]:
 
 
 def _check(case: Case, outputs: dict[str, np.ndarray]) -> None:
-    """Every peer's output is that of eqsat, in shape, and in value relative to the largest."""
-    found = outputs["eqsat"]
+    """Requires that every peer's output is eqsat's, in shape, and in value relative to the largest."""
+    result = outputs["eqsat"]
     for system, expected in outputs.items():
-        if found.shape != expected.shape or found.dtype != expected.dtype:
+        if result.shape != expected.shape or result.dtype != expected.dtype:
             raise SystemExit(f"{case.name}: eqsat and {system} make different tensors: not timed")
-        error = float(np.abs(found - expected).max() / np.abs(expected).max())
+        error = float(np.abs(result - expected).max() / np.abs(expected).max())
         if not error <= case.tolerance:
             raise SystemExit(f"{case.name}: eqsat and {system} differ by {error:.1e}: not timed")
 
@@ -117,7 +117,7 @@ def main() -> None:
             seconds = taken.median
             ratio = f"{seconds / times['eqsat'].median:.2f}× as fast" if system != "eqsat" else ""
             print(f"{case.name:<34}{system:<14}{seconds * 1e3:>10.3f}{case.flops / seconds / 1e9:>10.1f}{ratio:>16}")
-            quartiles = [round(each * 1e3, 6) for each in (taken.low, taken.high)]
+            quartiles = [round(second * 1e3, 6) for second in (taken.low, taken.high)]
             rows.append({"case": case.name, "system": system, "ms": seconds * 1e3, "quartiles": quartiles})
     if not options.only:
         write("peers_cpu", {**about, "load after": load()}, rows)

@@ -33,7 +33,7 @@ def predictions(rows: Sequence[Row], path: Path) -> None:
 
 
 def covers(points: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
-    """(predicted, measured) ns of the covers of each program, the chosen one of each first."""
+    """(predicted, measured) ns of the covers of every program; the chosen cover of a program comes first."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(8, 6.5))
     colours = plt.get_cmap("tab20").colors
@@ -50,12 +50,14 @@ def covers(points: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> N
 
 
 def losses(worths: Sequence[Worth], path: Path) -> None:
-    """What each knock-out costs: the geometric mean over the programs, and a mark at the worst."""
+    """The loss of every knock-out: the geometric mean over the programs, and a mark at the worst."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7, 0.28 * len(worths) + 1.5))
-    names = [f"{each.kind} {each.name}" for each in worths]
-    axes.barh(names, [each.measured - 1 for each in worths], left=1.0, color=[_COLOURS[each.kind] for each in worths])
-    axes.scatter([each.worst for each in worths], names, marker="|", color="black", label="worst program")
+    names = [f"{worth.kind} {worth.name}" for worth in worths]
+    axes.barh(
+        names, [worth.measured - 1 for worth in worths], left=1.0, color=[_COLOURS[worth.kind] for worth in worths]
+    )
+    axes.scatter([worth.worst for worth in worths], names, marker="|", color="black", label="worst program")
     axes.axvline(1.0, color="grey", linewidth=0.8)
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel="measured time over that with everything on")

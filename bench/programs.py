@@ -1,4 +1,4 @@
-"""The programs of the ablation and fidelity benches: what models are made of, and light models whole."""
+"""The programs of the ablation and fidelity benches: building blocks of models, and whole light models."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Source = Callable[[], Any]
 
 
 def programs(models: Sequence[str] = ()) -> dict[str, Source]:
-    """All programs by name, each a function that makes it, with these light models, which take long."""
-    found: dict[str, Source] = {
+    """All programs by name, as functions that build them; with `models`, light models, which take long, too."""
+    sources: dict[str, Source] = {
         "gemm+epilogue": gemm_epilogue,
         "linear+gelu": linear_gelu,
         "mlp": mlp,
@@ -32,7 +32,7 @@ def programs(models: Sequence[str] = ()) -> dict[str, Source]:
         "attention": attention,
         "transformer block": transformer_block,
     }
-    return found | {name: _model(name) for name in models}
+    return sources | {name: _model(name) for name in models}
 
 
 def _model(name: str) -> Source:
@@ -40,7 +40,7 @@ def _model(name: str) -> Source:
 
 
 class _Weights:
-    """Constant weights, seeded, scaled so that activations stay near unit size."""
+    """Constant seeded weights, scaled so that activations stay near unit size."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)
@@ -54,7 +54,7 @@ class _Weights:
 
 
 def gemm_epilogue() -> Tensor:
-    """(A·B)·scale + bias, SiLU, + residual, GELU: 256 × 256 × 512, B no constant."""
+    """(A·B)·scale + bias, SiLU, + residual, GELU: 256 × 256 × 512; B is an input."""
     a, b, residual = input_("a", (256, 512)), input_("b", (512, 256)), input_("residual", (256, 256))
     scale, bias = input_("scale", (256,)), input_("bias", (256,))
     return nn.gelu(nn.silu((a @ b) * scale + bias) + residual, approximate=True)
@@ -82,19 +82,19 @@ def gated_mlp() -> Tensor:
 def conv_block() -> Tensor:
     """ResNet's basic block, two 3×3 convolutions with batch norm, and the residual: 16 channels at 28 × 28."""
     weights, x = _Weights(), input_("x", (1, 16, 28, 28))
-    y = nn.relu(_normed(nn.conv2d(x, weights(16, 16, 3, 3), padding=1), weights))
-    return nn.relu(_normed(nn.conv2d(y, weights(16, 16, 3, 3), padding=1), weights) + x)
+    y = nn.relu(_batch_norm(nn.conv2d(x, weights(16, 16, 3, 3), padding=1), weights))
+    return nn.relu(_batch_norm(nn.conv2d(y, weights(16, 16, 3, 3), padding=1), weights) + x)
 
 
 def bottleneck() -> Tensor:
     """ResNet's bottleneck: 1×1 to 32 channels, 3×3, 1×1 to 128, each with batch norm, and the residual; 14 × 14."""
     weights, x = _Weights(), input_("x", (1, 128, 14, 14))
-    y = nn.relu(_normed(nn.conv2d(x, weights(32, 128, 1, 1)), weights))
-    y = nn.relu(_normed(nn.conv2d(y, weights(32, 32, 3, 3), padding=1), weights))
-    return nn.relu(_normed(nn.conv2d(y, weights(128, 32, 1, 1)), weights) + x)
+    y = nn.relu(_batch_norm(nn.conv2d(x, weights(32, 128, 1, 1)), weights))
+    y = nn.relu(_batch_norm(nn.conv2d(y, weights(32, 32, 3, 3), padding=1), weights))
+    return nn.relu(_batch_norm(nn.conv2d(y, weights(128, 32, 1, 1)), weights) + x)
 
 
-def _normed(x: Tensor, weights: _Weights) -> Tensor:
+def _batch_norm(x: Tensor, weights: _Weights) -> Tensor:
     scale, shift, mean, spread = weights.several(4, x.shape[1])
     return nn.batch_norm(x, mean=mean, var=spread * spread + 1.0, weight=scale, bias=shift)
 

@@ -1,8 +1,8 @@
-"""Record what every device function gives on this GPU: `python -m bench.record_device_functions [--to FOLDER]`.
+"""Records the results of every device function on this GPU: `python -m bench.record_device_functions [--to FOLDER]`.
 
-The file goes to `tests/fixtures/device_functions/`, where a test holds the emulator against it. Where this GPU and the
-emulator differ by more than the functions' definitions leave open, the differences are listed and the exit status is 1;
-the file is written all the same: hardware is right.
+The file goes to `tests/fixtures/device_functions/`, where a test compares the emulator with it. If this GPU and the
+emulator differ by more than the functions' definitions allow, the differences are listed and the exit status is 1. The
+file is written in any case: hardware is right.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from bench.device.launch import CudaDevice, Device, EmulatedDevice
 from bench.device.probes import probes, run
 from bench.device.samples import Probe
 
-SHOWN = 40
+SHOWN = 40  # most differences that are printed
 
 
 def record(
     device: Device, about: Mapping[str, Any], folder: Path = FOLDER, tried: list[Probe] | None = None
 ) -> list[str]:
-    """Writes what the functions give on the device; returns how the emulator differs."""
+    """Writes the functions' results on the device; returns their differences from the emulator's."""
     tried = probes() if tried is None else tried
-    found = run(device, tried)
-    print(f"{len(found)} functions: {write(about, found, folder)}")
-    return differences(run(EmulatedDevice(), tried), found)
+    results = run(device, tried)
+    print(f"{len(results)} functions: {write(about, results, folder)}")
+    return differences(run(EmulatedDevice(), tried), results)
 
 
 def main() -> None:
@@ -37,10 +37,10 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=FOLDER, help="the folder of the file")
     options = parser.parse_args()
     facts = device_facts(require_device())
-    told = record(CudaDevice(), facts, options.to)
-    print(*told[:SHOWN], sep="\n")
-    if told:
-        sys.exit(f"{len(told)} functions differ from the emulator")
+    different = record(CudaDevice(), facts, options.to)
+    print(*different[:SHOWN], sep="\n")
+    if different:
+        sys.exit(f"{len(different)} functions differ from the emulator")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How the optimizer's time and memory grow: encoders of 1, 4, 12 and 36 layers, and the nine light models.
+"""Measures how the optimizer's time and memory grow: encoders of 1, 4, 12 and 36 layers, and the nine light models.
 
     python -m bench.scale [--rounds 3] [--only encoder]
 
-Every sample is a process of its own; what two samples of one program decide must be the same. Medians are reported and
-written to `bench/results/`. Seconds are those of an import-free process with Tiny IR in hand.
+Every sample runs in a process of its own; two samples of one program must have the same result. Medians are reported
+and written to `bench/results/`. Times start with Tiny IR in memory and all libraries imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from functools import partial
 from typing import Any
 
 from bench.arguments import LIGHT
-from bench.optimizing import Program, Sample, light_program, measured, optimized, program_of, sampled
+from bench.optimizing import (
+    Program,
+    Sample,
+    light_program,
+    median_of_samples,
+    program_of,
+    run_bench,
+    sample_optimization,
+)
 
 LAYERS = (1, 4, 12, 36)
 
@@ -53,14 +61,14 @@ def programs() -> dict[str, Callable[[], Program]]:
 
 def measure(name: str) -> Sample:
     """One optimization of a program."""
-    return optimized(programs()[name])
+    return sample_optimization(programs()[name])
 
 
 def main() -> None:
     def sample(name: str, rounds: int) -> Sample:
-        return sampled(rounds, measure, name)
+        return median_of_samples(rounds, measure, name)
 
-    measured(__doc__, "scale", programs(), sample, lambda row: row["seconds"]["total"])
+    run_bench(__doc__, "scale", programs(), sample, lambda row: row["seconds"]["total"])
 
 
 if __name__ == "__main__":

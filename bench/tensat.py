@@ -1,10 +1,11 @@
-"""Tensat's table: how long the graphs take to optimize, and what is gained over ordinary fusion.
+"""Compares with Tensat's table: how long the graphs take to optimize, and the gain over ordinary fusion.
 
     python -m bench.tensat [--rounds 3] [--measure] [--threads 2] [--only BERT]
 
-The optimizer's seconds (from Tiny IR to a cover) stand beside Tensat's search, the gain beside Tensat's: by how many
-percent the program of ordinary fusion (`ORDINARY` rules alone) is slower than that of all rules, as predicted and, with
-`--measure`, as measured in turns. Tensat's figures are of its paper: other rules, other costs, a T4 GPU.
+The optimizer's seconds (from Tiny IR to a cover) stand beside Tensat's search, and the gain beside Tensat's. The gain
+is the percentage by which the program of ordinary fusion (the rules `ORDINARY` alone) is slower than that of all rules,
+as predicted and, with `--measure`, as measured in turns. Tensat's figures are from its paper: other rules, other costs,
+a T4 GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from bench.arguments import containing, count
 from bench.facts import facts, warn_of_load, write
-from bench.optimizing import Sample, in_process, optimized, sampled, table
+from bench.optimizing import Sample, in_process, median_of_samples, sample_optimization, table
 from bench.tensat_models import TABLE
 from rules import ORDINARY
 
@@ -27,14 +28,14 @@ def optimize(name: str, rules: tuple[str, ...] | None) -> Sample:
     """One optimization of a graph."""
     from eqsat.options import checked_options
 
-    return optimized(TABLE[name].build, checked_options(rules, "rounding", "pareto", "roofline", None))
+    return sample_optimization(TABLE[name].build, checked_options(rules, "rounding", "pareto", "roofline", None))
 
 
 def measure(name: str, threads: int) -> dict[str, float]:
-    """Median milliseconds of a call, of both programs in turn.
+    """Median milliseconds of a call of both programs, which run in turn.
 
     Raises:
-        SystemExit: where they do not compute the same.
+        SystemExit: if the programs compute different results.
     """
     import numpy as np
 
@@ -43,19 +44,19 @@ def measure(name: str, threads: int) -> dict[str, float]:
     built = TABLE[name].build()
     rng = np.random.default_rng(0)
 
-    def drawn(node: Any) -> Any:
+    def draw(node: Any) -> Any:
         shape = built.graph.types[node.id].shape
         fan_in = max(1, int(np.prod(shape[1:] if len(shape) == 4 else shape[:1])))
         return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32)
 
-    arrays = {each: drawn(node) for each, node in built.graph.inputs.items()}
-    constants = {each: arrays.pop(each) for each in built.constants}
+    arrays = {name: draw(node) for name, node in built.graph.inputs.items()}
+    constants = {name: arrays.pop(name) for name in built.constants}
     programs = {
         label: optimize_and_compile(built.graph, constants=constants, rules=rules, threads=threads)
         for label, rules in (("ordinary", ORDINARY), ("all", None))
     }
     results = [programs[label](**arrays) for label in programs]
-    ours, theirs = (each if isinstance(each, tuple) else (each,) for each in results)
+    ours, theirs = (result if isinstance(result, tuple) else (result,) for result in results)
     for a, b in zip(ours, theirs, strict=True):
         if np.linalg.norm(a - b) > 1e-4 * max(float(np.linalg.norm(b)), 1e-30):
             raise SystemExit(f"{name}: the two programs differ; not reported")
@@ -69,7 +70,7 @@ def measure(name: str, threads: int) -> dict[str, float]:
 
 
 def gain(ordinary: float, best: float) -> float:
-    """By how many percent the first is slower."""
+    """The percentage by which the first is slower."""
     return 100 * (ordinary / best - 1)
 
 
@@ -86,7 +87,7 @@ def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     for name in chosen:
         entry = TABLE[name]
-        ours, plain = (sampled(options.rounds, optimize, name, rules) for rules in (None, ORDINARY))
+        ours, plain = (median_of_samples(options.rounds, optimize, name, rules) for rules in (None, ORDINARY))
         rows[name] = {
             **{key: ours[key] for key in ("uops", "e-nodes", "kernels", "peak MiB")},
             "kernels, ordinary": plain["kernels"],

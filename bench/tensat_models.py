@@ -2,8 +2,8 @@
 
 BERT, ResNeXt-50, NasNet-A and NasRNN have the sizes of Tensat's own generators (github.com/uwplse/tensat, src/): eight
 attention layers without softmax over 64 tokens of width 1024; 224 × 224 images; three stages of five normal cells and a
-reduction; five steps of width 512. Inception-v3, SqueezeNet 1.0 and VGG-19 are those of their papers, batch norms
-folded. Weights are constants; convolutions pad to keep their size (SAME) unless they say otherwise.
+reduction; five steps of width 512. Inception-v3, SqueezeNet 1.0 and VGG-19 follow their papers, with batch norms
+folded. Weights are constants. Convolutions keep the size by padding (SAME) unless stated otherwise.
 
 Tensat: Yang et al., "Equality Saturation for Tensor Graph Superoptimization", MLSys 2021.
 """
@@ -22,7 +22,7 @@ T = Any
 
 
 class Net:
-    """Numbers the weights, and writes layers in terms of them."""
+    """Layers with numbered weights."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -55,7 +55,7 @@ class Net:
 
 
 def _same(x: T, kernel: tuple[int, int], stride: int) -> list[tuple[int, int]]:
-    """Zeros before and after, so that ⌈size / stride⌉ windows fit."""
+    """Zeros before and after x, so that ⌈size / stride⌉ windows fit."""
     totals = [
         max((-(-size // stride) - 1) * stride + side - size, 0) for size, side in zip(x.shape[2:], kernel, strict=True)
     ]
@@ -71,7 +71,7 @@ def _avg_pool(x: T, kernel: int, stride: int) -> T:
 
 
 def bert(layers: int = 8, length: int = 64, width: int = 1024, heads: int = 16) -> Program:
-    """Attention without softmax; each layer reads a product of the one before's input."""
+    """Attention without softmax; a layer reads a product of the layer before's input."""
     net = Net()
     x = tensor.input("x", (length, width))
     y, outputs = x.relu(), []
@@ -101,7 +101,7 @@ def resnext50() -> Program:
 class _NasNet(Net):
     """The two cells of NasNet-A."""
 
-    def fitted(self, x: T, channels: int, size: int) -> T:
+    def _fit(self, x: T, channels: int, size: int) -> T:
         return self.conv(x, channels, 1) if x.shape[2] == size else self.conv(x, channels, 3, 2)
 
     def separable(self, x: T, kernel: int, stride: int = 1) -> T:
@@ -111,7 +111,7 @@ class _NasNet(Net):
 
     def normal(self, before: T, x: T, channels: int) -> T:
         x = self.conv(x, channels, 1)
-        before = self.fitted(before, channels, x.shape[2])
+        before = self._fit(before, channels, x.shape[2])
         return tensor.concatenate(
             [
                 self.separable(x, 3) + x,
@@ -125,7 +125,7 @@ class _NasNet(Net):
 
     def reduction(self, before: T, x: T, channels: int) -> T:
         x = self.conv(x, channels, 1)
-        before = self.fitted(before, channels, x.shape[2])
+        before = self._fit(before, channels, x.shape[2])
         first = self.separable(before, 7, 2) + self.separable(x, 5, 2)
         second = _max_pool(x, 3, 2) + self.separable(before, 7, 2)
         third = _avg_pool(x, 3, 2) + self.separable(before, 5, 2)
@@ -173,7 +173,7 @@ def inception_v3() -> Program:
             x = conv(x, channels, kernel)
         return x
 
-    def joined(*parts: T) -> T:
+    def join(*parts: T) -> T:
         return tensor.concatenate(parts, 1)
 
     y = conv(conv(conv(x, 32, 3, 2, same=False), 32, 3, same=False), 64, 3)
@@ -181,23 +181,23 @@ def inception_v3() -> Program:
     y = _max_pool(y, 3, 2, same=False)
     for pooled in (32, 64, 64):
         double = conv(conv(conv(y, 64, 1), 96, 3), 96, 3)
-        y = joined(conv(y, 64, 1), conv(conv(y, 48, 1), 64, 5), double, conv(_avg_pool(y, 3, 1), pooled, 1))
+        y = join(conv(y, 64, 1), conv(conv(y, 48, 1), 64, 5), double, conv(_avg_pool(y, 3, 1), pooled, 1))
     double = conv(conv(conv(y, 64, 1), 96, 3), 96, 3, 2, same=False)
-    y = joined(conv(y, 384, 3, 2, same=False), double, _max_pool(y, 3, 2, same=False))
+    y = join(conv(y, 384, 3, 2, same=False), double, _max_pool(y, 3, 2, same=False))
     for width in (128, 160, 160, 192):
         seven = conv(chain(conv(y, width, 1), width, (1, 7)), 192, (7, 1))
         twice = conv(chain(conv(y, width, 1), width, (7, 1), (1, 7), (7, 1)), 192, (1, 7))
-        y = joined(conv(y, 192, 1), seven, twice, conv(_avg_pool(y, 3, 1), 192, 1))
+        y = join(conv(y, 192, 1), seven, twice, conv(_avg_pool(y, 3, 1), 192, 1))
     seven = chain(conv(y, 192, 1), 192, (1, 7), (7, 1))
-    y = joined(
+    y = join(
         conv(conv(y, 192, 1), 320, 3, 2, same=False),
         conv(seven, 192, 3, 2, same=False),
         _max_pool(y, 3, 2, same=False),
     )
     for _ in range(2):
         three, double = conv(y, 384, 1), conv(conv(y, 448, 1), 384, 3)
-        split = [conv(each, 384, kernel) for each in (three, double) for kernel in ((1, 3), (3, 1))]
-        y = joined(conv(y, 320, 1), *split, conv(_avg_pool(y, 3, 1), 192, 1))
+        split = [conv(branch, 384, kernel) for branch in (three, double) for kernel in ((1, 3), (3, 1))]
+        y = join(conv(y, 320, 1), *split, conv(_avg_pool(y, 3, 1), 192, 1))
     return program_of([net.linear(y.mean((2, 3)), 1000)], ("x",))
 
 

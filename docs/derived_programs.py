@@ -1,4 +1,4 @@
-"""Programs that others write kernels for by hand, op by op. `docs/derived.md` tells what becomes of them."""
+"""Programs for which kernels are usually written by hand, op by op. `docs/derived.md` shows their kernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from eqsat.tensor import Tensor, constant, iota, where
 from eqsat.tensor import input as input_
 
 Source = Callable[..., Tensor]
-"""A program; its one argument, which has a default, is how large it is."""
+"""A program; its one argument, with a default, is its size."""
 
 
 def weight(name: str, *shape: int) -> Tensor:
-    """A constant of that name, seeded by it, scaled so that activations stay near unit size."""
+    """A constant with a name, seeded by the name and scaled so that activations stay near unit size."""
     values = np.random.default_rng(sum(map(ord, name))).standard_normal(shape)
     return constant((values / np.sqrt(max(1, int(np.prod(shape[:-1]))))).astype(np.float32), name=name)
 

@@ -1,4 +1,4 @@
-"""Writes docs/derived.md: what becomes of the programs of `docs.derived_programs`. `python -m docs.make_derived`."""
+"""Writes docs/derived.md, the kernels of the programs in `docs.derived_programs`: `python -m docs.make_derived`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TARGET = nominal_cpu(
 
 @dataclass(frozen=True)
 class Row:
-    """Kernels and bytes to and from memory of one program: each op a kernel, ordinary fusion, all rules; and the
-    further families behind its kernels."""
+    """Kernels of a program, and their bytes to and from memory: with a kernel per op, by ordinary fusion, and by all
+    rules; and the further families behind its kernels."""
 
     name: str
     written: str
@@ -39,39 +39,39 @@ class Row:
 
 @cache
 def row(name: str) -> Row:
-    """One program, at three levels."""
+    """The row of one program, optimized at three levels."""
     source = PROGRAMS[name]
     model = read_model(source())
     bound = model.bind(model.infer({}), strict=False)
-    fused, best = (optimized(bound, rules) for rules in (ORDINARY, None))
-    fused_bytes, best_bytes = (sum(price.work.bytes for price in each.prices) for each in (fused, best))
+    fused, best = (optimize(bound, rules) for rules in (ORDINARY, None))
+    fused_bytes, best_bytes = (sum(price.work.bytes for price in artifact.prices) for artifact in (fused, best))
     moved = (written_bytes(bound), fused_bytes, best_bytes)
     kernels = (best.stats.kernels_before, fused.stats.kernels_after, best.stats.kernels_after)
     return Row(name, (source.__doc__ or "").strip(), kernels, moved, further_families(best))
 
 
-def optimized(bound: BoundModel, rules: Sequence[str] | None) -> Artifact:
-    """The program with these rules, for a machine that is everywhere the same; nothing is compiled."""
+def optimize(bound: BoundModel, rules: Sequence[str] | None) -> Artifact:
+    """The program optimized with these rules for a fixed machine; nothing is compiled."""
     options = checked_options(rules, "rounding", "pareto", "roofline", None)
     return pipeline.optimize(bound, TARGET, options, Clock())
 
 
 def written_bytes(bound: BoundModel) -> float:
-    """What is read and written where each op is a kernel."""
+    """Bytes read and written if every op is a kernel."""
     graph = bound.graph
     nodes = [node for node in graph.nodes if node.uop != "INPUT"]
-    return sum(graph.types[each].nbytes for node in nodes for each in (node.id, *node.refs))
+    return sum(graph.types[ref].nbytes for node in nodes for ref in (node.id, *node.refs))
 
 
-def further_families(found: Artifact) -> tuple[str, ...]:
-    """Those beyond `ORDINARY` whose rules led to the kernels, those that run when the program is built among them."""
-    fired = {rule for call in found.module.calls for rule in call.rules}
+def further_families(artifact: Artifact) -> tuple[str, ...]:
+    """The families beyond `ORDINARY` whose rules built the kernels, including kernels that run at build time."""
+    fired = {rule for call in artifact.module.calls for rule in call.rules}
     names = [name for name, family in FAMILIES.items() if fired & {rule.name for rule in family}]
     return tuple(name for name in names if name not in ORDINARY)
 
 
 def page() -> str:
-    """The page's text."""
+    """The text of the page."""
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         table="\n".join(_table()), ordinary=", ".join(ORDINARY)
     )
@@ -80,12 +80,12 @@ def page() -> str:
 def _table() -> Iterator[str]:
     yield "| program | ops | ordinary fusion | all rules | families beyond ordinary fusion |"
     yield "|---|--:|--:|--:|---|"
-    for each in map(row, PROGRAMS):
-        cells = (f"{count}, {_shown(size)}" for count, size in zip(each.kernels, each.bytes, strict=True))
-        yield f"| **{each.name}**: {each.written} | {' | '.join(cells)} | {', '.join(each.families)} |"
+    for entry in map(row, PROGRAMS):
+        cells = (f"{count}, {_size_text(size)}" for count, size in zip(entry.kernels, entry.bytes, strict=True))
+        yield f"| **{entry.name}**: {entry.written} | {' | '.join(cells)} | {', '.join(entry.families)} |"
 
 
-def _shown(size: float) -> str:
+def _size_text(size: float) -> str:
     return f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"
 
 

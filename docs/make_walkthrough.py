@@ -1,4 +1,4 @@
-"""Writes docs/walkthrough.md: one program through every stage. `python -m docs.make_walkthrough`."""
+"""Writes docs/walkthrough.md, one program through every stage: `python -m docs.make_walkthrough`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = 60
 
 
 def page() -> str:
-    """The page's text."""
+    """The text of the page."""
     bound = read_model(MODEL.read_text(encoding="utf-8"), {}).bind(DIMS, strict=False)
     artifact = pipeline.optimize(bound, TARGET, Options(), Clock())
     (call,), (price,) = artifact.module.calls, artifact.prices
@@ -64,7 +64,7 @@ def _json(data: Any) -> str:
 
 
 def _verdicts(report: dict[str, Any]) -> dict[str, Any]:
-    """The report without its long lists of accesses."""
+    """The report without its long lists of accesses and sites."""
     return {key: value for key, value in report["analysis"].items() if key not in ("accesses", "sites")}
 
 

@@ -1,1 +1,1 @@
-"""The nouns: Tiny IR, index maps, regions, plans and kernels. Nothing here imports another package of ours."""
+"""The data of all stages: Tiny IR, index maps, regions, plans and kernels. Imports no other package of eqsat."""

@@ -1,4 +1,4 @@
-"""What went wrong, where, and what to try: the one exception of eqsat and the diagnostics it carries."""
+"""The one exception of eqsat and the diagnostics that it carries: what went wrong, where, and what to try."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EqsatError(Exception):
-    """The one public exception. `diagnostics` says what was found, worst first as the stage reported it."""
+    """The one public exception. `diagnostics` are the findings of a stage, worst first."""
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]) -> None:
-        found = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
-        super().__init__(found)
-        self.diagnostics: tuple[Diagnostic, ...] = found
+        listed = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        super().__init__(listed)
+        self.diagnostics: tuple[Diagnostic, ...] = listed
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.diagnostics))
@@ -160,5 +160,5 @@ def _readable(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_readable, value))}]"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_readable(each)}" for name, each in value.items()) or "(none)"
+        return ", ".join(f"{name}: {_readable(item)}" for name, item in value.items()) or "(none)"
     return "?" if value is None else str(value)

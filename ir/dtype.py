@@ -73,8 +73,8 @@ class DType(msgspec.Struct, frozen=True):
 
 DTYPES: Mapping[str, DType] = MappingProxyType(
     {
-        each.name: each
-        for each in (
+        element.name: element
+        for element in (
             DType("fp16", 16, True, True, ("f16", "float16", "half")),
             DType("bf16", 16, True, True, ("bfloat16",)),
             DType("fp32", 32, True, True, ("f32", "float32", "float")),
@@ -103,7 +103,7 @@ _NUMPY: Mapping[str, np.dtype] = MappingProxyType(
     }
 )
 _BY_NAME: Mapping[str, DType] = MappingProxyType(
-    {name: each for each in DTYPES.values() for name in (each.name, *each.aliases)}
+    {name: element for element in DTYPES.values() for name in (element.name, *element.aliases)}
 )
 _BY_NUMPY: Mapping[np.dtype, DType] = MappingProxyType({numpy: DTYPES[name] for name, numpy in _NUMPY.items()})
 
@@ -118,24 +118,24 @@ DTypeLike: TypeAlias = "str | DType | np.dtype | type"
 
 def dtype(spec: DTypeLike) -> DType:
     """The DType of a name ("fp32", "float32", "f32"), of a NumPy dtype or scalar type, of Python's float, int or bool
-    (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for what is none of these."""
+    (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for anything else."""
     if isinstance(spec, DType):
         return spec
     if isinstance(spec, type) and (spec in (float, int, bool) or issubclass(spec, np.generic)):
         spec = np.dtype(spec)
-    found = None
+    element = None
     if isinstance(spec, np.dtype):
-        found = _BY_NUMPY.get(spec)
+        element = _BY_NUMPY.get(spec)
     elif isinstance(spec, str):
-        found = _BY_NAME.get(spec)
-    if found is None:
+        element = _BY_NAME.get(spec)
+    if element is None:
         fail(
             Kind.DTYPE_MISMATCH,
             "dtype",
             f"{str(spec)!r} is not an element type",
             hint="one of " + ", ".join(DTYPES),
         )
-    return found
+    return element
 
 
 def promote(a: DType, b: DType) -> DType | None:
@@ -144,7 +144,7 @@ def promote(a: DType, b: DType) -> DType | None:
         return None
     if a == b:
         return a
-    return fp32 if a.bits == b.bits else max(a, b, key=lambda each: each.bits)
+    return fp32 if a.bits == b.bits else max(a, b, key=lambda element: element.bits)
 
 
 class TensorType(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Frontend IR (seed 000 §2): what the model means, in high-level ops, with its graph signature.
+"""Frontend IR (seed 000 §2): the model in high-level ops, with its graph signature.
 
 A DAG of pure nodes over named tensors. The signature is mandatory: it is the ABI. Sizes are integers or symbols.
 """
@@ -46,7 +46,7 @@ class SignatureOutput(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What goes in and what comes out, in the caller's order."""
+    """The arguments and results, in the caller's order."""
 
     inputs: tuple[SignatureInput, ...]
     outputs: tuple[SignatureOutput, ...]
@@ -64,7 +64,7 @@ class FrontendNode(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FrontendGraph(msgspec.Struct, frozen=True):
-    """A model. `tensors` types at least what the signature names."""
+    """A model. `tensors` has the types of at least the signature's tensors."""
 
     signature: Signature
     tensors: dict[str, TensorInfo]
@@ -73,7 +73,7 @@ class FrontendGraph(msgspec.Struct, frozen=True):
     @property
     def symbols(self) -> tuple[str, ...]:
         """The symbols that stand for sizes, in the order of the inputs."""
-        shapes = [self.tensors[each.tensor].shape for each in self.signature.inputs]
+        shapes = [self.tensors[argument.tensor].shape for argument in self.signature.inputs]
         return tuple(dict.fromkeys(size for shape in shapes for size in shape if isinstance(size, str)))
 
     def to_json(self) -> str:
@@ -85,19 +85,19 @@ class FrontendGraph(msgspec.Struct, frozen=True):
             info = self.tensors.get(name)
             return f"{name}: {info.dtype}[{', '.join(map(str, info.shape))}]" if info else name
 
-        lines = [f"model({', '.join(typed(each.tensor) for each in self.signature.inputs)})"]
+        lines = [f"model({', '.join(typed(argument.tensor) for argument in self.signature.inputs)})"]
         for node in self.graph:
             fn = f".{node.fn}" if node.fn else ""
             attrs = "".join(f", {key}={value}" for key, value in node.attrs.items())
             lines.append(f"  {', '.join(node.outputs)} = {node.op}{fn}({', '.join(node.inputs)}{attrs})")
-        return "\n".join([*lines, f"  return {', '.join(typed(each.tensor) for each in self.signature.outputs)}"])
+        return "\n".join([*lines, f"  return {', '.join(typed(result.tensor) for result in self.signature.outputs)}"])
 
 
 def parse_frontend(source: str | Mapping[str, Any]) -> FrontendGraph:
     """The graph written in JSON text (// comments allowed), or already decoded to dicts.
 
     Raises:
-        EqsatError: MalformedGraph for broken JSON, a missing signature, and all that `verify_frontend` finds.
+        EqsatError: MalformedGraph for broken JSON, a missing signature, and all errors of `verify_frontend`.
     """
     document = document_of(source) if isinstance(source, str) else source
     if isinstance(document, Mapping) and "signature" not in document:
@@ -105,7 +105,7 @@ def parse_frontend(source: str | Mapping[str, Any]) -> FrontendGraph:
             Kind.MALFORMED_GRAPH,
             STAGE,
             "the graph has no signature",
-            hint='name what goes in and out: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
+            hint='name inputs and outputs: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
         )
     try:
         graph = msgspec.convert(document, FrontendGraph)
@@ -119,7 +119,7 @@ def verify_frontend(graph: FrontendGraph) -> None:
     """Every tensor is defined once and before it is read; the signature's tensors are typed and exist.
 
     Raises:
-        EqsatError: MalformedGraph, DtypeMismatch for an element type that there is not.
+        EqsatError: MalformedGraph, DtypeMismatch for an unknown element type.
     """
     for name, info in graph.tensors.items():
         _check_info(name, info)
@@ -128,20 +128,20 @@ def verify_frontend(graph: FrontendGraph) -> None:
         _define(argument.tensor, known)
         if argument.tensor not in graph.tensors:
             fail(Kind.MALFORMED_GRAPH, STAGE, "the input has no entry in tensors", at=argument.tensor)
-    made = {output for node in graph.graph for output in node.outputs}
+    computed = {output for node in graph.graph for output in node.outputs}
     for node in graph.graph:
         for name in node.inputs:
             if name not in known:
-                _refuse_read(node, name, made)
+                _refuse_read(node, name, computed)
         if not any(node.outputs):
-            fail(Kind.MALFORMED_GRAPH, STAGE, "the node makes nothing", at=node.name, op=node.op)
+            fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=node.name, op=node.op)
         for name in filter(None, node.outputs):
             _define(name, known)
     if not graph.signature.outputs:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the signature has no outputs")
     for output in graph.signature.outputs:
         if output.tensor not in known or not output.tensor:
-            fail(Kind.MALFORMED_GRAPH, STAGE, "nothing makes this output", at=output.tensor)
+            fail(Kind.MALFORMED_GRAPH, STAGE, "no node computes this output", at=output.tensor)
 
 
 def _check_info(name: str, info: TensorInfo) -> None:
@@ -160,12 +160,12 @@ def _define(name: str, known: set[str]) -> None:
     known.add(name)
 
 
-def _refuse_read(node: FrontendNode, name: str, made: set[str]) -> NoReturn:
-    later = name in made
+def _refuse_read(node: FrontendNode, name: str, computed: set[str]) -> NoReturn:
+    later = name in computed
     fail(
         Kind.MALFORMED_GRAPH,
         STAGE,
-        f"reads {name!r} before it is made" if later else f"reads {name!r}, which nothing makes",
+        f"reads {name!r} before it is computed" if later else f"reads {name!r}, which no node computes",
         at=node.name,
         op=node.op,
         hint="list the nodes in the order of their data; a cycle has none" if later else None,

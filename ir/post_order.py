@@ -9,9 +9,9 @@ T = TypeVar("T", bound=Hashable)
 
 
 def post_order(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:
-    """Everything that the roots reach, once each: what is below a node before the node, as far as there are no cycles.
+    """Everything that the roots reach, once: the nodes below a node before the node, as far as there are no cycles.
 
-    The order is that of a recursive walk: roots, and what is below a node, from the first to the last.
+    The order is that of a recursive walk from the first root to the last, from the first node below to the last.
     """
     done: list[T] = []
     entered: set[T] = set()
@@ -22,7 +22,7 @@ def post_order(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]
             path.append((root, iter(below(root))))
         while path:
             node, pending = path[-1]
-            deeper = next((each for each in pending if each not in entered), None)
+            deeper = next((node for node in pending if node not in entered), None)
             if deeper is None:
                 done.append(node)
                 path.pop()

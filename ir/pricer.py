@@ -1,4 +1,4 @@
-"""The protocol by which extraction learns what a kernel costs, without knowing how kernels are made."""
+"""The protocol by which extraction prices a kernel without knowing how kernels are made."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ir.region.region import Region
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What one plan makes the machine do: the inputs of seed 000 §11.
+    """The work of one plan on the machine: the inputs of seed 000 §11.
 
-    flops        additions-worth, each value once, the padding of tiles included; compute_dtype: whose peak counts
+    flops        in additions, each value once, the padding of tiles included; compute_dtype: the dtype of the peak
     bytes        to and from memory, each element once
     occupancy    share of the machine's units that have work (0, 1]
-    efficiency   share of the peak that the inner loop reaches, with all its lanes on neighbours (0, 1]
-    recomputed   additions-worth beyond `flops`: values computed again under a broadcast, in another scope, per tile
-    reread       cycles, all units together, of reading again, from a cache further away or from memory, what the
-                 nearest one did not keep between tiles
-    layout       cycles, all units together, lost to lanes that lie apart, to registers partly filled, to packing
-    fanout       cycles, all units together, of keeping values on chip for several readers
+    efficiency   share of the peak that the inner loop reaches with all lanes on neighbours (0, 1]
+    recomputed   in additions, beyond `flops`: values computed again under a broadcast, in another scope, per tile
+    reread       cycles of all units together for reading again what the nearest cache did not keep between tiles, from
+                 a cache further away or from memory
+    layout       cycles of all units together lost to lanes that lie apart, registers partly filled, packing
+    fanout       cycles of all units together for keeping values on chip for several readers
     scratch      bytes on chip: a block's shared memory, a task's workspace
     block_threads, thread_registers
-                 of a GPU's block and thread; 0 on a CPU
-    independent  instructions that a thread can have under way at once, none of which waits for another
-    parallel     whether units share the kernel, and it costs a fork and join
+                 threads of a GPU's block and registers of its thread; 0 on a CPU
+    independent  instructions of a thread that can be in flight at once, none of which waits for another
+    parallel     whether units share the kernel, which costs a fork and join
     """
 
     flops: float
@@ -47,10 +47,10 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What a time consists of, in ns: max(compute + reread + layout + fanout, memory) + launch.
+    """The parts of a time, in ns: max(compute + reread + layout + fanout, memory) + launch.
 
-    Penalties take a unit's time, as arithmetic does: what it waits for memory anyhow hides them. (Seed 000 §11 adds
-    them to the maximum; so added, kernels that memory binds measure as little as half their price.)"""
+    Penalties take a unit's time, as arithmetic does, and are hidden while the unit waits for memory. Seed 000 §11 adds
+    them to the maximum instead; measured times of kernels bound by memory were then as little as half their price."""
 
     compute: float
     memory: float
@@ -74,7 +74,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True):
-    """The best plan of a region and §11's time for it, in ns; `stops` names the STOP conditions that it meets."""
+    """The best plan of a region and its time by §11, in ns; `stops` names the STOP conditions that the region meets."""
 
     time_ns: float
     plan: Plan
@@ -89,21 +89,21 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Why a region can not be one kernel, and the kind of diagnostic that says so."""
+    """A region that cannot be one kernel: the reason, and the kind of the diagnostic."""
 
     reason: str
     kind: Kind = Kind.UNSUPPORTED_OP
 
 
 class Pricer(Protocol):
-    """Prices candidate kernels. `ordered`: all its plans take the terms of floating-point sums in index order."""
+    """Prices candidate kernels. `ordered`: all its plans add the terms of floating-point sums in index order."""
 
     ordered: bool
 
     def price(self, region: Region) -> Price | Rejected:
-        """The price of the region by its own best plan; the answer depends on its canonical form alone."""
+        """The price of the region by its best plan; it depends on the region's canonical form alone."""
         ...
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """A time in ns that no plan of such a kernel can beat; needs no plan."""
+        """A lower bound in ns on the time of every plan of such a kernel; needs no plan."""
         ...

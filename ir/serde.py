@@ -1,4 +1,4 @@
-"""JSON for every noun: msgspec structs, with an `AxisMap` or a `Bound` written as its canonical text."""
+"""JSON of msgspec structs; an `AxisMap` or a `Bound` is its canonical text."""
 
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ def _decode(kind: type, value: Any) -> Any:
 
 
 def to_builtins(noun: Any) -> Any:
-    """The noun as what `json.loads` gives back: dicts, lists, strings, finite numbers; "inf", "-inf" and "nan"."""
+    """The noun as `json.loads` would return it: dicts, lists, strings, finite numbers; "inf", "-inf" and "nan"."""
     return jsonable(msgspec.to_builtins(noun, enc_hook=_encode))
 
 
@@ -39,15 +39,15 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
     """The noun of type `kind` written in `text`.
 
     Raises:
-        msgspec.ValidationError: where the text does not have the type's fields.
+        msgspec.ValidationError: if the text does not have the type's fields.
     """
     return msgspec.json.decode(text, type=kind, dec_hook=_decode)
 
 
 def from_builtins(value: Any, kind: type[T]) -> T:
-    """The noun of type `kind` that `to_builtins` gave.
+    """The inverse of `to_builtins` for type `kind`.
 
     Raises:
-        msgspec.ValidationError: where the value does not have the type's fields.
+        msgspec.ValidationError: if the value does not have the type's fields.
     """
     return msgspec.convert(value, type=kind, dec_hook=_decode)

@@ -1,1 +1,1 @@
-"""A GPU as a measuring instrument: launches, clocks, ceilings, what its functions give."""
+"""A GPU as a measuring instrument: launches, clocks, ceilings, results of device functions."""

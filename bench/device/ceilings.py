@@ -1,4 +1,4 @@
-"""The two rates that bound every kernel, measured by kernels of ours: copying memory, and products on tensor cores."""
+"""Measures the two rates that bound every kernel, by kernels of ours: memory copies, and products on tensor cores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ extern "C" EQ_KERNEL({COPY_THREADS}, 4) void eq_copy(const eq_i32 *__restrict__ 
   for (int i = 0; i < {COPY_UNROLL}; i++) eq_st_global_16(Y + at + {4 * COPY_THREADS} * i, words[i]);
 }}
 """
-"""A block copies 16 KiB, 16 bytes a thread at once, four of them under way."""
+"""A block copies 16 KiB; a thread copies 16 bytes at once, with four copies in flight."""
 MMA_TEXT = f"""
 extern "C" EQ_KERNEL({MMA_THREADS}, 2) void eq_products(const eq_i32 *__restrict__ X, eq_f32 *__restrict__ Y, int n) {{
   unsigned a[4], b[2];
@@ -41,30 +41,30 @@ extern "C" EQ_KERNEL({MMA_THREADS}, 2) void eq_products(const eq_i32 *__restrict
   eq_st_global_f32(Y + {MMA_THREADS} * eq_block_x() + eq_thread(), sum);
 }}
 """
-"""Each warp multiplies the same registers into 16 accumulators, which wait for nobody."""
+"""A warp multiplies the same registers into 16 independent accumulators."""
 
 
 class Ceilings(NamedTuple):
-    """bytes_per_s: read and written together, by copies larger than every cache; flops_per_s: of bf16 by mma.sync."""
+    """bytes_per_s: read plus written, by copies larger than every cache. flops_per_s: of bf16 by mma.sync."""
 
     bytes_per_s: float
     flops_per_s: float
 
     def floor_s(self, flops: float, nbytes: float) -> float:
-        """Seconds that no kernel of so much work can go below."""
+        """A lower bound in seconds on the time of this work."""
         return max(flops / self.flops_per_s, nbytes / self.bytes_per_s)
 
 
-def measured(
+def measure_ceilings(
     device: Device, clock: Clock, blocks: int, copied: int = 1 << 30, turns: int = 4096, seconds: float = 1.0
 ) -> Ceilings:
-    """The ceilings of a device, after both kernels were checked on it.
+    """The ceilings of a device, after a check of both kernels on it.
 
-    blocks: of the kernel of products, two for each multiprocessor. copied: bytes, a multiple of 16 KiB. turns: of 16
-    products a warp.
+    blocks: of the kernel of products, two per multiprocessor. copied: bytes, a multiple of 16 KiB. turns: of 16
+    products per warp.
 
     Raises:
-        ValueError: where one of the kernels computes something else.
+        ValueError: if a kernel computes a wrong result.
     """
     check(device)
     x, y = np.full(copied // 4, 7, np.int32), np.zeros(copied // 4, np.int32)
@@ -78,7 +78,7 @@ def measured(
 
 
 def check(device: Device) -> None:
-    """Both kernels at a size that takes a moment. Raises ValueError."""
+    """Checks both kernels at a small size. Raises ValueError."""
     x = np.arange(2 * 4 * COPY_THREADS * COPY_UNROLL, dtype=np.int32)
     y = np.zeros_like(x)
     launch(device, COPY_TEXT, "eq_copy", (2,), COPY_THREADS, [x, y])
@@ -87,17 +87,17 @@ def check(device: Device) -> None:
     halves = (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     expected = 3 * MMA_TILES * (MMA_THREADS // 32) * _sum_of_product(halves[:256], halves[256:])
     if not np.array_equal(x, y) or not np.isclose(sums.sum(dtype=np.float64), expected, rtol=1e-4):
-        raise ValueError(f"{device.name}: the kernels that measure ceilings compute something else")
+        raise ValueError(f"{device.name}: a kernel that measures ceilings computes a wrong result")
 
 
 def operands() -> np.ndarray:
-    """A (16 × 16) and B (16 × 8) of bf16 in the order of the lanes' words, random near 1."""
+    """A (16 × 16) and B (16 × 8) of random bf16 near 1, in the order of the lanes' words."""
     values = np.random.default_rng(5).uniform(0.5, 1.5, 256 + 128).astype(np.float32)
     return (values.view(np.uint32) >> 16).astype(np.uint16).view(np.int32)
 
 
 def _sum_of_product(a: np.ndarray, b: np.ndarray) -> float:
-    """Σ of A·B from the lanes' words: a product's sum needs the sums over rows of A and over columns of B alone."""
+    """Σ of all elements of A·B, from the lanes' words: only sums of A's columns and of B's rows are needed."""
     lane, word, half = np.meshgrid(np.arange(32), np.arange(4), np.arange(2), indexing="ij")
     column = 2 * (lane % 4) + 8 * (word // 2) + half
     of_a = np.bincount(column.reshape(-1), a.astype(np.float64), 16)

@@ -1,4 +1,4 @@
-"""How long work on a GPU takes: CUDA events on an idle device with a cold cache, the systems taking turns."""
+"""Times of work on a GPU, by CUDA events on an idle device with a cold cache; the systems take turns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 Runner = Callable[[], Any]
-"""Puts one run's work on the current stream; may return before it is done."""
+"""Enqueues one run on the current stream; may return before the run is done."""
 
 WARM_UPS = 3
 FEWEST_ROUNDS, MOST_ROUNDS = 7, 200
 _MOST_LEAD_NS = 5_000_000
+"""Most ns that the device spins before a run."""
 _SPIN = """
 extern "C" EQ_KERNEL(32, 1) void eq_spin(int ns) {
   unsigned long long start, at;
@@ -21,9 +22,9 @@ extern "C" EQ_KERNEL(32, 1) void eq_spin(int ns) {
   do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(at)); while (at - start < (unsigned long long)ns);
 }
 """
-"""Keeps the device busy for so many ns."""
+"""Keeps the device busy for `ns` ns."""
 FLUSH_TILE = 16 * 1024
-"""Bytes that a block of `FLUSH` reads."""
+"""Bytes that one block of `FLUSH` reads."""
 FLUSH = """
 extern "C" EQ_KERNEL(256, 4) void eq_flush(const eq_i32 *__restrict__ X, eq_i32 *__restrict__ Y) {
   unsigned words[4][4], all = 0;
@@ -34,7 +35,7 @@ extern "C" EQ_KERNEL(256, 4) void eq_flush(const eq_i32 *__restrict__ X, eq_i32 
   if (all != 0) eq_st_global_i32(Y, (int)all);
 }
 """
-"""Reads zeros and stores nothing, so that the cache holds no line that must be written back."""
+"""Reads zeros and stores nothing, so that the cache then has no line to write back."""
 
 
 class Times(NamedTuple):
@@ -47,10 +48,10 @@ class Times(NamedTuple):
 
 
 class Clock(Protocol):
-    """What measures runners side by side."""
+    """Measures runners side by side."""
 
     def measure(self, runs: Mapping[str, Runner], seconds: float) -> dict[str, Times]:
-        """Each runner's times, by as many rounds as fit into about `seconds`."""
+        """The times of all runners, over as many rounds as fit into about `seconds`."""
         ...
 
 
@@ -60,7 +61,7 @@ def quartiles(samples: list[float]) -> Times:
 
 
 def in_turns(runs: Mapping[str, Runner], rounds: int, sample: Callable[[str, Runner], None]) -> None:
-    """Every runner once a round, the order of one round reversed in the next."""
+    """Samples every runner once a round, in reversed order in every second round."""
     for number in range(rounds):
         for name in reversed(list(runs)) if number % 2 else runs:
             sample(name, runs[name])
@@ -69,8 +70,8 @@ def in_turns(runs: Mapping[str, Runner], rounds: int, sample: Callable[[str, Run
 class EventClock:
     """CUDA events on the current stream.
 
-    Before each sample twice as much as the L2 cache holds is read, and a kernel spins for as long as the host takes to
-    put the run's work on the stream, so that what lies between the events is the device's time alone.
+    Before every sample, data of twice the size of the L2 cache is read, and a kernel spins while the host
+    enqueues the run, so that the events measure the device's time alone.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class EventClock:
         return {name: quartiles(taken[1:]) for name, taken in samples.items()}
 
     def _lead_ns(self, run: Runner) -> int:
-        """How long the host may take to enqueue a run, after some that warm up."""
+        """Most ns that the host needs to enqueue a run, measured after some warm-up runs."""
         import cupy
 
         taken = []

@@ -1,4 +1,4 @@
-"""What a GPU's results were measured on, and the one line that says that there is no GPU."""
+"""Facts about a measurement on a GPU, and the message if there is no GPU."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PACKAGES = ("torch", "triton", "flash-attn", "cupy-cuda13x", "numpy")
 
 
 def require_device() -> Device:
-    """The GPU; without one the process says so and ends with status 2."""
-    found = find_device()
-    if found is None:
+    """The GPU; without one the process prints a message and ends with status 2."""
+    device = find_device()
+    if device is None:
         print(NO_DEVICE, file=sys.stderr)
         sys.exit(2)
-    return found
+    return device
 
 
 def device_facts(device: Device) -> dict[str, Any]:
-    """The device, its driver, the versions of all that took part, the commit, and a digest of eqsat's own text."""
+    """The device, its driver, the versions of all packages involved, the commit, and a digest of eqsat's source."""
     major, minor = nvrtc_version()
     versions = {name: _version(name) for name in PACKAGES}
     return {
@@ -56,9 +56,9 @@ def _version(package: str) -> str:
 
 
 @functools.cache
-def _smi(what: str) -> str:
-    """A fact that nvidia-smi tells; nothing where it is not there."""
-    command = ["nvidia-smi", "--id=0", f"--query-gpu={what}", "--format=csv,noheader"]
+def _smi(query: str) -> str:
+    """An answer of nvidia-smi; "" if it is not installed."""
+    command = ["nvidia-smi", "--id=0", f"--query-gpu={query}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

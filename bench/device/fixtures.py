@@ -1,4 +1,4 @@
-"""What device functions gave on hardware, kept as a file, and how what they give elsewhere differs from it."""
+"""Files with the results of device functions on hardware, and the comparison of other results with them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ FOLDER = ROOT / "tests" / "fixtures" / "device_functions"
 _ABOUT = "about"
 _GIVEN = ".given"
 APPROXIMATE_ULPS = 4
-"""Both sides are within 2 ulp of the function, sigmoid within 4 of it (`ir/kernel/gpu/device_functions.py`)."""
+"""Both sides are within 2 ulp of the function; sigmoid within 4 (`ir/kernel/gpu/device_functions.py`)."""
 _APPROXIMATE = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "pow"}
 _PRODUCT_TOLERANCE = 2.0**-18
-"""Of the largest element: tensor cores add groups of products with other intermediates than fp32 in order."""
+"""Relative to the largest element: tensor cores do not add products one by one in fp32."""
 
 
-def write(about: Mapping[str, Any], found: Mapping[str, Recorded], folder: Path = FOLDER) -> Path:
-    """The compressed file of a device, `about["device"]`."""
+def write(about: Mapping[str, Any], results: Mapping[str, Recorded], folder: Path = FOLDER) -> Path:
+    """Writes the compressed file of a device, `about["device"]`; returns its path."""
     arrays: dict[str, np.ndarray] = {_ABOUT: np.array(json.dumps(about))}
-    for name, each in found.items():
-        arrays[name], arrays[name + _GIVEN] = each.result, np.array(each.given, np.uint32)
+    for name, recorded in results.items():
+        arrays[name], arrays[name + _GIVEN] = recorded.result, np.array(recorded.given, np.uint32)
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)  # type: ignore[arg-type]
     path = folder / f"{slug(str(about['device']))}.npz"
@@ -38,19 +38,19 @@ def write(about: Mapping[str, Any], found: Mapping[str, Recorded], folder: Path 
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Recorded]]:
-    """What `write` kept."""
+    """The facts and results that `write` wrote."""
     with np.load(path, allow_pickle=False) as file:
         names = [name for name in file.files if name != _ABOUT and not name.endswith(_GIVEN)]
-        found = {name: Recorded(file[name], int(file[name + _GIVEN])) for name in names}
-        return json.loads(str(file[_ABOUT])), found
+        results = {name: Recorded(file[name], int(file[name + _GIVEN])) for name in names}
+        return json.loads(str(file[_ABOUT])), results
 
 
-def differences(found: Mapping[str, Recorded], recorded: Mapping[str, Recorded]) -> list[str]:
-    """A line for each function whose results differ by more than its definition leaves open, that was given other
+def differences(results: Mapping[str, Recorded], recorded: Mapping[str, Recorded]) -> list[str]:
+    """A line for every function whose results differ by more than its definition allows, that was recorded on other
     arguments, or that only one side has."""
-    lines = [f"{name} is in one of them alone" for name in sorted(found.keys() ^ recorded.keys())]
-    for name in sorted(found.keys() & recorded.keys()):
-        here, there = found[name], recorded[name]
+    lines = [f"{name} is in one of them alone" for name in sorted(results.keys() ^ recorded.keys())]
+    for name in sorted(results.keys() & recorded.keys()):
+        here, there = results[name], recorded[name]
         if here.given != there.given:
             lines.append(f"{name} was recorded on other arguments: record it again")
         elif (reason := _difference(name, here.result, there.result)) is not None:
@@ -66,7 +66,7 @@ def _difference(name: str, here: np.ndarray, there: np.ndarray) -> str | None:
     else:
         wrong = ~((here == there) | (np.isnan(here) & np.isnan(there)))
         finite = np.isfinite(here) & np.isfinite(there)
-        a, b = (np.where(finite, each, 0).astype(np.float64) for each in (here, there))
+        a, b = (np.where(finite, values, 0).astype(np.float64) for values in (here, there))
         kind = name.split("_")[1]
         if kind in _APPROXIMATE or kind == "sigmoid":
             ulps = 2 * APPROXIMATE_ULPS if kind == "sigmoid" else APPROXIMATE_ULPS

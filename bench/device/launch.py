@@ -1,4 +1,4 @@
-"""Kernel text on a device: a GPU through CuPy, or in its place the emulator, by which all but the launch is tested."""
+"""Launches kernel text on a GPU through CuPy, or on the emulator, with which everything but the launch is tested."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Arguments = Sequence[np.ndarray | int]
 
 
 class Prepared(Protocol):
-    """A kernel with its arguments where it runs."""
+    """A kernel with its arguments on the device."""
 
     def __call__(self) -> None:
-        """Launches it once; may return before it has run."""
+        """Launches the kernel once; may return before it has run."""
         ...
 
     def fetch(self) -> None:
-        """Waits, and copies what the device holds into the caller's arrays."""
+        """Waits, and copies the device's arrays into the caller's."""
         ...
 
 
 class Device(Protocol):
-    """What kernel text can be launched on. `name`: of the hardware, or that it is none."""
+    """A device that runs kernel text. `name`: of the hardware, or "emulator"."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class Device(Protocol):
     def prepare(
         self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
     ) -> Prepared:
-        """The kernel of a text, compiled. `shared_bytes`: of dynamic shared memory a block."""
+        """The kernel of a text, compiled. `shared_bytes`: dynamic shared memory per block."""
         ...
 
 
@@ -52,7 +52,7 @@ def launch(
     arguments: Arguments,
     shared_bytes: int = 0,
 ) -> None:
-    """Runs a kernel once; the arrays then hold what it left."""
+    """Runs a kernel once; the arrays then hold its results."""
     prepared = device.prepare(text, kernel, grid, threads, arguments, shared_bytes)
     prepared()
     prepared.fetch()
@@ -62,14 +62,14 @@ class CudaDevice:
     """The current GPU.
 
     Raises:
-        EqsatError: NoDevice where there is none.
+        EqsatError: NoDevice if there is none.
     """
 
     def __init__(self) -> None:
-        found = find_device()
-        if found is None:
+        device = find_device()
+        if device is None:
             fail(Kind.NO_DEVICE, "device", "there is no CUDA device here that CuPy and NVRTC can use")
-        self.found: Found = found
+        self.found: Found = device
         self._modules: dict[str, Any] = {}
 
     @property
@@ -97,10 +97,12 @@ class _OnCuda:
 
         self._function, self._grid, self._threads, self._shared = function, grid, threads, shared_bytes
         self._pairs = [
-            (each, cupy.asarray(each.view(np.uint8).reshape(-1))) for each in arguments if isinstance(each, np.ndarray)
+            (array, cupy.asarray(array.view(np.uint8).reshape(-1)))
+            for array in arguments
+            if isinstance(array, np.ndarray)
         ]
         there = {id(host): memory for host, memory in self._pairs}
-        self._passed = tuple(there[id(each)] if isinstance(each, np.ndarray) else np.int32(each) for each in arguments)
+        self._passed = tuple(there[id(arg)] if isinstance(arg, np.ndarray) else np.int32(arg) for arg in arguments)
 
     def __call__(self) -> None:
         self._function(self._grid, (self._threads, 1, 1), self._passed, shared_mem=self._shared)
@@ -111,7 +113,7 @@ class _OnCuda:
 
 
 class EmulatedDevice:
-    """The emulator: what it finds wrong with a kernel is raised."""
+    """The emulator; it raises the errors that it detects in a kernel."""
 
     name = "emulator"
 
@@ -123,9 +125,9 @@ class EmulatedDevice:
     ) -> Prepared:
         if text not in self._compiled:
             self._compiled[text] = compile_kernels(text)
-        found = self._compiled[text][kernel]
-        assert found.signature.threads == threads
-        return _OnHost(found, grid, arguments, shared_bytes)
+        compiled = self._compiled[text][kernel]
+        assert compiled.signature.threads == threads
+        return _OnHost(compiled, grid, arguments, shared_bytes)
 
 
 class _OnHost:

@@ -1,4 +1,4 @@
-"""Every device function on random arguments: kernels that call each of them, and what each gave on a device."""
+"""Probes of every device function on random arguments: kernels that call them, and their results on a device."""
 
 from __future__ import annotations
 
@@ -18,47 +18,48 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, DeviceFunction, Effect, parameters
 
 PAIRS = 512
-"""Arguments that each elementwise function is tried on, a multiple of 32."""
+"""Arguments that an elementwise function is tried on, a multiple of 32."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a function gave, and a checksum of what it was given."""
+    """The result of a function, and a checksum of its arguments."""
 
     result: np.ndarray
     given: int
 
 
 def probes() -> list[Probe]:
-    """All of them: each function of the table is in one at least."""
+    """All probes; every function of the table occurs in at least one."""
     return [*_elementwise(), _places(), *memory_probes(), *warp_probes()]
 
 
 def run(device: Device, tried: list[Probe] | None = None) -> dict[str, Recorded]:
-    """What every function gives on a device, by its name; a template's by its name with the parameter."""
+    """The results of all functions on a device, by name; for a template by name and parameter."""
     tried = probes() if tried is None else tried
-    text = "\n".join(dict.fromkeys(each.text for each in tried))
-    found: dict[str, Recorded] = {}
+    text = "\n".join(dict.fromkeys(probe.text for probe in tried))
+    recorded: dict[str, Recorded] = {}
     for probe in tried:
-        given, results = [each.copy() for each in probe.given], [each.copy() for each in probe.results.values()]
+        given, results = [a.copy() for a in probe.given], [a.copy() for a in probe.results.values()]
         arguments: list[np.ndarray | int] = [*given, *results, *probe.numbers]
         launch(device, text, probe.kernel, probe.grid, probe.threads, arguments, probe.shared_bytes)
-        checksum = zlib.crc32(b"".join(each.tobytes() for each in probe.given))
-        found |= {name: Recorded(_bits(result), checksum) for name, result in zip(probe.results, results, strict=True)}
-    return found
+        checksum = zlib.crc32(b"".join(array.tobytes() for array in probe.given))
+        for name, result in zip(probe.results, results, strict=True):
+            recorded[name] = Recorded(_bits(result), checksum)
+    return recorded
 
 
 def _bits(result: np.ndarray) -> np.ndarray:
-    """bf16, which files of NumPy do not know, as its bits."""
+    """The bits of bf16, which NumPy's files do not support; other arrays as they are."""
     return result.view(np.uint16) if result.dtype == DTYPES["bf16"].numpy else result
 
 
 def _elementwise() -> Iterator[Probe]:
-    """Functions of registers alone, those of one type in one kernel; `which` says which."""
+    """Functions on registers alone; functions of one type share a kernel, and `which` selects one."""
     groups: dict[tuple[str, ...], list[tuple[str, DeviceFunction]]] = defaultdict(list)
     for function in DEVICE_FUNCTIONS.values():
         result, types = parameters(function)
-        if function.effect in (Effect.PLAIN, Effect.WARP) and not any("*" in each for each in types):
+        if function.effect in (Effect.PLAIN, Effect.WARP) and not any("*" in type_ for type_ in types):
             groups[result, *types].extend((call, function) for call in _calls(function))
     for (result, *types), members in groups.items():
         kernel = "eq_try_" + re.sub(r"\W", "_", "_".join((result, *types)))
@@ -72,15 +73,15 @@ def _elementwise() -> Iterator[Probe]:
 
 
 def _calls(function: DeviceFunction) -> list[str]:
-    """A function's name, or those of a template's instances."""
+    """A function's name; for a template the names of its instances."""
     if not function.signature.startswith("template"):
         return [function.name]
     return [f"{function.name}<{bits}>" for bits in range(4)]
 
 
 def _elementwise_text(kernel: str, result: str, types: list[str], calls: list[str]) -> str:
-    heads = [f"const eq_{cell_of(each)} *x{place}" for place, each in enumerate(types)]
-    values = ", ".join(f"({each})eq_ld_global_{cell_of(each)}(x{place} + i)" for place, each in enumerate(types))
+    heads = [f"const eq_{cell_of(type_)} *x{place}" for place, type_ in enumerate(types)]
+    values = ", ".join(f"({type_})eq_ld_global_{cell_of(type_)}(x{place} + i)" for place, type_ in enumerate(types))
     carried = "int" if result == "unsigned" else result
     store = f"eq_st_global_{cell_of(result)}(y + i, ({carried})"
     cases = "\n".join(f"      case {place}: {store}{call}({values})); break;" for place, call in enumerate(calls))
@@ -95,8 +96,8 @@ extern "C" EQ_KERNEL(32, 1) void {kernel}({", ".join([*heads, f"eq_{cell_of(resu
 
 
 def _places() -> Probe:
-    """Where 64 threads of 3 × 2 × 2 blocks stand."""
-    names = [each.name for each in DEVICE_FUNCTIONS.values() if each.effect is Effect.ID]
+    """The ids of 64 threads in 3 × 2 × 2 blocks."""
+    names = [function.name for function in DEVICE_FUNCTIONS.values() if function.effect is Effect.ID]
     heads = ", ".join(f"eq_i32 *y{place}" for place in range(len(names)))
     stores = "\n".join(f"  eq_st_global_i32(y{place} + at, {name}());" for place, name in enumerate(names))
     text = f"""
@@ -109,5 +110,5 @@ extern "C" EQ_KERNEL(64, 1) void eq_places({heads}) {{
 
 
 def functions_of(names: Mapping[str, object]) -> set[str]:
-    """The functions behind the names of results."""
+    """The functions of the names of results."""
     return {name.partition("<")[0] for name in names}

@@ -1,4 +1,4 @@
-"""Probes of what threads and blocks do together: asynchronous copies, barriers, tickets, ldmatrix and mma."""
+"""Probes of functions that threads and blocks call together: copies, barriers, tickets, ldmatrix and mma."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ir.kernel.gpu.device_functions import VECTOR_BYTES
 
 BLOCKS = 5
 PROBLEMS = 8
-"""Products that each mma is tried on."""
+"""Products that an mma is tried on."""
 
 
 def warp_probes() -> Iterator[Probe]:
@@ -25,7 +25,7 @@ def warp_probes() -> Iterator[Probe]:
 
 
 def _copy(nbytes: int) -> Probe:
-    """Every number of valid bytes, to shared memory and out again."""
+    """Copies with every number of valid bytes, to shared memory and back."""
     text = f"""
 extern "C" EQ_KERNEL(64, 1) void eq_copy{nbytes}(const eq_u8 *x, const eq_i32 *valid, eq_u8 *y) {{
   const int i = eq_thread();
@@ -42,7 +42,7 @@ extern "C" EQ_KERNEL(64, 1) void eq_copy{nbytes}(const eq_u8 *x, const eq_i32 *v
 
 
 def _groups() -> Probe:
-    """Two groups: the first is read once one may be under way, the second once none may."""
+    """Two groups: the first is read once at most one group is pending, the second once none is."""
     text = """
 extern "C" EQ_KERNEL(32, 1) void eq_groups(const eq_i32 *x, eq_i32 *y, eq_i32 *z) {
   const int i = eq_thread();
@@ -61,7 +61,7 @@ extern "C" EQ_KERNEL(32, 1) void eq_groups(const eq_i32 *x, eq_i32 *y, eq_i32 *z
 
 
 def _exchange(name: str, threads: int) -> Probe:
-    """Threads read what others wrote, in turns that mix them ever more."""
+    """Threads read values of others, in turns that mix the values more and more."""
     text = f"""
 extern "C" EQ_KERNEL({threads}, 1) void {name}_exchange(const eq_i32 *x, eq_i32 *y) {{
   const int i = eq_thread();
@@ -80,7 +80,7 @@ extern "C" EQ_KERNEL({threads}, 1) void {name}_exchange(const eq_i32 *x, eq_i32 
 
 
 def _meeting() -> Probe:
-    """Blocks leave their parts, and the last one, which its ticket and a vote tell, adds them up."""
+    """Blocks store parts; the last block, found by ticket and vote, adds them up."""
     text = f"""
 extern "C" EQ_KERNEL(64, 1) void eq_meeting(const eq_i32 *x, eq_i32 *parts, eq_counter *tickets, eq_i32 *seen,
                                             eq_i32 *total, eq_i32 *votes) {{
@@ -111,7 +111,7 @@ extern "C" EQ_KERNEL(64, 1) void eq_meeting(const eq_i32 *x, eq_i32 *parts, eq_c
 
 
 def _matrices(count: int, turned: str) -> Probe:
-    """Rows of 16 bytes from random places of 2 KiB."""
+    """Rows of 16 bytes at random offsets in 2 KiB."""
     name = f"eq_ldmatrix_x{count}{turned}"
     text = f"""
 extern "C" EQ_KERNEL(32, 1) void {name}_rows(const eq_i32 *x, const eq_i32 *offsets, eq_i32 *y) {{
@@ -148,7 +148,7 @@ extern "C" EQ_KERNEL(32, 1) void eq_product_{name}(const eq_i32 *A, const eq_i32
 
 
 def _words(name: str, values: np.ndarray) -> np.ndarray:
-    """Two halves a word; of tf32 one number, its low 13 bits clear."""
+    """Two halves per word; for tf32 one number per word, with its low 13 bits clear."""
     if name.endswith("tf32"):
         wide = values[: values.size // 2].astype(np.float32)
         return (wide.view(np.uint32) & ~np.uint32(0x1FFF)).view(np.int32)

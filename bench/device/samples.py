@@ -1,4 +1,4 @@
-"""Random arguments for device functions, with those at the edges of their types, and the probes that carry them."""
+"""Random arguments for device functions, including edges of their types, and the probes that hold them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SPECIAL = [np.inf, -np.inf, np.nan]
 
 @dataclass(frozen=True)
 class Probe:
-    """A launch: arrays given, arrays that hold results by the function that each shows, then numbers. Kernels of one
-    text may serve many probes."""
+    """A launch: arguments, arrays for results by the function that is probed, then integers. Probes may share a text
+    of several kernels."""
 
     kernel: str
     text: str
@@ -32,7 +32,7 @@ class Probe:
 
 
 def cell_of(c_type: str) -> str:
-    """The cell in which a register of a C type travels: words as i32."""
+    """The cell in which a register of a C type is stored: i32 for words."""
     return "i32" if c_type == "unsigned" else CELLS[_DTYPES[c_type]]
 
 
@@ -42,17 +42,20 @@ def numpy_of(c_type: str) -> np.dtype:
 
 
 def samples(name: str, types: Sequence[str], count: int) -> list[np.ndarray]:
-    """`count` arguments for each parameter, seeded by the function's name: edges beside edges first."""
+    """`count` arguments for every parameter, seeded by the function's name; combinations of edges come first."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     if not types:
         return []
-    edges = np.meshgrid(*(_edges(numpy_of(each)) for each in types), indexing="ij")
+    edges = np.meshgrid(*(_edges(numpy_of(type_)) for type_ in types), indexing="ij")
     order = rng.permutation(edges[0].size)[: count // 2]
-    return [np.concatenate([each.reshape(-1)[order], drawn(rng, each.dtype, count - order.size)]) for each in edges]
+    return [
+        np.concatenate([values.reshape(-1)[order], draw_numbers(rng, values.dtype, count - order.size)])
+        for values in edges
+    ]
 
 
-def drawn(rng: np.random.Generator, dtype: np.dtype, count: int) -> np.ndarray:
-    """Random numbers: floats over many magnitudes, integers over their whole range; no NaN."""
+def draw_numbers(rng: np.random.Generator, dtype: np.dtype, count: int) -> np.ndarray:
+    """Random numbers: floats over many magnitudes, integers over their whole range; never NaN."""
     if dtype.kind == "b":
         return rng.integers(0, 2, count).astype(np.bool_)
     if dtype.kind in "iu":

@@ -1,11 +1,11 @@
-"""Side by side with cuBLAS, cuDNN, FlashAttention, torch.compile and Triton on a GPU: `python -m bench.gpu`.
+"""Compares eqsat with cuBLAS, cuDNN, FlashAttention, torch.compile and Triton on a GPU: `python -m bench.gpu`.
 
     python -m bench.gpu [--only TEXT] [--autotune] [--minutes 18] [--seconds 1.5] [--again] [--to FOLDER] [--list]
-    python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, each bounded, in 20 minutes
+    python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, all bounded, in 20 minutes
 
-Outputs are compared before anything is timed. Each case has a time limit in a process that is replaced when it hangs or
-dies; the file `gpu_<device>.json` is whole after every case, and a second run goes on where the first ended (`--again`
-begins anew; so does another source, driver or version). Without a GPU it says so and ends with status 2.
+Outputs are compared before anything is timed. A case has a time limit, in a process that is replaced if it hangs or
+dies. The file `gpu_<device>.json` is complete after every case, and a second run continues where the first ended.
+`--again`, or another source, driver or version, starts from scratch. Without a GPU the bench ends with status 2.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from bench.gpu.results import Results, show
 from bench.gpu.worker import Answer, LostError, Worker, working
 
 CASE_SECONDS = 90.0
-"""A case with its compilation and that of its peers."""
+"""Time limit of a case, its compilation and that of its peers included."""
 LEAST_SECONDS = 15.0
-"""What is left of the run when no other case is begun."""
+"""No case is started if less time is left of the run."""
 
 
 TUNED = ", autotuned"
-"""What the name of a row ends with whose plans were measured."""
+"""Suffix of the names of rows whose plans were chosen by measurement."""
 
 
 class Request(NamedTuple):
-    """What a worker is asked: `case` by name, `seconds` of samples, peers that are left out and why; `ceilings` are
-    empty where they were not measured."""
+    """A request to a worker: the name of the case, seconds of samples, and the peers to leave out with the reasons.
+    `ceilings` is empty if they were not measured."""
 
     case: str
     seconds: float
@@ -45,29 +45,30 @@ class Request(NamedTuple):
 
 
 def answers() -> Answer:
-    """In the worker: what answers "ceilings" and each `Request` by this machine's GPU."""
-    from bench.device.ceilings import Ceilings
-    from bench.device.ceilings import measured as measured_ceilings
+    """Runs in the worker: returns the function that answers "ceilings" and `Request`s by this machine's GPU."""
+    from bench.device.ceilings import Ceilings, measure_ceilings
     from bench.device.clock import EventClock
     from bench.device.launch import CudaDevice
     from bench.gpu.cases import cases
     from bench.gpu.lab import cuda_lab
-    from bench.gpu.measure import measured
+    from bench.gpu.measure import measure_case
     from eqsat.cost.targets import device_target
 
     device = CudaDevice()
-    found = device.found
-    target = device_target(found.name, found.arch, found.units)
+    gpu = device.found
+    target = device_target(gpu.name, gpu.arch, gpu.units)
     if target is None:
-        raise ValueError(f"no kernels are written for {found.name} ({found.arch})")
+        raise ValueError(f"no kernels are written for {gpu.name} ({gpu.arch})")
     lab, clock, known = cuda_lab(target), EventClock(), cases()
 
     def answer(request: str | Request) -> dict[str, Any]:
         if isinstance(request, str):
-            return measured_ceilings(device, clock, 2 * found.units)._asdict()
+            return measure_ceilings(device, clock, 2 * gpu.units)._asdict()
         case, ceilings = known[request.case], Ceilings(**request.ceilings) if request.ceilings else None
         try:
-            return measured(case, lab, clock, ceilings, request.seconds, request.left_out, autotune=request.autotune)
+            return measure_case(
+                case, lab, clock, ceilings, request.seconds, request.left_out, autotune=request.autotune
+            )
         finally:
             lab.release()
 
@@ -84,7 +85,7 @@ def bench(
     limit: float = CASE_SECONDS,
     autotune: bool = False,
 ) -> list[str]:
-    """Measures what is not done yet, until the deadline (`time.monotonic`); returns the names left over."""
+    """Measures the cases that have no row yet, until the deadline (`time.monotonic`); returns the names left over."""
     if not results.ceilings:
         try:
             results.ceilings = worker.ask("ceilings", limit)
@@ -94,9 +95,9 @@ def bench(
     left = [name for name in names if not results.is_done(row_name(name, autotune))]
     while left and deadline - time.monotonic() > LEAST_SECONDS:
         request = Request(left[0], seconds, results.ceilings, autotune)
-        row = _asked(worker, request, deadline, limit) | {"case": row_name(left.pop(0), autotune)}
+        row = _ask(worker, request, deadline, limit) | {"case": row_name(left.pop(0), autotune)}
         results.keep(row)
-        print(f"{row['case']}: {_short(row)}", flush=True)
+        print(f"{row['case']}: {_summary(row)}", flush=True)
     return left
 
 
@@ -105,8 +106,8 @@ def row_name(case: str, autotune: bool) -> str:
     return case + TUNED if autotune else case
 
 
-def _asked(worker: Worker, request: Request, deadline: float, limit: float) -> dict[str, Any]:
-    """The row of a case; once more without the peers that compile, where there was none."""
+def _ask(worker: Worker, request: Request, deadline: float, limit: float) -> dict[str, Any]:
+    """The row of a case. If the worker is lost, the case is tried once more without the peers that compile."""
     while True:
         try:
             row: dict[str, Any] = worker.ask(request, min(limit, max(1.0, deadline - time.monotonic())))
@@ -118,7 +119,7 @@ def _asked(worker: Worker, request: Request, deadline: float, limit: float) -> d
             request = request._replace(left_out=dict.fromkeys(COMPILING, reason))
 
 
-def _short(row: dict[str, Any]) -> str:
+def _summary(row: dict[str, Any]) -> str:
     if "times" not in row:
         return str(row.get("failed", "failed"))
     beside = f", {row['ratio']:.2f}× {row['best peer']}" if row["best peer"] else ""
@@ -137,9 +138,9 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this, or a group: gemm, conv, memory …")
     parser.add_argument("--autotune", action="store_true", help="measure eqsat's best plans and take the fastest")
-    parser.add_argument("--minutes", type=float, default=18, help="no case is begun later")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of samples for each case")
-    parser.add_argument("--again", action="store_true", help="measure what is done already, too")
+    parser.add_argument("--minutes", type=float, default=18, help="no case starts later")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of samples for a case")
+    parser.add_argument("--again", action="store_true", help="measure cases with results again")
     parser.add_argument("--to", type=Path, default=RESULTS, help="the folder of the results")
     parser.add_argument("--list", action="store_true", help="print the cases, and measure nothing")
     parser.add_argument("--all", action="store_true", help="the whole session")
@@ -172,7 +173,7 @@ def main() -> None:
     )
     print(f"written to {results.path}")
     if left:
-        print(f"{len(left)} cases are left: the same command goes on")
+        print(f"{len(left)} cases are left: run the same command again")
 
 
 if __name__ == "__main__":

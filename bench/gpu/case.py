@@ -1,4 +1,4 @@
-"""A case of the GPU bench: one computation said twice, over lazy tensors and in torch's words."""
+"""A case of the GPU bench: one computation, written over lazy tensors and in torch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Case:
     """`inputs` are shapes by name, all of `dtype`, in the order in which both sides take them.
 
     ours: lazy tensors → the result. theirs: the torch module and its tensors → the result. flops: useful ones of one
-    run; nbytes: each input and output once. tolerance: ‖difference‖ / ‖result‖. small: the same computation at a size
-    that the emulator runs in a moment. scales: of the inputs that are not unit normal. causal:
-    of attention. tf32: both sides may round the operands of products to it.
+    run. nbytes: every input and output once. tolerance: most ‖difference‖ / ‖result‖. small: the same computation at a
+    size that the emulator runs in a moment. scales: of the inputs that are not unit normal. causal: whether attention
+    is. tf32: both sides may round the operands of products to tf32.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Case:
 
     @property
     def exactness(self) -> str:
-        """The level that peers keep to: none computes what a causal mask hides, be it ∞ or NaN."""
+        """The level that peers keep to. None computes the scores hidden by a causal mask, which may be ∞ or NaN."""
         return "range" if self.causal else "rounding"
 
     @property
     def flops_of_halves(self) -> float:
-        """Those that tensor cores do in the time of the case's: of tf32 half as many as of halves."""
+        """FLOPs of halves that tensor cores do in the case's time: tf32 has half the rate."""
         return 2 * self.flops if self.tf32 else self.flops
 
     @property
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def tolerance(self) -> float:
-        """Each side rounds its intermediate results where it likes."""
+        """Both sides may round intermediate results."""
         return 2e-3 if self.tf32 else {"fp32": 1e-5, "fp16": 4e-3, "bf16": 2e-2}[self.dtype]
 
     def lazy(self) -> Any:

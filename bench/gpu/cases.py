@@ -1,4 +1,4 @@
-"""What is measured on a GPU: products, convolutions, attention, norms, and pointwise chains."""
+"""The cases of the GPU bench: products, convolutions, attention, norms, and pointwise chains."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from bench.gpu.case import Case, Shape
 from bench.gpu.decoder import decoder
 
 ATTENTION_WIDTH = 2048
-"""Heads times their size, and `ATTENTION_TOKENS` in all sequences together: the setting of FlashAttention's papers."""
+"""Heads times their size. With `ATTENTION_TOKENS`, the tokens of all sequences, the setting of FlashAttention's
+papers."""
 ATTENTION_TOKENS = 16384
 
 
 def cases() -> dict[str, Case]:
-    """All cases by name, those first that have marks to pass."""
-    found = [gemm(8192), attention(16384, 128, False), gemm(4096), attention(4096, 128, True), pointwise(1 << 26)]
-    found += [softmax(16384, 4096), layer_norm(16384, 4096), rms_norm(16384, 4096)]
-    found += [
+    """All cases by name; the cases with a required speed come first."""
+    listed = [gemm(8192), attention(16384, 128, False), gemm(4096), attention(4096, 128, True), pointwise(1 << 26)]
+    listed += [softmax(16384, 4096), layer_norm(16384, 4096), rms_norm(16384, 4096)]
+    listed += [
         gemm(8192, "fp32", tf32=True),
         linear(8192, 768, 3072, "gelu"),
         linear(4096, 4096, 11008, "silu"),
         linear(4096, 4096, 4096, "relu"),
     ]
-    found += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
-    found += [
+    listed += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
+    listed += [
         attention(tokens, size, causal)
         for tokens in (512, 2048, 4096, 16384)
         for size in (128, 64)
         for causal in (False, True)
     ]
-    found += [softmax(4096, 32768, "fp32"), sums(1, 16384, 8192), sums(0, 16384, 8192), transpose(8192)]
-    return {case.name: case for case in found}
+    listed += [softmax(4096, 32768, "fp32"), sums(1, 16384, 8192), sums(0, 16384, 8192), transpose(8192)]
+    return {case.name: case for case in listed}
 
 
 def chosen(only: str) -> list[str]:
@@ -56,7 +57,7 @@ def gemm(n: int, dtype: str = "bf16", *, tf32: bool = False) -> Case:
 
 
 def linear(m: int, k: int, n: int, activation: str, dtype: str = "bf16") -> Case:
-    """activation(x·Wᵀ + bias), W as torch keeps it."""
+    """activation(x·Wᵀ + bias), with W in torch's layout."""
 
     def ours(x: Any, weight: Any, bias: Any) -> Any:
         from eqsat import nn
@@ -84,7 +85,7 @@ def linear(m: int, k: int, n: int, activation: str, dtype: str = "bf16") -> Case
 
 
 def convolutions(batch: int = 32) -> Iterable[Case]:
-    """ResNet-50's kinds of convolution."""
+    """The kinds of convolution in ResNet-50."""
     yield conv(batch, 3, 64, 224, 7, 2)
     yield from (conv(batch, 64 << stage, 64 << stage, 56 >> stage, 3) for stage in range(4))
     yield conv(batch, 256, 64, 56, 1)
@@ -93,7 +94,7 @@ def convolutions(batch: int = 32) -> Iterable[Case]:
 
 
 def conv(batch: int, c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, dtype: str = "bf16") -> Case:
-    """relu(conv + bias), channels last: what both sides are fastest with."""
+    """relu(conv + bias), channels last: the fastest layout for both sides."""
     pad, out = kernel // 2, (size + 2 * (kernel // 2) - kernel) // stride + 1
 
     def ours(x: Any, weight: Any, bias: Any) -> Any:
@@ -122,7 +123,7 @@ def conv(batch: int, c_in: int, c_out: int, size: int, kernel: int, stride: int 
 
 
 def attention(tokens: int, size: int, causal: bool, dtype: str = "bf16", heads: int | None = None) -> Case:
-    """softmax(q·kᵀ / √size)·v over [batch, heads, tokens, size]; half of the work where it is causal."""
+    """softmax(q·kᵀ / √size)·v over [batch, heads, tokens, size]; half of the work if causal."""
     batch = max(1, ATTENTION_TOKENS // tokens) if heads is None else 1
     heads = heads or ATTENTION_WIDTH // size
     shape = (batch, heads, tokens, size)
@@ -189,7 +190,7 @@ def rms_norm(rows: int, columns: int, dtype: str = "bf16") -> Case:
 
 
 def sums(axis: int, rows: int, columns: int, dtype: str = "bf16") -> Case:
-    """Over rows (axis 1) or columns (axis 0)."""
+    """Sums over rows (axis 1) or columns (axis 0)."""
 
     def ours(x: Any) -> Any:
         return x.sum(axis)
@@ -198,8 +199,8 @@ def sums(axis: int, rows: int, columns: int, dtype: str = "bf16") -> Case:
         return x.sum(axis)
 
     result = (rows, columns)[1 - axis : 2 - axis]
-    what = f"sums of {('columns', 'rows')[axis]}"
-    return _rows(what, (rows, columns), dtype, ours, theirs, 1, lambda: sums(axis, 5, 104, dtype), result=result)
+    kind = f"sums of {('columns', 'rows')[axis]}"
+    return _rows(kind, (rows, columns), dtype, ours, theirs, 1, lambda: sums(axis, 5, 104, dtype), result=result)
 
 
 def transpose(n: int, dtype: str = "bf16") -> Case:
@@ -213,7 +214,7 @@ def transpose(n: int, dtype: str = "bf16") -> Case:
 
 
 def _rows(
-    what: str,
+    kind: str,
     shape: Shape,
     dtype: str,
     ours: Callable[..., Any],
@@ -223,9 +224,9 @@ def _rows(
     vectors: Iterable[str] = (),
     result: Shape | None = None,
 ) -> Case:
-    """A case over a matrix x and vectors as long as its rows, with so many FLOPs an element."""
+    """A case over a matrix x and vectors as long as its rows, with `flops` FLOPs per element."""
     inputs = {"x": shape, **dict.fromkeys(vectors, shape[1:])}
-    name = f"{what} {dtype} {shape[0]}×{shape[1]}"
+    name = f"{kind} {dtype} {shape[0]}×{shape[1]}"
     work = float(flops * math.prod(shape))
     return Case(name, "memory", dtype, inputs, ours, theirs, work, result or shape, small)
 

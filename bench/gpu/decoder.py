@@ -9,7 +9,7 @@ from bench.gpu.case import Case, Shape
 
 
 def decoder(tokens: int, width: int = 2048, heads: int = 16, hidden: int = 5632, dtype: str = "bf16") -> Case:
-    """A block of a language model: RMS norm, causal attention with rotary positions, RMS norm, SwiGLU, residuals."""
+    """The case of `tokens` tokens."""
     size = width // heads
     inputs: dict[str, Shape] = {"x": (tokens, width), "norm1": (width,), "norm2": (width,)}
     inputs |= dict.fromkeys(("wq", "wk", "wv", "wo"), (width, width)) | {"cos": (tokens, size), "sin": (tokens, size)}
@@ -18,22 +18,22 @@ def decoder(tokens: int, width: int = 2048, heads: int = 16, hidden: int = 5632,
     def ours(*given: Any) -> Any:
         from eqsat import nn
 
-        return _decoder(nn.rms_norm, _turned, lambda q, k, v: nn.attention(q, k, v, causal=True), nn.silu, heads, given)
+        return _decoder(nn.rms_norm, _rotate, lambda q, k, v: nn.attention(q, k, v, causal=True), nn.silu, heads, given)
 
     def theirs(torch: Any, *given: Any) -> Any:
         functional = torch.nn.functional
 
-        def turned(x: Any, cos: Any, sin: Any) -> Any:
+        def rotate(x: Any, cos: Any, sin: Any) -> Any:
             low, high = x.chunk(2, -1)
             return x * cos + torch.cat((-high, low), -1) * sin
 
-        def attended(q: Any, k: Any, v: Any) -> Any:
+        def attend(q: Any, k: Any, v: Any) -> Any:
             return functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
-        def normed(x: Any, weight: Any) -> Any:
+        def norm(x: Any, weight: Any) -> Any:
             return functional.rms_norm(x, (width,), weight, 1e-6)
 
-        return _decoder(normed, turned, attended, functional.silu, heads, given)
+        return _decoder(norm, rotate, attend, functional.silu, heads, given)
 
     flops = 2.0 * tokens * width * (4 * width + 3 * hidden) + 2.0 * tokens**2 * width
     return Case(
@@ -51,8 +51,8 @@ def decoder(tokens: int, width: int = 2048, heads: int = 16, hidden: int = 5632,
     )
 
 
-def _turned(x: Any, cos: Any, sin: Any) -> Any:
-    """Rotary positions (Su et al., 2021): pairs (i, i + half) turned by the angles of their row."""
+def _rotate(x: Any, cos: Any, sin: Any) -> Any:
+    """Rotary positions (Su et al., 2021): pairs (i, i + half) rotated by the angles of their row."""
     from eqsat.tensor import concatenate
 
     half = x.shape[-1] // 2
@@ -61,13 +61,13 @@ def _turned(x: Any, cos: Any, sin: Any) -> Any:
 
 def _decoder(
     norm: Callable[..., Any],
-    turned: Callable[..., Any],
-    attended: Callable[..., Any],
+    rotate: Callable[..., Any],
+    attend: Callable[..., Any],
     silu: Callable[..., Any],
     heads: int,
     given: tuple[Any, ...],
 ) -> Any:
-    """The block, in operations that lazy tensors and torch both have, and in four that are given."""
+    """The block, in operations that lazy tensors and torch share, and the four given functions."""
     x, norm1, norm2, wq, wk, wv, wo, cos, sin, gate, up, down = given
     tokens, width = x.shape
 
@@ -76,7 +76,7 @@ def _decoder(
 
     normal = norm(x, norm1)
     q, k, v = (split(normal @ weight) for weight in (wq, wk, wv))
-    mixed = attended(turned(q, cos, sin), turned(k, cos, sin), v)
+    mixed = attend(rotate(q, cos, sin), rotate(k, cos, sin), v)
     x = x + mixed.permute(1, 0, 2).reshape(tokens, width) @ wo
     normal = norm(x, norm2)
     return x + (silu(normal @ gate) * (normal @ up)) @ down

@@ -1,4 +1,4 @@
-"""Where a case runs: whose arrays eqsat and its peers work on, and what the program is compiled for."""
+"""The lab of a case: the arrays that eqsat and its peers work on, and the target of the program."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bench.gpu.case import Case, Shape
 from ir.dtype import DTYPES
 from ir.target import Target
 
-_DRAWN = 1_048_573
-"""A prime, so that rows of what is repeated from so many numbers differ."""
+_DISTINCT = 1_048_573
+"""Random numbers per input, repeated to its size; a prime, so that rows differ."""
 
 
 class Lab(Protocol):
-    """`emulate`: the device is the emulator. `has_peers`: the arrays are torch's, which peers take."""
+    """`emulate`: the device is the emulator. `has_peers`: the arrays are torch's, so that peers can run."""
 
     target: Target
     emulate: bool
@@ -27,7 +27,7 @@ class Lab(Protocol):
         ...
 
     def poisoned(self, shape: Shape, dtype: str) -> Any:
-        """An array on the device of nothing but NaN."""
+        """An array of NaN on the device."""
         ...
 
     def get(self, array: Any) -> np.ndarray:
@@ -35,7 +35,7 @@ class Lab(Protocol):
         ...
 
     def release(self) -> None:
-        """Gives the memory of what is gone back to the device."""
+        """Returns unused memory to the device."""
         ...
 
 
@@ -58,8 +58,8 @@ class TorchLab:
         return self.put(np.full(shape, np.nan, DTYPES[dtype].numpy))
 
     def get(self, array: Any) -> np.ndarray:
-        found: np.ndarray = array.detach().float().cpu().numpy()
-        return found
+        host: np.ndarray = array.detach().float().cpu().numpy()
+        return host
 
     def release(self) -> None:
         import torch
@@ -70,7 +70,7 @@ class TorchLab:
 
 
 class CupyLab:
-    """CuPy's arrays: eqsat alone."""
+    """CuPy's arrays, without peers."""
 
     emulate = has_peers = False
 
@@ -86,15 +86,15 @@ class CupyLab:
         return self.put(np.full(shape, np.nan, DTYPES[dtype].numpy))
 
     def get(self, array: Any) -> np.ndarray:
-        found: np.ndarray = array.get()
-        return found.astype(np.float32)
+        host: np.ndarray = array.get()
+        return host.astype(np.float32)
 
     def release(self) -> None:
         _release_cupy()
 
 
 def cuda_lab(target: Target) -> Lab:
-    """torch's where it has CUDA, else CuPy's."""
+    """torch's lab if torch has CUDA, else CuPy's."""
     if importlib.util.find_spec("torch") is not None:
         import torch
 
@@ -104,11 +104,11 @@ def cuda_lab(target: Target) -> Lab:
 
 
 def draw(case: Case) -> list[np.ndarray]:
-    """The inputs of a case, random and never zeros, on which chips are faster."""
+    """The inputs of a case: random, never zeros, on which chips run faster."""
     rng = np.random.default_rng(0)
     drawn = []
     for name, shape in case.inputs.items():
-        pool = rng.standard_normal(min(int(np.prod(shape)), _DRAWN), np.float32) * case.scales.get(name, 1.0)
+        pool = rng.standard_normal(min(int(np.prod(shape)), _DISTINCT), np.float32) * case.scales.get(name, 1.0)
         drawn.append(np.resize(pool.astype(DTYPES[case.dtype].numpy), shape))
     return drawn
 

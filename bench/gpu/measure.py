@@ -1,4 +1,4 @@
-"""One case on a device: the outputs of eqsat and its peers beside each other, then their times, as a row of results."""
+"""Measures one case on a device: compares the outputs of eqsat and its peers, then times them, as a row of results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from eqsat import Program, optimize_and_compile
 Row = dict[str, Any]
 OURS = "eqsat"
 NO_NUMBER = 1e30
-"""The error of what is not finite, which JSON cannot say."""
+"""The error of a result that is not finite, since JSON has no infinity."""
 
 
-def measured(
+def measure_case(
     case: Case,
     lab: Lab,
     clock: Clock,
@@ -31,37 +31,37 @@ def measured(
     *,
     autotune: bool = False,
 ) -> Row:
-    """The row of a case; `seconds` go to its samples. Where its outputs are wrong the row says so and has no times.
-    left_out: peers that are not asked, each with the reason. autotune: eqsat's plans are measured, too."""
+    """The row of a case; its samples take `seconds`. If the outputs are wrong, the row says so and has no times.
+    left_out: peers that are not run, with the reasons. autotune: eqsat's plans are chosen by measurement."""
     program = optimize_and_compile(
         case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32, autotune=autotune
     )
-    given, out = [lab.put(each) for each in draw(case)], lab.poisoned(case.result, case.dtype)
+    given, out = [lab.put(array) for array in draw(case)], lab.poisoned(case.result, case.dtype)
     named = dict(zip(case.inputs, given, strict=True))
     program(named, out=out)
     runs, errors, absent = _peers(case, lab, given, lab.get(out), left_out or {})
     row: Row = {"case": case.name, "group": case.group, "flops": case.flops, "bytes": case.nbytes}
     row |= {"errors": errors, "absent": absent, "kernels": _kernels(program), "estimated us": program.cost / 1e3}
     if errors and not runs:
-        told = ", ".join(f"{name} by {error:.1e}" for name, error in errors.items())
-        return row | {"failed": f"not timed: eqsat differs from {told} of the norm"}
+        differences = ", ".join(f"{name} by {error:.1e}" for name, error in errors.items())
+        return row | {"failed": f"not timed: eqsat differs from {differences} of the norm"}
     if not errors:
-        row["errors"] = {"playback of the small case": _verified(case, lab)}
+        row["errors"] = {"playback of the small case": _verify_small(case, lab)}
     times = clock.measure({OURS: lambda: program(named, out=out), **runs}, seconds)
     return row | _figures(case, times, ceilings)
 
 
-def error_of(found: np.ndarray, expected: np.ndarray) -> float:
-    """‖found − expected‖ / ‖expected‖; `NO_NUMBER` where either is not finite."""
+def error_of(result: np.ndarray, expected: np.ndarray) -> float:
+    """‖result − expected‖ / ‖expected‖; `NO_NUMBER` if either is not finite."""
     wide = expected.astype(np.float64)
-    error = float(np.linalg.norm(found - wide) / max(float(np.linalg.norm(wide)), 1e-30))
+    error = float(np.linalg.norm(result - wide) / max(float(np.linalg.norm(wide)), 1e-30))
     return error if math.isfinite(error) else NO_NUMBER
 
 
 def _peers(
-    case: Case, lab: Lab, given: Sequence[Any], found: np.ndarray, left_out: Mapping[str, str]
+    case: Case, lab: Lab, given: Sequence[Any], result: np.ndarray, left_out: Mapping[str, str]
 ) -> tuple[dict[str, Runner], dict[str, float], dict[str, str]]:
-    """Runners of the peers that agree, the error beside each that computes, and why others are not there."""
+    """Runners of the peers that agree, the errors of peers that compute, and the reasons why others are absent."""
     runs: dict[str, Runner] = {}
     errors: dict[str, float] = {}
     absent: dict[str, str] = {}
@@ -71,7 +71,7 @@ def _peers(
             continue
         try:
             run = runner(name, case, given)
-            errors[name] = error_of(found, lab.get(run()))
+            errors[name] = error_of(result, lab.get(run()))
         except AbsentError as error:
             absent[name] = str(error)
             continue
@@ -80,8 +80,8 @@ def _peers(
     return runs, errors, absent
 
 
-def _verified(case: Case, lab: Lab) -> float:
-    """Where there is no peer: the error of the small case beside playback, which raises what is wrong."""
+def _verify_small(case: Case, lab: Lab) -> float:
+    """Without a peer: the error of the small case against playback, which raises if the result is wrong."""
     program = optimize_and_compile(
         case.small().lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32
     )
@@ -91,25 +91,29 @@ def _verified(case: Case, lab: Lab) -> float:
 def _kernels(program: Program) -> list[Row]:
     return [
         {
-            "name": each.function,
-            "grid": each.geometry.grid if each.geometry else (),
-            "threads": each.geometry.threads if each.geometry else 0,
-            "shared bytes": each.geometry.shared_bytes if each.geometry else 0,
-            "registers": each.resources.registers if each.resources else None,
+            "name": kernel.function,
+            "grid": kernel.geometry.grid if kernel.geometry else (),
+            "threads": kernel.geometry.threads if kernel.geometry else 0,
+            "shared bytes": kernel.geometry.shared_bytes if kernel.geometry else 0,
+            "registers": kernel.resources.registers if kernel.resources else None,
         }
-        for each in program.kernels
+        for kernel in program.kernels
     ]
 
 
 def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings | None) -> Row:
-    """Rates of eqsat, its share of the ceiling where that is known, and how fast it is beside the fastest peer."""
+    """Rates of eqsat, its share of the ceiling if that is known, and its speed relative to the fastest peer."""
     own = times[OURS].median
-    peers = {name: each.median for name, each in times.items() if name != OURS}
+    peers = {name: taken.median for name, taken in times.items() if name != OURS}
     best = min(peers, key=peers.__getitem__) if peers else None
     return {
         "times": {
-            name: {"us": 1e6 * each.median, "quartiles us": [1e6 * each.low, 1e6 * each.high], "samples": each.samples}
-            for name, each in times.items()
+            name: {
+                "us": 1e6 * taken.median,
+                "quartiles us": [1e6 * taken.low, 1e6 * taken.high],
+                "samples": taken.samples,
+            }
+            for name, taken in times.items()
         },
         "TFLOP/s": case.flops / own / 1e12,
         "GB/s": case.nbytes / own / 1e9,

@@ -1,4 +1,4 @@
-"""Who eqsat is measured against on a GPU: each peer builds a runner of a case, or says why it cannot."""
+"""The systems that eqsat is compared with on a GPU. A peer builds a runner of a case, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Builder = Callable[[Case, Sequence[Any]], Runner]
 
 
 class AbsentError(Exception):
-    """A peer that is not there, or that cannot do a case; its text says why."""
+    """The peer is not installed, or cannot run the case; the text says why."""
 
 
 def peers_of(group: str) -> tuple[str, ...]:
@@ -23,10 +23,10 @@ def peers_of(group: str) -> tuple[str, ...]:
 
 
 def runner(name: str, case: Case, tensors: Sequence[Any]) -> Runner:
-    """The runner of a peer, which has run once.
+    """The runner of a peer, after its first run.
 
     Raises:
-        AbsentError: with the reason, whatever it is: a peer that fails is no failure of the bench.
+        AbsentError: with the reason; a peer that fails does not fail the bench.
     """
     try:
         run = _PEERS[name](case, tensors)
@@ -44,7 +44,7 @@ def _need(package: str) -> None:
 
 
 def _torch(case: Case) -> Any:
-    """torch, which rounds products of fp32 to tf32 where the case does."""
+    """torch, set to round products of fp32 to tf32 if the case does."""
     _need("torch")
     import torch
 
@@ -64,14 +64,14 @@ def _eager(case: Case, tensors: Sequence[Any]) -> Runner:
 
 
 def _inductor(case: Case, tensors: Sequence[Any], options: Mapping[str, Any]) -> Runner:
-    """Compiled at its first run."""
+    """torch.compile; the first run compiles."""
     torch = _torch(case)
     torch._dynamo.reset()
-    made = torch.compile(lambda *given: case.theirs(torch, *given), dynamic=False, options=dict(options) or None)
+    compiled = torch.compile(lambda *given: case.theirs(torch, *given), dynamic=False, options=dict(options) or None)
 
     def run() -> Any:
         with torch.inference_mode():
-            return made(*tensors)
+            return compiled(*tensors)
 
     return run
 
@@ -81,7 +81,7 @@ def _compiled(case: Case, tensors: Sequence[Any]) -> Runner:
 
 
 def _triton(case: Case, tensors: Sequence[Any]) -> Runner:
-    """Inductor's templates of products in Triton, the best of those it tries; nothing of cuBLAS."""
+    """The best of Inductor's templates of products in Triton, without cuBLAS."""
     _need("triton")
     return _inductor(case, tensors, {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"})
 
@@ -100,11 +100,11 @@ def _cudnn_attention(case: Case, tensors: Sequence[Any]) -> Runner:
 
 
 def _flash_attention(case: Case, tensors: Sequence[Any]) -> Runner:
-    """The package of FlashAttention's authors: heads after tokens."""
+    """The package of FlashAttention's authors; its layout has heads after tokens."""
     _need("flash_attn")
     from flash_attn import flash_attn_func
 
-    q, k, v = (each.transpose(1, 2).contiguous() for each in tensors)
+    q, k, v = (tensor.transpose(1, 2).contiguous() for tensor in tensors)
     return lambda: flash_attn_func(q, k, v, causal=case.causal).transpose(1, 2)
 
 
@@ -119,4 +119,4 @@ _PRODUCTS = ("torch", "torch.compile", "triton")
 _ATTENTION = ("torch", "cuDNN attention", "flash-attn")
 _OTHERS = ("torch", "torch.compile")
 COMPILING = ("torch.compile", "triton")
-"""Those that take long before they run."""
+"""Peers that take long before their first run."""

@@ -1,5 +1,5 @@
-"""The results of a GPU: one file for each device, written whole after every case, so that a run that ends early is one
-that can go on; and the table that people read."""
+"""The results of GPUs: one file per device, complete after every case, so that an interrupted run can continue; and the
+table for people."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ir.host.atomic_file import write_atomically
 
 Row = dict[str, Any]
 SAME = ("device", "driver", "versions", "source")
-"""The facts under which rows of an earlier run still hold."""
+"""Rows of an earlier run are valid if these facts are the same."""
 
 
 class Results:
-    """What one device measured: facts, ceilings, a row for each case, a row for each step of a session.
+    """The measurements of one device: facts, ceilings, a row for every case, a row for every step of a session.
 
-    `again` forgets what is there; so does a device, driver, version or source that is another.
+    Existing results are forgotten if `again`, or if they are of another device, driver, version or source.
     """
 
     def __init__(self, facts: Mapping[str, Any], folder: Path = RESULTS, again: bool = False) -> None:
@@ -29,23 +29,23 @@ class Results:
         self.ceilings: dict[str, float] = {}
         self.rows: dict[str, Row] = {}
         self.steps: dict[str, Row] = {}
-        found = None if again else _read(self.path)
-        if found and all(found["facts"].get(name) == self.facts.get(name) for name in SAME):
-            self.ceilings = found["ceilings"]
-            self.rows = {row["case"]: row for row in found["rows"]}
-            self.steps = {row["step"]: row for row in found["steps"]}
+        known = None if again else _read(self.path)
+        if known and all(known["facts"].get(name) == self.facts.get(name) for name in SAME):
+            self.ceilings = known["ceilings"]
+            self.rows = {row["case"]: row for row in known["rows"]}
+            self.steps = {row["step"]: row for row in known["steps"]}
 
     def is_done(self, case: str) -> bool:
-        """Whether a case has times; one that failed is tried again."""
+        """Whether a case has times; a failed case is tried again."""
         return "times" in self.rows.get(case, {})
 
     def keep(self, row: Row) -> None:
-        """A case's row, in the file at once."""
+        """Adds a case's row and writes the file."""
         self.rows[row["case"]] = row
         self.write()
 
     def keep_step(self, row: Row) -> None:
-        """A step's row, in the file at once."""
+        """Adds a step's row and writes the file."""
         self.steps[row["step"]] = row
         self.write()
 
@@ -65,7 +65,7 @@ def slug(device: str) -> str:
 
 
 def show(rows: Sequence[Row], title: str) -> None:
-    """The rows as a table on stdout, and below it why cases failed and why peers were not there."""
+    """Prints the rows as a table, and below it the reasons for failed cases and absent peers."""
     from rich.console import Console
     from rich.table import Table
 
@@ -97,7 +97,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 
 def missing(rows: Sequence[Row]) -> list[str]:
-    """ "peer: reason (n cases)", each once."""
+    """ "peer: reason (n cases)", once per peer and reason."""
     counts: dict[tuple[str, str], int] = {}
     for row in rows:
         for peer in row.get("absent", {}).items():
@@ -107,7 +107,9 @@ def missing(rows: Sequence[Row]) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and {"facts", "ceilings", "rows", "steps"} <= found.keys() else None
+    return (
+        document if isinstance(document, dict) and {"facts", "ceilings", "rows", "steps"} <= document.keys() else None
+    )

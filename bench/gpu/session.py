@@ -1,5 +1,5 @@
-"""What a person with twenty minutes of a GPU runs: `python -m bench.gpu --all`. The most valuable first, each step in a
-process of its own with its time; a step that passed is not run again."""
+"""The twenty-minute session on a GPU: `python -m bench.gpu --all`. The most valuable steps come first; every step has a
+process and a time limit of its own; a step that passed is not run again."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ DEVICE_TESTS = (
 )
 SMOKE = ("tests/eqsat/programs/test_gpu_device.py", "-k", "programs_compute")
 SANITIZED = ("tests/codegen/lower/gpu/test_kernels_on_devices.py", "-p", "tests.support.exact_memory")
-"""Every template of kernels, small, between the ends of its arrays."""
+"""Every template of kernels at small sizes; an access beyond an array is an error."""
 TOOLKIT = "/usr/local/cuda/bin"
-"""Where CUDA's tools are that nobody put on PATH."""
+"""The folder of CUDA's tools if they are not on PATH."""
 TAIL = 4000
-"""Characters of a step's output that are kept."""
+"""Characters kept of a step's output."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """`command` is given the seconds that it may take, at most `seconds`; None: it is not there, which is said.
-    `goes_on`: it is run again although it passed, as it goes on where it ended."""
+    """`command` gets the seconds that it may take, at most `seconds`; it returns None if its tool is not installed.
+    `goes_on`: the step runs again although it passed, since it continues where it ended."""
 
     name: str
     seconds: float
@@ -46,12 +46,12 @@ class Step:
 
 
 def steps(folder: Path) -> list[Step]:
-    """In the order of what they are worth; `folder` is that of the results."""
+    """The steps, the most valuable first; `folder` is that of the results."""
     return [
-        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_replaced())),
-        Step("fixtures", 150, lambda _: _python("bench.record_device_functions", *_kept(folder))),
+        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_in_own_process())),
+        Step("fixtures", 150, lambda _: _python("bench.record_device_functions", *_fixture_folder(folder))),
         Step("marks", 300, lambda left: _bench(folder, left), goes_on=True),
-        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_replaced())),
+        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_in_own_process())),
         Step("bench", 720, lambda left: _bench(folder, left), goes_on=True),
         *(Step(f"sanitizer {tool}", 120, _sanitizer(tool)) for tool in ("memcheck", "racecheck", "synccheck")),
         Step("autotuned", 300, lambda left: _bench(folder, left, "--autotune"), goes_on=True),
@@ -59,7 +59,7 @@ def steps(folder: Path) -> list[Step]:
 
 
 def session(facts: Mapping[str, Any], folder: Path, deadline: float) -> int:
-    """Runs the steps until the deadline (`time.monotonic`); 0 where all that ran passed."""
+    """Runs the steps until the deadline (`time.monotonic`). Returns 0 if all steps that ran passed, else 1."""
     for step in steps(folder):
         done = Results(facts, folder).steps.get(step.name, {})
         if done.get("passed") and not step.goes_on:
@@ -75,7 +75,7 @@ def session(facts: Mapping[str, Any], folder: Path, deadline: float) -> int:
 
 
 def run(step: Step, left: float) -> dict[str, Any]:
-    """The row of a step. What it leaves running is ended with it."""
+    """Runs a step, ends all its processes, and returns its row."""
     seconds = min(step.seconds, left)
     command = step.command(seconds)
     if command is None:
@@ -86,8 +86,8 @@ def run(step: Step, left: float) -> dict[str, Any]:
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     lines: list[str] = []
-    shown = threading.Thread(target=_show, args=(process.stdout, lines))
-    shown.start()
+    echo = threading.Thread(target=_echo, args=(process.stdout, lines))
+    echo.start()
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -96,14 +96,14 @@ def run(step: Step, left: float) -> dict[str, Any]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        shown.join()
+        echo.join()
     took = round(time.monotonic() - start, 1)
     passed, output = process.returncode == 0, "".join(lines)[-TAIL:]
     return {"step": step.name, "passed": passed, "seconds": took, "status": process.returncode, "output": output}
 
 
-def _show(stream: IO[str], lines: list[str]) -> None:
-    """Prints what a process prints, and keeps it."""
+def _echo(stream: IO[str], lines: list[str]) -> None:
+    """Prints the lines of a process, and keeps them."""
     for line in stream:
         print(line, end="", flush=True)
         lines.append(line)
@@ -123,8 +123,8 @@ def _pytest(*arguments: str) -> list[str]:
     return _python("pytest", "-m", "gpu", "-q", "-rs", "-p", "no:cacheprovider", *arguments)
 
 
-def _replaced() -> Sequence[str]:
-    """Tests in a process that another takes the place of when a kernel faults or hangs."""
+def _in_own_process() -> Sequence[str]:
+    """Options that run tests in a process that is replaced if a kernel faults or hangs."""
     return ("-n", "1") if importlib.util.find_spec("xdist") else ()
 
 
@@ -134,12 +134,12 @@ def _bench(folder: Path, seconds: float, *options: str) -> list[str]:
 
 def _sanitizer(tool: str) -> Callable[[float], Sequence[str] | None]:
     def command(seconds: float) -> Sequence[str] | None:
-        found = shutil.which("compute-sanitizer", path=os.pathsep.join((os.environ.get("PATH", ""), TOOLKIT)))
-        return [found, "--tool", tool, "--error-exitcode", "9", *_pytest(*SANITIZED)] if found else None
+        path = shutil.which("compute-sanitizer", path=os.pathsep.join((os.environ.get("PATH", ""), TOOLKIT)))
+        return [path, "--tool", tool, "--error-exitcode", "9", *_pytest(*SANITIZED)] if path else None
 
     return command
 
 
-def _kept(folder: Path) -> Sequence[str]:
-    """Fixtures go where the tests look for them, unless the results go elsewhere, from where all is carried home."""
+def _fixture_folder(folder: Path) -> Sequence[str]:
+    """Fixtures go to the folder that the tests read, unless results go elsewhere: then to the folder of the results."""
     return () if folder == RESULTS else ("--to", str(folder))

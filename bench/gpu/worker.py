@@ -1,5 +1,5 @@
-"""A process that answers requests and may hang, die or fail: each request has its time, and a process is replaced that
-gave no answer, as a kernel's fault leaves it no device."""
+"""A process that answers requests and may hang, die or fail. Every request has a time limit. A process that gives no
+answer is replaced, since a kernel's fault makes its device unusable."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 START_SECONDS = 180.0
-"""For imports, and to make what answers."""
+"""Time limit for imports and for the call of `make`."""
 
 Answer = Callable[[Any], Any]
 
 
 class LostError(Exception):
-    """No answer: the request failed, took too long, or ended the process; the text says which."""
+    """No answer: the request failed, took too long, or ended the process; the text says which of these."""
 
 
 class Worker:
-    """`make`, a function of a module, is called in the process and returns what answers requests there."""
+    """`make`, a function of a module, is called in the process; its result answers the requests there."""
 
     def __init__(self, make: Callable[[], Answer]) -> None:
         self._make = make
@@ -33,7 +33,7 @@ class Worker:
         """The answer.
 
         Raises:
-            LostError: where there is none; the next request may be answered by another process.
+            LostError: if there is none; another process may answer the next request.
         """
         pipe = self._pipe or self._start()
         pipe.send(request)
@@ -78,7 +78,7 @@ class Worker:
 
 @contextlib.contextmanager
 def working(make: Callable[[], Answer]) -> Iterator[Worker]:
-    """A worker that is ended."""
+    """A worker that is closed at the end."""
     worker = Worker(make)
     try:
         yield worker
@@ -87,11 +87,11 @@ def working(make: Callable[[], Answer]) -> Iterator[Worker]:
 
 
 def _serve(make: Callable[[], Answer], pipe: Connection) -> None:
-    """In the process: (True, answer) or (False, what went wrong) for each request; the first is to the start."""
+    """Runs in the process: sends (True, answer) or (False, reason) for the start and for every request."""
     try:
         answer = make()
     except Exception as error:
-        pipe.send((False, _told(error)))
+        pipe.send((False, _error_text(error)))
         return
     pipe.send((True, None))
     while True:
@@ -102,10 +102,10 @@ def _serve(make: Callable[[], Answer], pipe: Connection) -> None:
         try:
             pipe.send((True, answer(request)))
         except Exception as error:
-            pipe.send((False, _told(error)))
+            pipe.send((False, _error_text(error)))
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The error and where it arose."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error)[:400]} ({place.name}, {place.filename}:{place.lineno})"

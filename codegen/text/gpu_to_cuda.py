@@ -52,7 +52,7 @@ from ir.kernel.gpu.nodes import (
     WaitGroup,
     used_variables,
 )
-from ir.kernel.gpu.places import narrowed
+from ir.kernel.gpu.places import narrow_box
 from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
 
 _KEYWORDS = """
@@ -128,7 +128,7 @@ class _CudaEmitter:
     def _where_holds(self, stmt: If, depth: int) -> list[str]:
         """The first block of an If: its conditions need not be asked again."""
         around = self.box
-        self.box = narrowed(stmt.conditions, around) or around
+        self.box = narrow_box(stmt.conditions, around) or around
         try:
             return self._block(stmt.then, depth + 1)
         finally:

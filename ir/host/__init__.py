@@ -1,1 +1,1 @@
-"""The host machine: files that appear whole, the cache folder, and how much memory there is."""
+"""The host machine: atomic files, the cache folder, temporary folders, and the size of memory."""

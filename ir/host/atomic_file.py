@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 
 _NEW = re.compile(r"\.new-[0-9a-f]{32}")
 _LEFT_SECONDS = 3600
-"""No process takes so long to write a file: one of such an age was left by a process that was killed."""
+"""Seconds. No process takes so long to write a file, so a killed process left an older unfinished one."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to a file of another name beside `path`, then rename it; folders are made as needed. What killed
-    processes left in the folder is removed.
+    """Writes `data` to a new file beside `path`, then renames it; creates folders as needed. Removes unfinished files
+    that killed processes left in the folder.
 
     Raises:
-        OSError: where the folder cannot be written, or a folder has this name.
+        OSError: if the folder cannot be written, or a folder has this name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
-    temporary = path.parent / f".new-{uuid.uuid4().hex}"  # not tempfile's, whose files nobody else may read
+    temporary = path.parent / f".new-{uuid.uuid4().hex}"  # tempfile's files would be unreadable for other users
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -38,10 +38,10 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a file; of no pipe or device, which might never end.
+    """The bytes of a regular file; a pipe or device might never end.
 
     Raises:
-        OSError: where there is no such file, or it cannot be read.
+        OSError: if there is no such file, or it cannot be read.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "no regular file", str(path))
@@ -50,7 +50,7 @@ def read_regular(path: Path) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _sweep(folder: Path) -> None:
-    """Remove the unfinished files of processes that were killed; once in a folder, since a large one takes a while."""
+    """Removes the unfinished files of killed processes; once per folder, since a large folder takes a while."""
     now = time.time()
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

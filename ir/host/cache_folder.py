@@ -1,4 +1,4 @@
-"""The folder that keeps what eqsat made: which one it is, whether it may be trusted, and what stands in for it."""
+"""The cache folder: its path, whether its contents may be trusted, and its replacement if not."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Notes = tuple[Diagnostic, ...]
 
 
 def cache_dir() -> Path | None:
-    """$EQSAT_CACHE_DIR, or the user's cache folder; None where the user has no home."""
+    """$EQSAT_CACHE_DIR, or the user's cache folder; None if the user has no home."""
     chosen = os.environ.get("EQSAT_CACHE_DIR")
     if chosen:
         return Path(chosen).absolute()
     import platformdirs
 
     try:
-        found = Path(platformdirs.user_cache_dir("eqsat"))
+        folder = Path(platformdirs.user_cache_dir("eqsat"))
     except RuntimeError:
         return None
-    return found if found.is_absolute() else None  # older releases of platformdirs leave "~" in
+    return folder if folder.is_absolute() else None  # older releases of platformdirs leave "~" in
 
 
 def writable_cache() -> tuple[Path, Notes]:
-    """`cache_dir`; where it cannot be written, or belongs to another user and anybody may write it, a folder that lasts
-    as long as this process, and a warning."""
+    """`cache_dir`. If it cannot be written, or belongs to another user and is writable for everybody: a folder of this
+    process, removed at its end, and a warning."""
     wanted = cache_dir()
     if wanted is None:
         return process_folder(), (not_kept("the user has no home folder"),)
@@ -47,15 +47,15 @@ def writable_cache() -> tuple[Path, Notes]:
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Whether another user owns the folder and everybody may write it: whoever did so could have put code there.
+    """Whether another user owns the folder and everybody may write to it, so that anybody could have put code there.
 
     Raises:
-        OSError: where there is no such folder.
+        OSError: if there is no such folder.
     """
     if not hasattr(os, "geteuid"):  # Windows has no such bits
         return False
-    found = folder.stat()
-    return found.st_uid != os.geteuid() and bool(found.st_mode & stat.S_IWOTH)
+    status = folder.stat()
+    return status.st_uid != os.geteuid() and bool(status.st_mode & stat.S_IWOTH)
 
 
 def not_kept(why: OSError | str, folder: Path | None = None) -> Diagnostic:

@@ -1,5 +1,5 @@
-"""Data on disk that is used only where it is what was written, under the name that it was written to: a line with the
-SHA-256 of the name and the rest, then the rest."""
+"""Files with a checksum, used only if unchanged and under the name that they were written to. The first line is the
+SHA-256 of the name and the rest; then comes the rest."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ir.host.atomic_file import read_regular, write_atomically
 
 
 def write_checked(path: Path, body: bytes) -> None:
-    """Write `body` atomically: a reader sees all of it or none.
+    """Writes `body` atomically: a reader sees all of it or none.
 
     Raises:
-        OSError: where the folder cannot be written.
+        OSError: if the folder cannot be written.
     """
     write_atomically(path, _checksum(path, body).encode() + b"\n" + body)
 
 
 def read_checked(path: Path) -> bytes:
-    """What `write_checked` wrote.
+    """The body that `write_checked` wrote.
 
     Raises:
-        OSError: where there is no such file, or it cannot be read.
-        ValueError: where it is not as it was written.
+        OSError: if there is no such file, or it cannot be read.
+        ValueError: if the file was changed.
     """
     head, _, body = read_regular(path).partition(b"\n")
     if head.decode("ascii", "replace") != _checksum(path, body):

@@ -1,5 +1,5 @@
-"""What this machine's memory can hold. A value that cannot be held is a diagnostic before the system is asked for it,
-since a system may promise more memory than it has, and end the process that uses it."""
+"""Limits of this machine's memory. A value that does not fit is a diagnostic before its memory is allocated: a system
+may promise more memory than it has, and kill the process that uses it."""
 
 from __future__ import annotations
 
@@ -13,52 +13,51 @@ from typing import Any
 
 from ir.diagnostics import Kind, fail
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux tells how much memory a container may have."""
+_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Files in which Linux states the memory limit of a container, in bytes."""
 
 
 @cache
 def host_bytes() -> int:
-    """Bytes of main memory that a process can have here: the machine's, or less where a container or a limit of the
-    process says so."""
-    found = [sys.maxsize]
+    """Bytes of main memory that a process can use: the machine's, or fewer if a container limits them."""
+    limits = [sys.maxsize]
     if hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for path in _LIMITS:
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in _LIMIT_FILES:
         try:
-            found.append(int(Path(path).read_text()))
+            limits.append(int(Path(path).read_text()))
         except (OSError, ValueError):  # no container, or "max"
             continue
-    return min(each for each in found if each > 0)
+    return min(limit for limit in limits if limit > 0)
 
 
 def check_memory(nbytes: int, stage: str, what: str, at: str | None = None, **sizes: Any) -> None:
-    """Raises EqsatError, ResourceExceeded, with `sizes` as details, where `what` takes more than the machine has."""
+    """Raises EqsatError, ResourceExceeded, with `sizes` as details, if `what` does not fit in memory."""
     if nbytes > host_bytes():
         fail(Kind.RESOURCE_EXCEEDED, stage, too_large(nbytes, what), at=at, **sizes)
 
 
 def too_large(nbytes: int, what: str) -> str:
-    """That `what` takes so many bytes, and how many there are."""
-    return f"{what} takes {shown(nbytes)}, and this machine has {shown(host_bytes())}"
+    """The message that `what` takes `nbytes` bytes, and how many the machine has."""
+    return f"{what} takes {bytes_text(nbytes)}, and this machine has {bytes_text(host_bytes())}"
 
 
 @contextmanager
 def memory_for(nbytes: int, stage: str, what: str, at: str | None = None, **sizes: Any) -> Iterator[None]:
-    """Where `what` is made, which takes `nbytes` bytes.
+    """A context in which `what`, which takes `nbytes` bytes, is allocated.
 
     Raises:
-        EqsatError: ResourceExceeded, with `sizes` as details, where that is more than the machine has, or more than the
-            system gives.
+        EqsatError: ResourceExceeded, with `sizes` as details, if that is more than the machine has, or if an
+            allocation fails.
     """
     check_memory(nbytes, stage, what, at, **sizes)
     try:
         yield
     except MemoryError:
-        fail(Kind.RESOURCE_EXCEEDED, stage, f"there is no memory left for {what}: {shown(nbytes)}", at=at, **sizes)
+        fail(Kind.RESOURCE_EXCEEDED, stage, f"there is no memory left for {what}: {bytes_text(nbytes)}", at=at, **sizes)
 
 
-def shown(nbytes: int) -> str:
+def bytes_text(nbytes: int) -> str:
     """A number of bytes for people: "1.5 GiB"."""
     size, units = float(nbytes), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     while size >= 1024 and len(units) > 1:

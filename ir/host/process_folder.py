@@ -1,8 +1,8 @@
-"""The temporary folder of a process: removed when the process ends, or, if it was killed, by the next process that
-makes one.
+"""The temporary folder of a process. It is removed when the process ends; if the process is killed, the next process
+that creates a folder removes it.
 
-A process holds a lock on a file in its folder for as long as it lives, however it ends. The lock is one of POSIX
-records: a forked child has no part in it.
+A process holds a lock on a file in its folder as long as it lives. It is a POSIX record lock, which a forked child does
+not inherit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 _PREFIX = "eqsat-process-"
 _OWNER = "owner"
 _YOUNG_SECONDS = 60
-"""A folder of such an age may not have its lock yet."""
+"""Seconds. A younger folder may not have its lock yet."""
 _OWN: set[Path] = set()
 """The folders of this process."""
 
@@ -28,13 +28,13 @@ def process_folder() -> Path:
     """A folder that is removed when this process ends.
 
     Raises:
-        OSError: where there is no place for temporary files.
+        OSError: if there is no place for temporary files.
     """
-    return _made(os.getpid(), tempfile.gettempdir())
+    return _create(os.getpid(), tempfile.gettempdir())
 
 
 @functools.cache
-def _made(process: int, below: str) -> Path:
+def _create(process: int, below: str) -> Path:
     _sweep(Path(below))
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=below))
     _OWN.add(folder)
@@ -44,13 +44,13 @@ def _made(process: int, below: str) -> Path:
 
 
 def _remove(process: int, folder: Path) -> None:
-    """A forked child leaves its parent's folder alone."""
+    """Removes the folder, but not from a forked child of its process."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(below: Path) -> None:
-    """Remove the folders of processes that were killed."""
+    """Removes the folders of killed processes."""
     for folder in below.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > _YOUNG_SECONDS and _is_abandoned(folder):
@@ -61,7 +61,7 @@ def _is_abandoned(folder: Path) -> bool:
     """Whether no other process holds the folder's lock.
 
     Raises:
-        OSError: where it has none, or belongs to another user.
+        OSError: if the folder has no lock file, or belongs to another user.
     """
     if folder in _OWN:  # closing a second descriptor would free the lock
         return False
@@ -73,7 +73,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _is_locked(file: int) -> bool:
-    """Whether this process has the lock now, which is free unless another process has it."""
+    """Takes the lock; whether it was free or held by this process already."""
     try:
         import fcntl
     except ImportError:  # Windows: nothing is swept

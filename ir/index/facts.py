@@ -1,4 +1,4 @@
-"""What a map is like: injective or not, and its offset in the operand."""
+"""Properties of a map: whether it is injective, the offset of its reads in the operand, the axes it picks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CACHE = 1 << 16
 def is_injective(view: AxisMap) -> bool:
     """Whether no element of the operand is read twice, so that work moved through the map is not repeated.
 
-    Exact: decided on the form where possible, else by isl. Points that hold a fill do not count.
+    Exact: decided on the canonical form if possible, else by isl. Points that hold a fill do not count.
     """
     if view.is_empty or view.fill is not None:
         return True
@@ -26,20 +26,20 @@ def is_injective(view: AxisMap) -> bool:
     missing = unknown - {position for expr in view.exprs for position in expr.axes}
     if missing and not view.guards:
         return False
-    if not missing and _determined(view, unknown):
+    if not missing and _determines_axes(view, unknown):
         return True
-    if _repeats(view, unknown):
+    if _has_repeated_read(view, unknown):
         return False
     from ir.index.isl import reads_once
 
     return reads_once(view)
 
 
-def _determined(view: AxisMap, unknown: set[int]) -> bool:
-    """Whether the coordinates, taken one by one, tell every axis in `unknown`."""
+def _determines_axes(view: AxisMap, unknown: set[int]) -> bool:
+    """Whether the coordinates determine every axis in `unknown`, one coordinate after another."""
     pending = [expr for expr in view.exprs if expr.terms]
     while unknown:
-        left = [expr for expr in pending if not _tells(expr, unknown, view.interior)]
+        left = [expr for expr in pending if not _fixes_axes(expr, unknown, view.interior)]
         if len(left) == len(pending):
             return False
         unknown = unknown - {k for expr in pending if expr not in left for k in expr.axes}
@@ -47,8 +47,8 @@ def _determined(view: AxisMap, unknown: set[int]) -> bool:
     return True
 
 
-def _tells(expr: AxisExpr, unknown: set[int], box: Sequence[tuple[int, int]]) -> bool:
-    """Whether `expr` and the known axes fix its unknown axes: each coefficient outweighs all smaller ones."""
+def _fixes_axes(expr: AxisExpr, unknown: set[int], box: Sequence[tuple[int, int]]) -> bool:
+    """Whether `expr` and the known axes determine its unknown axes: every coefficient outweighs all smaller ones."""
     reach = 0
     weights = []
     for term, c in expr.terms:
@@ -65,11 +65,11 @@ def _tells(expr: AxisExpr, unknown: set[int], box: Sequence[tuple[int, int]]) ->
     return True
 
 
-def _repeats(view: AxisMap, unknown: set[int]) -> bool:
-    """Whether two points are found that read one element: the ends of a step that no coordinate feels, as between
-    overlapping windows. isl would find them, too, in a thousand times the time."""
+def _has_repeated_read(view: AxisMap, unknown: set[int]) -> bool:
+    """Whether some step between two points keeps every coordinate, as between overlapping windows. isl would find the
+    step, too, but takes a thousand times as long."""
     for step in _steps(view, unknown):
-        if not any(_feels(expr, step) for expr in view.exprs):
+        if not any(_may_change(expr, step) for expr in view.exprs):
             start = [(low + high - step.get(k, 0)) // 2 for k, (low, high) in enumerate(view.interior)]
             stop = [at + step.get(k, 0) for k, at in enumerate(start)]
             if _is_read(view, start) and _is_read(view, stop):
@@ -78,7 +78,7 @@ def _repeats(view: AxisMap, unknown: set[int]) -> bool:
 
 
 def _steps(view: AxisMap, unknown: set[int]) -> Iterator[dict[int, int]]:
-    """Steps along one unknown axis, and along two that keep a coordinate."""
+    """Steps along one unknown axis, and steps along two that keep a coordinate."""
     yield from ({k: 1} for k in sorted(unknown))
     for expr in view.exprs:
         linear = [(term, c) for term, c in expr.terms if isinstance(term, int) and term in unknown]
@@ -87,15 +87,15 @@ def _steps(view: AxisMap, unknown: set[int]) -> Iterator[dict[int, int]]:
             yield {i: b // g, j: -a // g}
 
 
-def _feels(expr: AxisExpr, step: Mapping[int, int]) -> bool:
-    """Whether the value of `expr` may change along a step."""
+def _may_change(expr: AxisExpr, step: Mapping[int, int]) -> bool:
+    """Whether the value of `expr` may change along `step`."""
     if any(not isinstance(term, int) and term.expr.axes & step.keys() for term, _ in expr.terms):
         return True
     return sum(c * step.get(term, 0) for term, c in expr.terms if isinstance(term, int)) != 0
 
 
 def _is_read(view: AxisMap, point: Sequence[int]) -> bool:
-    """Whether a point is one of the domain, and all guards hold there."""
+    """Whether the domain has this point and all guards hold there."""
     here = tuple((at, at) for at in point)
     return all(0 <= at < size for at, size in zip(point, view.sizes, strict=True)) and all(
         bound.lo <= interval(bound.expr, here)[0] < bound.hi for guard in view.guards for bound in guard.bounds
@@ -104,17 +104,17 @@ def _is_read(view: AxisMap, point: Sequence[int]) -> bool:
 
 @lru_cache(maxsize=_CACHE)
 def offset(view: AxisMap, shape: tuple[int, ...]) -> AxisExpr:
-    """The row-major offset, in elements, of what is read in an operand of this shape (where no guard fails)."""
+    """The row-major offset, in elements, of a read in an operand of this shape (valid where no guard fails)."""
     return flat(view.exprs, row_major(shape))
 
 
 def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes of the domain that a map picks, one per coordinate over the whole of `sizes`; axes of size 1 are
-    left out. None when it does anything else."""
+    """The axis of the domain that each coordinate is, if the map only picks whole axes of `sizes`, else None. Axes of
+    size 1 are left out."""
     if view.guards:
         return None
     if view.is_empty or 0 in sizes:
-        return _picked_empty(view.sizes, sizes)
+        return _picked_axes_of_empty(view.sizes, sizes)
     box, picked = box_of(view.sizes), []
     for coordinate, size in zip(view.exprs, sizes, strict=True):
         if size == 1:
@@ -126,8 +126,8 @@ def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None
     return tuple(picked)
 
 
-def _picked_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Maps of empty domains say nothing: each size is taken from the first outer axis left that has it."""
+def _picked_axes_of_empty(outer: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Coordinates of an empty domain are all 0: for each size take the first outer axis left of that size."""
     picked: list[int] = []
     for size in sizes:
         if size != 1:

@@ -1,7 +1,7 @@
-"""When a read happens: conjunctions of bounds on index expressions, in a canonical form.
+"""Guards: conjunctions of bounds on index expressions, in a canonical form, under which a read happens.
 
-The bounds of a guard are always-false or the fewest found that say the same: each over an expression without
-constant, with coprime coefficients and a positive first one, none implied by the others as intervals tell.
+The bounds of a guard are always-false, or as few as the rules below find. The expression of a bound has no constant,
+coprime coefficients and a positive first coefficient. No bound is implied by the intervals of the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ir.index.expr import (
     without_floor,
 )
 
-_ROUNDS = 8
+_ROUNDS = 8  # at most so often the bounds and the box narrow one another
 _BOUND = re.compile(r"(-?\d+)<=(.+)<(-?\d+)")
 
 
@@ -55,7 +55,7 @@ class Bound:
         return hash((self.expr, self.lo, self.hi))
 
     def holds(self, point: Any) -> Any:
-        """Whether it holds at a point (ints), or where (integer arrays)."""
+        """Whether the bound holds at a point of ints; for integer arrays, the mask of the points where it holds."""
         value = self.expr.eval(point)
         return (self.lo <= value) & (value < self.hi)
 
@@ -81,7 +81,7 @@ class Guard:
         return hash((self.bounds, repr(self.fill)))
 
     def holds(self, point: Any) -> Any:
-        """Whether all bounds hold at a point (ints), or where (integer arrays)."""
+        """Whether all bounds hold at a point of ints; for integer arrays, the mask of the points where they do."""
         inside: Any = True
         for bound in self.bounds:
             inside = inside & bound.holds(point)
@@ -89,11 +89,11 @@ class Guard:
 
 
 NEVER = (Bound(ZERO, 1, 1),)
-"""The bounds that nothing satisfies: the map of such a guard is constant."""
+"""Bounds that no point satisfies: the map of such a guard is constant."""
 
 
 def canonical_fill(value: Any) -> float:
-    """One object per value: NaN is one, integral floats are ints, -0.0 stays itself."""
+    """The one object for a value: NaN is math.nan, integral floats are ints, -0.0 stays a float."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, int):
         return int(value)
@@ -104,7 +104,7 @@ def canonical_fill(value: Any) -> float:
 
 
 def same_fill(a: float, b: float) -> bool:
-    """Equal as written: NaN equals NaN, 0 differs from -0.0."""
+    """Whether two fills are written alike: NaN equals NaN, 0 differs from -0.0."""
     return a is b or repr(a) == repr(b)
 
 
@@ -123,23 +123,23 @@ def parse_bound(text: str) -> Bound:
 
 @lru_cache(maxsize=1 << 15)
 def tighten(bounds: tuple[Bound, ...], box: Box) -> tuple[tuple[Bound, ...], Box] | None:
-    """The canonical bounds over `box` and the box within which they hold; None when they never do."""
+    """The canonical bounds over `box`, and the box in which they hold; None if they hold nowhere."""
     ranges = list(box)
     constraints: list[AxisExpr] = []
     for bound in bounds:
         position = bound.expr.lone_axis
         if position is None:
             constraints += _one_sided(bound)
-        else:  # the common case, done at once
+        else:  # a bound on one axis: the common case
             first, last = ranges[position]
             low, high = bound.lo - bound.expr.const, bound.hi - 1 - bound.expr.const
             ranges[position] = (max(first, low), min(last, high))
             if ranges[position][0] > ranges[position][1]:
                 return None
-    found = _close(constraints, tuple(ranges))
-    if found is None:
+    closed = _close(constraints, tuple(ranges))
+    if closed is None:
         return None
-    inner, several = found
+    inner, several = closed
     singles = [
         constraint
         for position, ((low, high), (first, last)) in enumerate(zip(inner, box, strict=True))
@@ -149,7 +149,7 @@ def tighten(bounds: tuple[Bound, ...], box: Box) -> tuple[tuple[Bound, ...], Box
         )
         if news
     ]
-    return _joined(_irredundant(several, singles, box) if several else singles, box), inner
+    return _join_sides(_drop_implied(several, singles, box) if several else singles, box), inner
 
 
 def _one_sided(bound: Bound) -> tuple[AxisExpr, AxisExpr]:
@@ -158,18 +158,19 @@ def _one_sided(bound: Bound) -> tuple[AxisExpr, AxisExpr]:
 
 
 def _close(constraints: list[AxisExpr], box: Box) -> tuple[Box, list[AxisExpr]] | None:
-    """The box that the constraints e ≥ 0 imply inside `box`, and those that it does not imply in turn."""
+    """The part of `box` that the constraints e ≥ 0 leave, and the constraints over several terms that remain; None
+    if no point satisfies all."""
     inner, several = box, constraints
     for _ in range(_ROUNDS if constraints else 0):
         several = []
         inner = box
-        for each in constraints:
-            constraint = _simplest(each, inner)
+        for given in constraints:
+            constraint = _simplest(given, inner)
             if not constraint.terms:
                 if constraint.const < 0:
                     return None
                 continue
-            narrowed = _narrowed(constraint, inner)
+            narrowed = _narrow_box(constraint, inner)
             if narrowed is None:
                 return None
             inner = narrowed
@@ -183,20 +184,20 @@ def _close(constraints: list[AxisExpr], box: Box) -> tuple[Box, list[AxisExpr]] 
 
 @lru_cache(maxsize=1 << 16)
 def _simplest(constraint: AxisExpr, box: Box) -> AxisExpr:
-    """An expression that is ≥ 0 at the same points of the box; 0 where all are, -1 where none is."""
+    """An expression that is ≥ 0 at the same points of the box: 0 if at all points, -1 if at none."""
     constraint = simplify(constraint, box)
     while constraint.terms:
         low, high = interval(constraint, box)
         if low >= 0 or high < 0:
             return ZERO if low >= 0 else AxisExpr(-1)
-        smaller = _floor_removed(constraint, box) or _divided(constraint, box)
+        smaller = _remove_floor(constraint, box) or _divide(constraint, box)
         if smaller is None:
             return constraint
         constraint = smaller
     return constraint
 
 
-def _floor_removed(constraint: AxisExpr, box: Box) -> AxisExpr | None:
+def _remove_floor(constraint: AxisExpr, box: Box) -> AxisExpr | None:
     """a + floor(x/q) ≥ 0 is q·a + x ≥ 0, and a - floor(x/q) ≥ 0 is q·a + q - 1 - x ≥ 0."""
     for term, c in constraint.terms:
         if isinstance(term, FloorDiv) and abs(c) == 1:
@@ -205,8 +206,8 @@ def _floor_removed(constraint: AxisExpr, box: Box) -> AxisExpr | None:
     return None
 
 
-def _divided(constraint: AxisExpr, box: Box) -> AxisExpr | None:
-    """g·a + b ≥ 0 is a + k ≥ 0 where floor(b/g) = k throughout."""
+def _divide(constraint: AxisExpr, box: Box) -> AxisExpr | None:
+    """g·a + b ≥ 0 is a + k ≥ 0 if floor(b/g) = k on the whole box."""
     for g in common_divisors({abs(c) for _, c in constraint.terms}):
         quotient = without_floor(constraint, g, box)
         if quotient is not None and _weight(quotient) < _weight(constraint):
@@ -218,8 +219,8 @@ def _weight(expr: AxisExpr) -> int:
     return sum(abs(c) for _, c in expr.terms)
 
 
-def _narrowed(constraint: AxisExpr, box: Box) -> Box | None:
-    """The box without the points that e ≥ 0 excludes axis by axis; None when it excludes all."""
+def _narrow_box(constraint: AxisExpr, box: Box) -> Box | None:
+    """The box without the points that e ≥ 0 excludes along single axes; None if it excludes all."""
     high = interval(constraint, box)[1]
     ranges = list(box)
     for term, c in constraint.terms:
@@ -232,12 +233,12 @@ def _narrowed(constraint: AxisExpr, box: Box) -> Box | None:
     return tuple(ranges)
 
 
-def _irredundant(several: list[AxisExpr], singles: list[AxisExpr], box: Box) -> list[AxisExpr]:
-    """The constraints without those that the others imply; those over several terms go first."""
+def _drop_implied(several: list[AxisExpr], singles: list[AxisExpr], box: Box) -> list[AxisExpr]:
+    """The constraints without those that the others imply; constraints over several terms are dropped first."""
     kept = sorted(several, key=expr_order) + singles
     for constraint in list(kept):
-        others = [one for one in kept if one is not constraint]
-        if not any(_related(constraint, other) for other in others):
+        others = [other for other in kept if other is not constraint]
+        if not any(_may_imply(constraint, other) for other in others):
             continue
         implied = _close(others, box)
         if implied is not None and interval(constraint, implied[0])[0] >= 0:
@@ -245,13 +246,13 @@ def _irredundant(several: list[AxisExpr], singles: list[AxisExpr], box: Box) -> 
     return kept
 
 
-def _related(a: AxisExpr, b: AxisExpr) -> bool:
+def _may_imply(a: AxisExpr, b: AxisExpr) -> bool:
     """Whether one could imply the other: they share an axis and are not the two sides of one bound."""
     return not a.axes.isdisjoint(b.axes) and b.terms != tuple((term, -c) for term, c in a.terms)
 
 
-def _joined(constraints: Iterable[AxisExpr], box: Box) -> tuple[Bound, ...]:
-    """One bound per expression; the side that is not bounded says what the box says."""
+def _join_sides(constraints: Iterable[AxisExpr], box: Box) -> tuple[Bound, ...]:
+    """One bound per expression; a side without constraint takes the range of the box."""
     sides: dict[AxisExpr, tuple[int, int]] = {}
     for constraint in constraints:
         sign = 1 if constraint.terms[0][1] > 0 else -1

@@ -1,4 +1,4 @@
-"""Questions about maps that a canonical form alone does not answer, asked of isl."""
+"""Questions about maps that the canonical form does not answer: isl answers them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def reads_once(view: AxisMap) -> bool:
 
 
 def exact_range(expr: AxisExpr, ranges: Box, where: Sequence[Bound] = ()) -> tuple[int, int]:
-    """The least and the greatest value over a box, or over those of its points `where` all bounds hold: (1, 0) where
-    there is none."""
+    """The least and the greatest value over the points of a box where all bounds `where` hold; (1, 0) if there is no
+    such point."""
     import islpy
 
     used = sorted(expr.axes.union(*(bound.expr.axes for bound in where)))

@@ -1,4 +1,4 @@
-"""AxisMaps, boxes and bounds as isl text: tuples named after values, axes by the names of the IndexBook."""
+"""AxisMaps, boxes and bounds as isl text. Tuples are named after values, axes as in the IndexBook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def tuple_name(value: str) -> str:
-    """A value's name as isl can read it: `C.mul` is C_mul."""
+    """A value's name with characters that isl reads: `C.mul` is C_mul."""
     plain = f"v{value}" if value[:1].isdigit() else value
     return value if _NAME.fullmatch(value) else re.sub(r"\W", "_", plain, flags=re.ASCII)
 
@@ -43,7 +43,7 @@ def conditions(bounds: Iterable[Bound], names: Sequence[str]) -> list[str]:
 
 
 def guard_bounds(view: AxisMap) -> list[Bound]:
-    """All that must hold where the map reads."""
+    """All bounds that hold where the map reads the operand."""
     return [bound for guard in view.guards for bound in guard.bounds]
 
 
@@ -57,17 +57,17 @@ def access(point: str, target: str, view: AxisMap, names: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def relation(source: str, reader: str, view: AxisMap) -> str:
-    """From the points of `source` to those of `reader` that read them through `view`. A coordinate of the source
-    that is no axis of the reader is called s0, s1, … and defined among the conditions."""
+    """The relation from points of `source` to the points of `reader` that read them through `view`. A coordinate of
+    the source that is no axis of the reader gets a name s0, s1, … and an equation among the conditions."""
     names = axis_names(len(view.sizes))
-    coordinates, defined = [], []
+    coordinates, equations = [], []
     for position, expr in enumerate(view.exprs):
         plain = str(expr)
         if plain in names and plain not in coordinates:
             coordinates.append(plain)
         else:
             coordinates.append(f"s{position}")
-            defined.append(f"s{position} = {expression(expr, names)}")
-    where = [*defined, *box(view.sizes, names), *conditions(guard_bounds(view), names)]
+            equations.append(f"s{position} = {expression(expr, names)}")
+    where = [*equations, *box(view.sizes, names), *conditions(guard_bounds(view), names)]
     head = f"{tuple_name(source)}[{', '.join(coordinates)}]"
     return f"{{ {head} -> {tuple_name(reader)}[{', '.join(names)}] : {' and '.join(where) or '1 = 1'} }}"

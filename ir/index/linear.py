@@ -1,7 +1,7 @@
 """The data of quasi-affine expressions and their linear arithmetic, which needs no ranges.
 
 An expression is `const + Σ coefficient·term`; a term is an axis (its position) or `floor(expression / q)` with
-an integer q > 0. Whatever may make a floor is in `ir.index.expr`.
+an integer q > 0. Functions that may create a floor are in `ir.index.expr`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CACHE = 1 << 17
 
 
 class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """floor(expr / divisor), divisor ≥ 2. Made by `floordiv` only."""
+    """floor(expr / divisor), divisor ≥ 2. Only `floordiv` creates one."""
 
     expr: AxisExpr
     divisor: int
@@ -56,29 +56,29 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes it depends on, under floors or not."""
+        """The axes that the expression depends on, those under floors included."""
         return _axes(self)
 
     @property
     def is_affine(self) -> bool:
-        """Whether it has no floor."""
+        """Whether the expression has no floor."""
         return all(isinstance(term, int) for term, _ in self.terms)
 
     @property
     def floors(self) -> int:
-        """How many floors it has, one under another counted too."""
+        """The number of floors, nested ones included."""
         return _floors(self)
 
     @property
     def lone_axis(self) -> int | None:
-        """The axis k of an expression i_k + const; None of any other."""
+        """The axis k if the expression is i_k + const, else None."""
         if len(self.terms) != 1 or self.terms[0][1] != 1:
             return None
         term = self.terms[0][0]
         return term if isinstance(term, int) else None
 
     def split(self, axis: int) -> tuple[int, AxisExpr] | None:
-        """(c, rest) with self = c·axis + rest and `rest` free of `axis`; None when it stands under a floor."""
+        """(c, rest) with self = c·axis + rest and `rest` free of `axis`; None if the axis is under a floor."""
         c = 0
         rest: list[tuple[Term, int]] = []
         for term, coefficient in self.terms:
@@ -91,25 +91,25 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
         return c, AxisExpr(self.const, tuple(rest))
 
     def coeff(self, axis: int) -> int | None:
-        """How much it grows per step of `axis`; None when that is not a constant."""
-        found = 0
+        """The growth per step of `axis`; None if it is not constant."""
+        growth = 0
         for term, coefficient in self.terms:
             if term == axis:
-                found = coefficient
+                growth = coefficient
             elif isinstance(term, FloorDiv) and axis in term.expr.axes:
                 return None
-        return found
+        return growth
 
     def slope(self, axis: int) -> Fraction:
-        """The mean growth per step of `axis`: floors taken as plain quotients."""
+        """The mean growth per step of `axis`: floors count as exact quotients."""
         return _slope(self, axis)
 
     def eval(self, point: Sequence[Any]) -> Any:
-        """Its value at a point: per axis an int or an integer array, broadcast together."""
+        """The value at a point. A coordinate is an int or an integer array; arrays broadcast."""
         value: Any = self.const
         for term, coefficient in self.terms:
-            each = point[term] if isinstance(term, int) else term.expr.eval(point) // term.divisor
-            value = value + coefficient * each
+            factor = point[term] if isinstance(term, int) else term.expr.eval(point) // term.divisor
+            value = value + coefficient * factor
         return value
 
 
@@ -168,7 +168,7 @@ def _text(expr: AxisExpr) -> str:
 
 
 def sum_text(terms: Iterable[tuple[int, str]], const: int, times: str = "*") -> str:
-    """A sum as people write it, from coefficients and the texts of what they multiply: `-2*a + b - 3`."""
+    """A sum as text, from coefficients and the texts of their factors: `-2*a + b - 3`."""
     pieces: list[str] = []
     for c, name in terms:
         pieces += ["-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}{times}{name}"]

@@ -1,14 +1,14 @@
-"""AxisMap: from the points of a box to the coordinates of an operand, with the places where padding stands.
+"""AxisMap: from the points of a box to the coordinates of an operand, with guards where padding is read.
 
-The one noun of index algebra. Maps that print equally are equal; equal maps print equally where they are affine, and
-with rare exceptions elsewhere (several floors of several axes). E-graphs hold the text:
+All index algebra works on this type. Maps that print alike are equal. Equal affine maps print alike; equal maps with
+several floors of several axes do so with rare exceptions. E-graphs hold the text:
 
     [4,8] -> [i0, 2*i1 - 1] if 1<=i1<8 else 0
 
-A map may have several guards, `if … else f if … else g`, outermost first: the first guard that fails gives its
-fill, and where none fails the operand is read. The domain's sizes come first; the operand's shape is no part of
-the map. Expressions: `ir.index.expr`; bounds: `ir.index.guard`; the maps of the movements: `ir.index.moves`;
-what a map is like (injective, its offset): `ir.index.facts`.
+The sizes of the domain come first; the operand's shape is no part of the map. A map may have several guards,
+`if … else f if … else g`, outermost first: the first guard that fails gives its fill; if none fails, the operand is
+read. Expressions: `ir.index.expr`; bounds: `ir.index.guard`; maps of the movements: `ir.index.moves`; properties:
+`ir.index.facts`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, Box, axis, axis_names, box_of, parse_expr, simplify, substitute
 from ir.index.guard import NEVER, Bound, Guard, canonical_fill, parse_bound, same_fill, tighten
-from ir.index.table import respelt
+from ir.index.table import respell
 
 __all__ = [
     "AxisMap",
@@ -50,10 +50,10 @@ _GUARD = re.compile(r" if (.+?) else (\S+)")
 
 
 class AxisMap:
-    """Immutable and canonical: made by `axis_map`, `compose`, `parse_map` and the constructors of `moves`.
+    """Immutable and canonical: create maps by `axis_map`, `compose`, `parse_map` and the functions of `moves`.
 
-    sizes     the domain: 0 ≤ i_k < sizes[k]; of a domain without points all coordinates are 0
-    exprs     one coordinate of the operand each, right where no guard fails
+    sizes     the domain: 0 ≤ i_k < sizes[k]; if the domain is empty, all coordinates are 0
+    exprs     the coordinates in the operand, valid where no guard fails
     guards    outermost first
     interior  the box in which all guards hold and `exprs` is simplified: per axis its least and greatest value
     """
@@ -95,12 +95,12 @@ class AxisMap:
 
     @property
     def fill(self) -> float | None:
-        """The value of a map that reads nowhere; None of any other."""
+        """The value of a map that reads nowhere, else None."""
         return self.guards[0].fill if self.guards and self.guards[0].is_never else None
 
 
 _INTERNED: dict[str, AxisMap] = {}
-"""Every map that was ever printed or parsed, by its text: `parse_map(str(map))` is one look-up."""
+"""Every map that was ever printed or parsed, by its text, so that `parse_map(str(map))` is one look-up."""
 
 
 def axis_map(sizes: Sequence[int], exprs: Iterable[AxisExpr], guards: Iterable[Guard] = ()) -> AxisMap:
@@ -108,13 +108,13 @@ def axis_map(sizes: Sequence[int], exprs: Iterable[AxisExpr], guards: Iterable[G
     sizes, exprs = tuple(sizes), tuple(exprs)
     if 0 in sizes:
         return AxisMap(sizes, (ZERO,) * len(exprs), (), ())
-    folded, interior, reads = _folded(tuple(guards), box_of(sizes))
-    inside = tuple([respelt(simplify(expr, interior), interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
-    return AxisMap(sizes, inside, folded, interior)
+    canonical, interior, reads = _canonical_guards(tuple(guards), box_of(sizes))
+    inside = tuple([respell(simplify(expr, interior), interior) for expr in exprs]) if reads else (ZERO,) * len(exprs)
+    return AxisMap(sizes, inside, canonical, interior)
 
 
 def identity(sizes: Sequence[int]) -> AxisMap:
-    """Every point reads itself."""
+    """The map by which every point reads itself."""
     sizes = tuple(sizes)
     if 0 in sizes:
         return AxisMap(sizes, (ZERO,) * len(sizes), (), ())
@@ -123,7 +123,7 @@ def identity(sizes: Sequence[int]) -> AxisMap:
 
 
 def constant_map(sizes: Sequence[int], rank: int, fill: float) -> AxisMap:
-    """`fill` at every point, of an operand with `rank` axes that is never read."""
+    """The map that gives `fill` at every point and never reads its operand of `rank` axes."""
     return axis_map(sizes, (ZERO,) * rank, (Guard(NEVER, canonical_fill(fill)),))
 
 
@@ -131,21 +131,21 @@ def constant_map(sizes: Sequence[int], rank: int, fill: float) -> AxisMap:
 def compose(read: AxisMap, view: AxisMap) -> AxisMap:
     """The map that reads at `read(view(point))`.
 
-    `view`: D₂ → D₁ and `read`: D₁ → operand, so the result is D₂ → operand. The guards of `view` come first:
-    where they fail their fill is the value, whatever `read` says.
+    `view`: D₂ → D₁ and `read`: D₁ → operand, so the result is D₂ → operand. The guards of `view` come first: where one
+    fails, its fill is the value, independent of `read`.
     """
     if len(view.exprs) != len(read.sizes):
         raise ValueError(f"cannot compose {read} after {view}")
     if 0 in view.sizes:
         return AxisMap(view.sizes, (ZERO,) * len(read.exprs), (), ())
     box, steps = view.interior, view.exprs
-    exprs = tuple([respelt(substitute(expr, steps, box), box) for expr in read.exprs])
+    exprs = tuple([respell(substitute(expr, steps, box), box) for expr in read.exprs])
     if not read.guards:
         if view.fill is not None:
             exprs = (ZERO,) * len(exprs)
         return AxisMap(view.sizes, exprs, view.guards, box)
     inner = tuple(
-        Guard(tuple(Bound(respelt(substitute(b.expr, steps, box), box), b.lo, b.hi) for b in guard.bounds), guard.fill)
+        Guard(tuple(Bound(respell(substitute(b.expr, steps, box), box), b.lo, b.hi) for b in guard.bounds), guard.fill)
         for guard in read.guards
     )
     return axis_map(view.sizes, exprs, view.guards + inner)
@@ -153,18 +153,18 @@ def compose(read: AxisMap, view: AxisMap) -> AxisMap:
 
 @lru_cache(maxsize=_CACHE)
 def lift(view: AxisMap, sizes: tuple[int, ...]) -> AxisMap:
-    """`view` with extra trailing axes of these sizes that pass through: (p, k) ↦ (view(p), k)."""
+    """`view` with extra trailing axes of these sizes that are read unchanged: (p, k) ↦ (view(p), k)."""
     domain = view.sizes + sizes
     if 0 in domain:
         return AxisMap(domain, (ZERO,) * (len(view.exprs) + len(sizes)), (), ())
     box = box_of(domain)
-    passed = tuple(axis(len(view.sizes) + k, box) for k in range(len(sizes)))
-    return axis_map(domain, view.exprs + passed, view.guards)
+    trailing = tuple(axis(len(view.sizes) + k, box) for k in range(len(sizes)))
+    return axis_map(domain, view.exprs + trailing, view.guards)
 
 
 @lru_cache(maxsize=_CACHE)
 def support(view: AxisMap) -> frozenset[int]:
-    """The axes of the domain on which the value depends."""
+    """The axes of the domain that the value depends on."""
     used: frozenset[int] = frozenset()
     for expr in view.exprs:
         used |= expr.axes
@@ -176,35 +176,35 @@ def support(view: AxisMap) -> frozenset[int]:
 
 @lru_cache(maxsize=_CACHE)
 def floors(view: AxisMap) -> int:
-    """How many floors its coordinates and bounds have."""
+    """The number of floors in the coordinates and bounds."""
     bounds = (bound.expr for guard in view.guards for bound in guard.bounds)
     return sum(expr.floors for expr in (*view.exprs, *bounds))
 
 
 def project(view: AxisMap, keep: Sequence[int]) -> AxisMap | None:
-    """The map over the axes `keep` only, in that order; None when it depends on another axis."""
+    """The map over the axes `keep` only, in that order; None if it depends on another axis."""
     if not support(view) <= set(keep):
         return None
     sizes = tuple(view.sizes[k] for k in keep)
     if 0 in view.sizes:
         return AxisMap(sizes, view.exprs, (), ()) if 0 in sizes else None
-    return _renamed(view, sizes, {old: new for new, old in enumerate(keep)})
+    return _move_axes(view, sizes, {old: new for new, old in enumerate(keep)})
 
 
 def insert_axes(view: AxisMap, positions: Sequence[int], sizes: Sequence[int]) -> AxisMap:
-    """The same map over a domain with more axes, on which it does not depend.
+    """The same map over a domain with more axes, on which the map does not depend.
 
-    `positions` are those of the new axes in the result, ascending.
+    `positions` are the positions of the new axes in the result, ascending.
     """
     total = len(view.sizes) + len(positions)
     old = [k for k in range(total) if k not in set(positions)]
     domain = dict(zip(positions, sizes, strict=True)) | dict(zip(old, view.sizes, strict=True))
-    return _renamed(view, tuple(domain[k] for k in range(total)), dict(enumerate(old)))
+    return _move_axes(view, tuple(domain[k] for k in range(total)), dict(enumerate(old)))
 
 
 def fuse_axes(view: AxisMap, position: int) -> AxisMap | None:
-    """The map with axes `position` and `position + 1` made one, row-major; None when a coordinate or bound would
-    need a floor for it."""
+    """The map with axes `position` and `position + 1` fused to one, row-major; None if a coordinate or bound would
+    then need a floor."""
     outer, inner = view.sizes[position : position + 2]
     sizes = (*view.sizes[:position], outer * inner, *view.sizes[position + 2 :])
     if 0 in view.sizes:
@@ -215,11 +215,11 @@ def fuse_axes(view: AxisMap, position: int) -> AxisMap | None:
     kept = position if inner == 1 else position + 1
     moved = {k: k if k <= position else k - 1 for k in range(len(view.sizes))}
     moved[2 * position + 1 - kept] = -1
-    return _renamed(view, sizes, moved)
+    return _move_axes(view, sizes, moved)
 
 
 def fusable(expr: AxisExpr, position: int, outer: int, inner: int) -> bool:
-    """Whether the axes `position` and `position + 1` (of sizes `outer`, `inner`) act on `expr` as one."""
+    """Whether `expr` depends on the axes `position` and `position + 1` (sizes `outer`, `inner`) as on one axis."""
     if outer == 1 or inner == 1:
         return True
     first, second = expr.coeff(position), expr.coeff(position + 1)
@@ -227,24 +227,23 @@ def fusable(expr: AxisExpr, position: int, outer: int, inner: int) -> bool:
 
 
 def without_guards(view: AxisMap) -> AxisMap:
-    """Where the map reads, as if no guard failed: right in its interior only."""
+    """The same coordinates without guards: right in the interior only."""
     return AxisMap(view.sizes, view.exprs, (), view.interior) if view.guards else view
 
 
 def parse_map(text: str) -> AxisMap:
-    """The inverse of `str(map)`; other spellings of a map come out canonical.
+    """The inverse of `str(map)`; a map in another spelling becomes canonical.
 
     Raises:
         EqsatError: MalformedGraph, when `text` is no map.
     """
-    found = _INTERNED.get(text)
-    if found is None:
-        found = _INTERNED[text] = _parsed(text)
-    return found
+    if text not in _INTERNED:
+        _INTERNED[text] = _parse_map(text)
+    return _INTERNED[text]
 
 
 def apply(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What the map reads from `array`, in the array's dtype: the reference semantics."""
+    """The elements of `array` that the map reads, as an array over its domain: the reference semantics."""
     if array.ndim != len(view.exprs):
         raise ValueError(f"{view} reads an operand of rank {len(view.exprs)}, not {array.ndim}")
     if 0 in view.sizes:
@@ -262,8 +261,8 @@ def apply(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @lru_cache(maxsize=_CACHE)
-def _folded(guards: tuple[Guard, ...], box: Box) -> tuple[tuple[Guard, ...], Box, bool]:
-    """The canonical guards, the box in which all hold, and whether there is one."""
+def _canonical_guards(guards: tuple[Guard, ...], box: Box) -> tuple[tuple[Guard, ...], Box, bool]:
+    """The canonical guards, the box in which all hold, and whether all hold anywhere."""
     kept: list[tuple[Guard, Box]] = []
     for guard in guards:
         bounds, before = guard.bounds, box
@@ -272,15 +271,15 @@ def _folded(guards: tuple[Guard, ...], box: Box) -> tuple[tuple[Guard, ...], Box
             bounds = last.bounds + bounds
         tight = tighten(bounds, before)
         if tight is None:
-            return (*(each for each, _ in kept), Guard(NEVER, guard.fill)), before, False
+            return (*(kept_guard for kept_guard, _ in kept), Guard(NEVER, guard.fill)), before, False
         box = tight[1]
         if tight[0]:
             kept.append((Guard(tight[0], guard.fill), before))
-    return tuple(each for each, _ in kept), box, True
+    return tuple(guard for guard, _ in kept), box, True
 
 
-def _renamed(view: AxisMap, sizes: tuple[int, ...], position_of: dict[int, int]) -> AxisMap:
-    """`view` with its axes at other positions of another domain; an axis that it does not use may have none."""
+def _move_axes(view: AxisMap, sizes: tuple[int, ...], position_of: dict[int, int]) -> AxisMap:
+    """`view` with its axes at other positions of another domain; an axis that `view` does not use may have none."""
     if 0 in sizes:
         return AxisMap(sizes, (ZERO,) * len(view.exprs), (), ())
     box = box_of(sizes)
@@ -292,19 +291,19 @@ def _renamed(view: AxisMap, sizes: tuple[int, ...], position_of: dict[int, int])
     return axis_map(sizes, [substitute(expr, new, box) for expr in view.exprs], guards)
 
 
-def _parsed(text: str) -> AxisMap:
+def _parse_map(text: str) -> AxisMap:
     match = _MAP.fullmatch(text)
     if match is None or _GUARD.sub("", match[3]):
         fail(Kind.MALFORMED_GRAPH, "tiny", f"not a map: {text!r}", hint="[4,8] -> [i0, i1 - 1] if 1<=i1<8 else 0")
     sizes = tuple(int(size) for size in match[1].split(",") if size.strip())
     names = axis_names(len(sizes))
-    exprs = [parse_expr(each, names) for each in match[2].split(",") if each.strip()]
+    exprs = [parse_expr(part, names) for part in match[2].split(",") if part.strip()]
     guards = []
     for condition, fill in _GUARD.findall(match[3]):
         bounds = NEVER if condition == "false" else tuple(map(parse_bound, condition.split(" and ")))
         guards.append(Guard(bounds, canonical_fill(_number(fill))))
     if any(position >= len(sizes) for guard in guards for b in guard.bounds for position in b.expr.axes):
-        fail(Kind.MALFORMED_GRAPH, "tiny", f"a guard of {text!r} names an axis that the domain has not")
+        fail(Kind.MALFORMED_GRAPH, "tiny", f"a guard of {text!r} names an axis that the domain does not have")
     return axis_map(sizes, exprs, guards)
 
 

@@ -1,4 +1,4 @@
-"""The maps of the movement uops: what each result reads, as an `AxisMap` from the result to its source."""
+"""The maps of the movement uops: `AxisMap`s from the points of a result to the coordinates of its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ir.index.map import AxisMap, axis_map, identity
 from ir.index.strides import flat, row_major
 
 _ENUMERATED = 1 << 20
-"""Up to so many points a VIEW's bounds are checked one by one; beyond, isl decides."""
+"""The bounds of a VIEW of at most this many points are checked point by point; isl checks larger ones."""
 
 Shape = Sequence[int]
 
@@ -42,7 +42,7 @@ def permute(shape: Shape, perm: Sequence[int]) -> AxisMap:
 
 
 def reshape(shape: Shape, new_shape: Shape) -> AxisMap:
-    """Row-major: the linear index of the result, split again by the source's shape.
+    """Row-major: the number of the result's element, split into coordinates of the source's shape.
 
     Raises:
         EqsatError: AxisSizeMismatch, when the numbers of elements differ.
@@ -112,9 +112,9 @@ def pad(shape: Shape, pads: Sequence[tuple[int, int]], fill: float = 0) -> AxisM
     """Each axis grows by low + high elements that hold `fill`.
 
     Raises:
-        EqsatError: AxisSizeMismatch, when a pad is negative; MalformedGraph, when there is not one per axis.
+        EqsatError: AxisSizeMismatch for a negative pad; MalformedGraph unless there is one pad per axis.
     """
-    _one_each("pad", pads, shape)
+    _check_length("pad", pads, shape)
     if any(low < 0 or high < 0 for low, high in pads):
         fail(Kind.AXIS_SIZE_MISMATCH, "tiny", "a pad is negative", hint="use SHRINK to cut", pad=tuple(pads))
     sizes = tuple(low + size + high for size, (low, high) in zip(shape, pads, strict=True))
@@ -122,22 +122,22 @@ def pad(shape: Shape, pads: Sequence[tuple[int, int]], fill: float = 0) -> AxisM
         return axis_map(sizes, (ZERO,) * len(shape))
     box = box_of(sizes)
     axes = [axis(k, box) for k in range(len(shape))]
-    bounds = tuple(Bound(each, low, low + size) for each, size, (low, _) in zip(axes, shape, pads, strict=True))
-    exprs = [each.shift(-low) for each, (low, _) in zip(axes, pads, strict=True)]
+    bounds = tuple(Bound(at, low, low + size) for at, size, (low, _) in zip(axes, shape, pads, strict=True))
+    exprs = [at.shift(-low) for at, (low, _) in zip(axes, pads, strict=True)]
     return axis_map(sizes, exprs, (Guard(bounds, canonical_fill(fill)),))
 
 
 def shrink(shape: Shape, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> AxisMap:
-    """Per axis the elements lo, lo + step, … below hi.
+    """The elements lo, lo + step, … below hi of every axis.
 
     Raises:
         EqsatError: AxisSizeMismatch, unless 0 ≤ lo ≤ hi ≤ size; NegativeStrideUnsupported for a step < 0;
             MalformedGraph for a step of 0 or a list of another length.
     """
     step = (1,) * len(shape) if step is None else step
-    for name, each in (("lo", lo), ("hi", hi), ("step", step)):
-        _one_each(name, each, shape)
-    _positive("SHRINK", step)
+    for name, values in (("lo", lo), ("hi", hi), ("step", step)):
+        _check_length(name, values, shape)
+    _check_steps("SHRINK", step)
     if any(not 0 <= a <= b <= size for a, b, size in zip(lo, hi, shape, strict=True)):
         fail(
             Kind.AXIS_SIZE_MISMATCH,
@@ -155,7 +155,7 @@ def shrink(shape: Shape, lo: Sequence[int], hi: Sequence[int], step: Sequence[in
 
 
 def flip(shape: Shape, axes: Iterable[int]) -> AxisMap:
-    """These axes run backwards.
+    """The source with `axes` reversed.
 
     Raises:
         EqsatError: MalformedGraph, when an axis does not exist or is named twice.
@@ -168,10 +168,8 @@ def flip(shape: Shape, axes: Iterable[int]) -> AxisMap:
         return identity(shape)
     box = box_of(shape)
     every = [axis(k, box) for k in range(len(shape))]
-    return axis_map(
-        shape,
-        [(each * -1).shift(shape[k] - 1) if k in flipped else each for k, each in enumerate(every)],
-    )
+    exprs = [(at * -1).shift(shape[k] - 1) if k in flipped else at for k, at in enumerate(every)]
+    return axis_map(shape, exprs)
 
 
 def pool(
@@ -187,12 +185,12 @@ def pool(
     lead = len(shape) - n
     stride = (1,) * n if stride is None else stride
     dilation = (1,) * n if dilation is None else dilation
-    for name, each in (("stride", stride), ("dilation", dilation)):
-        _one_each(name, each, kernel)
-        _positive("POOL", each)
+    for name, steps in (("stride", stride), ("dilation", dilation)):
+        _check_length(name, steps, kernel)
+        _check_steps("POOL", steps)
     spatial = shape[lead:] if lead >= 0 else ()
     room = [size - d * (k - 1) - 1 for size, k, d in zip(spatial, kernel, dilation, strict=False)]
-    if lead < 0 or any(k < 1 for k in kernel) or any(each < 0 for each in room):
+    if lead < 0 or any(k < 1 for k in kernel) or any(size < 0 for size in room):
         fail(
             Kind.AXIS_SIZE_MISMATCH,
             "tiny",
@@ -201,7 +199,7 @@ def pool(
             dilation=tuple(dilation),
             src_shape=tuple(shape),
         )
-    sizes = (*shape[:lead], *(each // s + 1 for each, s in zip(room, stride, strict=True)), *kernel)
+    sizes = (*shape[:lead], *(size // s + 1 for size, s in zip(room, stride, strict=True)), *kernel)
     if 0 in sizes:
         return axis_map(sizes, (ZERO,) * len(shape))
     box = box_of(sizes)
@@ -210,16 +208,16 @@ def pool(
 
 
 def view(shape: Shape, new_shape: Shape, index_map: Sequence[AxisExpr]) -> AxisMap:
-    """Reads source axis k at `index_map[k]`, an expression over the result's axes (`axis_expr.parse_expr`).
+    """Reads source axis k at `index_map[k]`, an expression over the result's axes (`ir.index.expr.parse_expr`).
 
     Raises:
-        EqsatError: MalformedGraph, when a read is out of bounds or the ranks differ; NegativeStrideUnsupported,
-            when a source axis on the whole runs backwards along a result axis.
+        EqsatError: MalformedGraph for a read out of bounds or other ranks; NegativeStrideUnsupported for a source
+            axis that on average runs backwards along a result axis.
     """
-    _one_each("index_map", index_map, shape)
+    _check_length("index_map", index_map, shape)
     sizes = tuple(new_shape)
     if any(position >= len(sizes) for expr in index_map for position in expr.axes):
-        fail(Kind.MALFORMED_GRAPH, "tiny", "VIEW names an axis that its result has not", result_shape=sizes)
+        fail(Kind.MALFORMED_GRAPH, "tiny", "VIEW names an axis that its result does not have", result_shape=sizes)
     if 0 in sizes:
         return axis_map(sizes, (ZERO,) * len(shape))
     box = box_of(sizes)
@@ -258,7 +256,7 @@ def _exact_range(expr: AxisExpr, sizes: tuple[int, ...]) -> tuple[int, int]:
     return exact_range(expr, box_of(sizes))
 
 
-def _one_each(key: str, values: Sequence[object], shape: Shape) -> None:
+def _check_length(key: str, values: Sequence[object], shape: Shape) -> None:
     if len(values) != len(shape):
         fail(
             Kind.MALFORMED_GRAPH,
@@ -268,7 +266,7 @@ def _one_each(key: str, values: Sequence[object], shape: Shape) -> None:
         )
 
 
-def _positive(uop: str, steps: Sequence[int]) -> None:
+def _check_steps(uop: str, steps: Sequence[int]) -> None:
     if any(step < 0 for step in steps):
         fail(
             Kind.NEGATIVE_STRIDE_UNSUPPORTED,

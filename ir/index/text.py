@@ -1,4 +1,4 @@
-"""An index expression as people write it: with remainders, and in the words of a language.
+"""Index expressions as text: with remainders, and in the syntax of Python or C.
 
 i - 4*(i//4)             i % 4
 64*i - 1008*(i//16)      64*(i % 16) + 16*(i//16)
@@ -27,7 +27,7 @@ class Remainder(msgspec.Struct, frozen=True):
 
     @property
     def plain(self) -> AxisExpr:
-        """As a sum with a floor."""
+        """The remainder as a sum with a floor."""
         return self.expr - AxisExpr(0, ((FloorDiv(self.expr, self.modulus), self.modulus),))
 
 
@@ -35,22 +35,24 @@ Piece: TypeAlias = "Term | Remainder"
 
 
 def pieces(expr: AxisExpr) -> tuple[int, list[tuple[int, Piece]]]:
-    """(c, [(a, p), …]) with expr = c + Σ a·p, where p are remainders as far as that makes it simpler."""
+    """(c, [(a, p), …]) with expr = c + Σ a·p. Floors and terms are combined to remainders p where that is simpler."""
     const, terms = expr.const, dict(expr.terms)
-    found: list[tuple[int, Piece]] = []
-    while splits := [split for floor in terms if isinstance(floor, FloorDiv) for split in _remainders(floor, terms)]:
+    remainders: list[tuple[int, Piece]] = []
+    while splits := [
+        split for floor in terms if isinstance(floor, FloorDiv) for split in _remainders_with(floor, terms)
+    ]:
         left, floor, k, remainder = min(splits, key=lambda split: abs(split[0]))
         for term, times in remainder.expr.terms:
             terms[term] -= k * times
         terms[floor] = left
         const -= k * remainder.expr.const
-        found.append((k, remainder))
+        remainders.append((k, remainder))
         terms = {term: c for term, c in terms.items() if c}
-    return const, [*((c, term) for term, c in terms.items()), *found]
+    return const, [*((c, term) for term, c in terms.items()), *remainders]
 
 
-def _remainders(floor: FloorDiv, terms: dict[Term, int]) -> Iterator[tuple[int, FloorDiv, int, Remainder]]:
-    """(left, floor, k, e % m): what c·floor and other terms, all that k·e has, come to, `left` of c being less."""
+def _remainders_with(floor: FloorDiv, terms: dict[Term, int]) -> Iterator[tuple[int, FloorDiv, int, Remainder]]:
+    """(left, floor, k, e % m): c·floor plus all terms of k·e equals left·floor + k·(e % m), and |left| < |c|."""
     inner, q, c = floor.expr, floor.divisor, terms[floor]
     first, times = inner.terms[0]
     k, rest = divmod(terms.get(first, 0), times)
@@ -64,7 +66,7 @@ def _remainders(floor: FloorDiv, terms: dict[Term, int]) -> Iterator[tuple[int, 
 
 
 def multiples(expr: AxisExpr, of: int) -> AxisExpr:
-    """The part of an expression that is a multiple of a number whatever the variables are."""
+    """The part of an expression that is a multiple of `of` for all values of the variables."""
     const, parts = pieces(expr)
     total = AxisExpr(const // of * of)
     for c, piece in parts:
@@ -74,14 +76,14 @@ def multiples(expr: AxisExpr, of: int) -> AxisExpr:
 
 
 def bounds(expr: AxisExpr, box: Box) -> tuple[int, int]:
-    """Bounds (inclusive) of the values over the box: the tighter of `interval`'s and of those of its pieces."""
+    """Bounds (inclusive) of the values over the box: `interval`'s, tightened by the bounds of its pieces."""
     low, high = interval(expr, box)
     if expr.is_affine:
         return low, high
     const, parts = pieces(expr)
     first = last = const
     for c, piece in parts:
-        ends = [c * each for each in _range(piece, box)]
+        ends = [c * end for end in _range(piece, box)]
         first, last = first + min(ends), last + max(ends)
     return max(low, first), min(high, last)
 
@@ -97,19 +99,19 @@ def _range(piece: Piece, box: Box) -> tuple[int, int]:
 
 
 class Writing:
-    """How a language writes indices: `divide` and `times` are its signs, `wide` is what stands after a coefficient
-    where a product is to be computed in 64 bits."""
+    """Writes indices in a language. `divide` and `times` are its operators; `wide` is written after a coefficient if
+    the product must be computed in 64 bits."""
 
     def __init__(self, name: Name, divide: str = "//", times: str = "*", wide: str = "") -> None:
         self.name, self.divide, self.times, self.wide = name, divide, times, wide
 
     def text(self, expr: AxisExpr) -> str:
-        """The expression; its floors' numerators are never negative, so that any language's division is one."""
+        """The expression. Numerators of floors are never negative, so a division that truncates is right."""
         const, parts = pieces(expr)
         return self._sum([(c, self._piece(piece)) for c, piece in parts], const)
 
     def flat(self, at: Sequence[AxisExpr], strides: Sequence[int]) -> str:
-        """Σ coordinate · stride, each coordinate as it stands."""
+        """Σ coordinate · stride. A coordinate of several terms is written as a factor, in brackets."""
         const, parts = 0, list[tuple[int, str]]()
         for expr, stride in zip(at, strides, strict=True):
             own, inner = pieces(expr)
@@ -122,11 +124,11 @@ class Writing:
 
     def _sum(self, parts: Iterable[tuple[int, str]], const: int) -> str:
         both = sorted(parts, key=lambda part: part[0] < 0)
-        if self.wide:  # the products that may be large come first: what is added to them is widened too
+        if self.wide:  # large products come first: the terms added to them are then computed in 64 bits as well
             both.sort(key=lambda part: -abs(part[0]))
         if len(both) == 1 and both[0][0] == 1 and not const:
             return both[0][1]
-        return sum_text([(c, _factor(c, text)) for c, text in both], const, f"{self.wide}{self.times}")
+        return sum_text([(c, _bracketed(c, text)) for c, text in both], const, f"{self.wide}{self.times}")
 
     def _piece(self, piece: Piece) -> str:
         if isinstance(piece, Remainder):
@@ -140,8 +142,8 @@ class Writing:
         return text if " " not in text else f"({text})"
 
 
-def _factor(c: int, text: str) -> str:
-    """What a coefficient multiplies, in brackets where the language would read it otherwise."""
+def _bracketed(c: int, text: str) -> str:
+    """A factor as text, in brackets if it would bind otherwise."""
     if c == 1 and not text.startswith("-"):
         return text
     return f"({text})" if " " in text or "/" in text or text.startswith("-") else text

@@ -1,1 +1,1 @@
-"""Kernels: what the dialects of CPUs and GPUs share."""
+"""Kernels: the parts that the dialects of CPUs and GPUs share."""

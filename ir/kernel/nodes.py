@@ -1,5 +1,5 @@
-"""What the kernels of every machine are made of: variables with ranges, bounds on index expressions, constants and
-named registers. The dialects (`ir.kernel.cpu`, `ir.kernel.gpu`) add values and statements of their own."""
+"""Parts that kernels of both machines share: variables with ranges, conditions on index expressions, constants and
+named registers. The dialects (`ir.kernel.cpu`, `ir.kernel.gpu`) add values and statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ir.index.expr import AxisExpr
 
 
 def _tag(name: str) -> str:
-    """The name of a node in JSON: both dialects have a `let`, a `for` and the like."""
+    """The name of a node in JSON, the same in both dialects: `let`, `for`, …"""
     return name.removeprefix("Cpu").lower()
 
 
@@ -18,7 +18,7 @@ class KernelNode(msgspec.Struct, frozen=True, tag_field="node", tag=_tag):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """An integer of the kernel; `low` and `high` are its least and greatest value, inclusive."""
+    """An integer of the kernel with its range: `low` and `high` are inclusive."""
 
     name: str
     low: int
@@ -34,14 +34,14 @@ class Within(msgspec.Struct, frozen=True):
 
 
 class Const(KernelNode, frozen=True):
-    """The number in every lane; "inf", "-inf", "nan" are text."""
+    """The same number in every lane; "inf", "-inf" and "nan" are strings."""
 
     number: bool | int | float | str
     dtype: str
 
 
 class Reg(KernelNode, frozen=True):
-    """What `Let` or `Assign` put into `name`."""
+    """The register `name`, set by a `Let` or `Assign`."""
 
     name: str
     dtype: str
@@ -52,8 +52,7 @@ class Comment(KernelNode, frozen=True):
 
 
 class Bind(KernelNode, frozen=True):
-    """Sets a variable, until the end of the block: to `expr`, but to `most` where one of these is less, and to
-    `least` where one of these is then greater."""
+    """Sets a variable until the end of the block: to max(min(expr, *most), *least)."""
 
     variable: int
     expr: AxisExpr
@@ -62,5 +61,5 @@ class Bind(KernelNode, frozen=True):
 
 
 def register_type(dtype: str) -> str:
-    """The dtype of the lanes that hold values of `dtype`."""
+    """The dtype of a register that holds values of `dtype`: fp32 for fp16 and bf16."""
     return "fp32" if dtype in ("fp16", "bf16") else dtype

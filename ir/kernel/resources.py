@@ -1,4 +1,4 @@
-"""What a compiled GPU kernel takes of an SM, as its compiler reports it."""
+"""The resources that a compiled GPU kernel takes of an SM, as its compiler reports them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class KernelResources(msgspec.Struct, frozen=True):
-    """Per thread: `registers` (32 bits each), bytes of `stack`, bytes spilled by stores and read back by loads. Per
-    block: `barriers` (of 16), bytes of `static_shared` memory (what a launch adds is not known here). `lints` are the
-    compiler's own remarks on lost performance, `C7511: …`."""
+    """Per thread: `registers` of 32 bits, bytes of `stack`, bytes that stores spill and loads read back. Per block:
+    `barriers` (an SM has 16) and bytes of `static_shared` memory, without the dynamic memory of a launch. `lints` are
+    the compiler's remarks on lost performance, as `C7511: …`."""
 
     name: str
     registers: int

@@ -1,4 +1,4 @@
-"""What the printed forms of both dialects share: variables by name, index expressions, conditions, blocks."""
+"""The part of the printed form that both dialects share: variables, index expressions, conditions, blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ S = TypeVar("S")
 
 
 class KernelPrinter(ABC, Generic[S]):
-    """Statements of a kernel with these variables as text."""
+    """Prints statements of a kernel with these variables."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         self._variables = variables
@@ -21,7 +21,7 @@ class KernelPrinter(ABC, Generic[S]):
 
     @abstractmethod
     def stmt(self, stmt: S, depth: int = 0) -> Iterator[str]:
-        """The lines of a statement, those of its blocks below it."""
+        """The lines of a statement, its blocks indented below it."""
 
     def block(self, body: Sequence[S], depth: int) -> list[str]:
         """The lines of statements, one after another."""
@@ -34,14 +34,14 @@ class KernelPrinter(ABC, Generic[S]):
     def bind(self, stmt: Bind) -> str:
         """`variable = expression`, with its limits."""
         parts = [self.index(stmt.expr)]
-        parts += [f"at most {self.index(each)}" for each in stmt.most]
-        parts += [f"at least {self.index(each)}" for each in stmt.least]
+        parts += [f"at most {self.index(limit)}" for limit in stmt.most]
+        parts += [f"at least {self.index(limit)}" for limit in stmt.least]
         return f"{self.variable(stmt.variable)} = {', '.join(parts)}"
 
     def within(self, within: Within) -> str:
-        """One condition."""
+        """One condition: `0 <= i < 4`."""
         return f"{within.low} <= {self.index(within.expr)} < {within.high}"
 
     def all(self, conditions: Sequence[Within]) -> str:
-        """Conditions that must hold together."""
+        """The conjunction of conditions."""
         return " and ".join(map(self.within, conditions)) or "true"

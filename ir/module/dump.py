@@ -1,4 +1,4 @@
-"""The JSON of a module: its regions once each, in the form of `ir.region.dump`, and calls that name them.
+"""The JSON of a module: its distinct regions in the form of `ir.region.dump`, and calls that name them.
 
 `load_module(dump_module(m)) == m`.
 """
@@ -17,32 +17,32 @@ from ir.serde import to_builtins
 
 
 def dump_module(module: Module, patterns: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, Any]:
-    """The module as JSON objects. `patterns`: region → what each of its contractions is."""
+    """The module as JSON objects. `patterns`: region → its contractions → "matmul" or "conv"."""
     return {
         "name": module.name,
         "inputs": list(module.inputs),
-        "outputs": [list(each) for each in module.outputs],
+        "outputs": [list(output) for output in module.outputs],
         "arena_bytes": module.arena_bytes,
-        "slots": [_dump_slot(each) for each in module.slots],
-        "calls": [{**to_builtins(each), "region": each.region.name} for each in module.calls],
-        "regions": [dump_region(each, (patterns or {}).get(each.name)) for each in module.regions],
+        "slots": [_dump_slot(slot) for slot in module.slots],
+        "calls": [{**to_builtins(call), "region": call.region.name} for call in module.calls],
+        "regions": [dump_region(region, (patterns or {}).get(region.name)) for region in module.regions],
     }
 
 
 def _dump_slot(slot: Slot) -> dict[str, Any]:
-    """Its order stands there only where it is not row-major."""
+    """A row-major slot has no key `order`."""
     return {name: value for name, value in to_builtins(slot).items() if name != "order" or value is not None}
 
 
 def load_module(record: Mapping[str, Any]) -> Module:
-    """The module of such objects. Raises EqsatError (MalformedGraph) where they are none."""
+    """The inverse of `dump_module`. Raises EqsatError (MalformedGraph) for objects of another form."""
     try:
-        regions = {each["name"]: load_region(each) for each in record["regions"]}
-        calls = ({**each, "region": regions[each["region"]]} for each in record["calls"])
+        regions = {region["name"]: load_region(region) for region in record["regions"]}
+        calls = ({**call, "region": regions[call["region"]]} for call in record["calls"])
         return Module(
             name=record["name"],
-            slots=tuple(msgspec.convert(each, Slot) for each in record["slots"]),
-            calls=tuple(msgspec.convert(each, KernelCall) for each in calls),
+            slots=tuple(msgspec.convert(slot, Slot) for slot in record["slots"]),
+            calls=tuple(msgspec.convert(call, KernelCall) for call in calls),
             inputs=tuple(record["inputs"]),
             outputs=tuple((name, slot) for name, slot in record["outputs"]),
             arena_bytes=record["arena_bytes"],

@@ -1,4 +1,4 @@
-"""What the code generator gives and the runtime takes: a program's machine code, and what runs its module."""
+"""The protocols between code generator and runtime: a program's machine code, and the runner of its module."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Code(Protocol):
 
     @property
     def code(self) -> bytes:
-        """What is saved, and loaded again; empty where the program is emulated."""
+        """The bytes that are saved and loaded again; empty if the program is emulated."""
         ...
 
     @property
     def resources(self) -> Mapping[str, KernelResources]:
-        """What the compiler says that kernels take, by function, where it does."""
+        """The resources of kernels by function, if the compiler reports them."""
         ...
 
     @property
@@ -29,14 +29,14 @@ class Code(Protocol):
 
 
 class Executable(Protocol):
-    """What runs a module."""
+    """Runs a module."""
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
-        """One call: reads the inputs, fills the outputs, in the module's order."""
+        """Makes one call: reads the inputs and fills the outputs, in the module's order."""
         ...
 
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
-        """ns per kernel launch: an array [repeats, launches]."""
+        """Times of the kernels in ns: an array [repeats, launches]."""
         ...

@@ -1,16 +1,16 @@
-"""How a module's kernels are launched: which C function runs on which tensors, in order."""
+"""The launches of a module's kernels: which function runs on which tensors, in order."""
 
 from __future__ import annotations
 
 import msgspec
 
 UNBOUND = "unbound".ljust(64, "-")
-"""Where a text names its contract, the launches and buffers that it was written for, until that is known."""
+"""Stands in a kernel's text until its contract is known: the hash of the launches and buffers of the text."""
 
 
 class Packing(msgspec.Struct, frozen=True):
-    """A constant kept in the order in which kernels read it: `function` fills `slot` (`elements` of `dtype`) from the
-    constants `sources`, once, when the program is built."""
+    """A constant stored in the order in which kernels read it. When the program is built, `function` fills `slot`
+    (`elements` of `dtype`) once from the constants `sources`."""
 
     slot: str
     dtype: str
@@ -20,8 +20,8 @@ class Packing(msgspec.Struct, frozen=True):
 
 
 class Geometry(msgspec.Struct, frozen=True):
-    """What a GPU is asked for at a launch: `grid` blocks of `threads` threads, `shared_bytes` of dynamic shared memory
-    for each block."""
+    """The size of a GPU launch: `grid` blocks of `threads` threads, with `shared_bytes` of dynamic shared memory per
+    block."""
 
     grid: tuple[int, int, int]
     threads: int
@@ -29,7 +29,7 @@ class Geometry(msgspec.Struct, frozen=True):
 
 
 class WorkspacePiece(msgspec.Struct, frozen=True):
-    """`nbytes` of a workspace from byte `start` on: of its counters where it `counts`, else of its shared bytes."""
+    """`nbytes` of a workspace from byte `start` on: of its counters if `counts`, else of its shared bytes."""
 
     start: int
     nbytes: int
@@ -37,8 +37,8 @@ class WorkspacePiece(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """One kernel launch: `args` are slots of the module, or packed constants, in the order of its parameters;
-    `geometry` is that of a GPU's kernel, and `pieces` are what such a kernel takes of the workspace, behind `args`."""
+    """One kernel launch. `args` are slots of the module, or packed constants, in the order of the parameters. A GPU
+    launch has a `geometry`, and `pieces` of the workspace as further arguments."""
 
     function: str
     args: tuple[str, ...]
@@ -47,22 +47,22 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """Memory that a launch works in besides its arguments, in bytes: what all its tasks share, what each thread has for
-    itself, and counters, which are 0 before each launch and after it."""
+    """Memory for a launch besides its arguments, in bytes: `shared` by all tasks, `private` to every thread, and
+    counters, which are 0 before and after every launch."""
 
     shared: int = 0
     private: int = 0
     counters: int = 0
 
     def __or__(self, other: Workspace) -> Workspace:
-        """Enough for either."""
+        """A workspace that is large enough for both."""
         pairs = ((self.shared, other.shared), (self.private, other.private), (self.counters, other.counters))
         return Workspace(*map(max, pairs))
 
 
 class LaunchTable(msgspec.Struct, frozen=True):
-    """All launches of a module's run-time calls, in order, and the constants packed for them; `workspace` is enough
-    for each of them, one at a time."""
+    """All launches of a call of the module, in order, and the constants packed for them. `workspace` is large enough
+    for every launch; launches use it one after another."""
 
     launches: tuple[Launch, ...]
     packings: tuple[Packing, ...]

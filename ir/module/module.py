@@ -1,4 +1,4 @@
-"""The whole program after extraction: regions in order, the buffers between them, their lifetimes."""
+"""The whole program after extraction: calls of regions in order, the buffers between them, their live ranges."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ir.region.region import verify as verify_region
 
 STAGE = "module"
 MOST_BYTES = 1 << 44
-"""Of a tensor or an arena: more than any machine has, less than what wraps around."""
+"""Bytes of a tensor or an arena stay below this: more than any machine has, and far from integer overflow."""
 
 Role = Literal["input", "output", "constant", "arena"]
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """A tensor of the program and where it lives.
+    """A tensor of the program and its place in memory.
 
-    role: "input" and "output" are the caller's, "constant" is known at compile time, "arena" lives from
-    `first` to `last` (positions in `Module.calls`, both inclusive) at byte `offset` of the arena.
-    order: of the tensor's axes in memory, where that is not row-major; `memref` is the buffer as it lies.
+    role: the caller has "input" and "output", a "constant" is known at compile time, an "arena" tensor lives from
+    call `first` to call `last` (positions in `Module.calls`, both inclusive) at byte `offset` of the arena.
+    order: the tensor's axes in memory, if not row-major; `memref` is the buffer with its axes in that order.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class KernelCall(msgspec.Struct, frozen=True):
-    """A region applied: `args` are slot names for the region's inputs then outputs. Calls that differ only in
-    their arguments share a region, and are kernels of their own: no two have one `name`.
+    """A region applied to `args`: the slots of the region's inputs, then of its outputs. Calls that differ only in
+    their arguments share a region but are kernels of their own: names of calls are unique.
 
-    `when` is "compile" for a region that reads constants only: it runs once, when the program is built.
-    `uops` are the Tiny nodes it computes; `rules` name the rules that built it, once per node.
+    `when` is "compile" if the region reads constants only: the call runs once, when the program is built. `uops` are
+    the Tiny nodes that it computes; `rules` are the rules that built it, once per node.
     """
 
     name: str
@@ -71,8 +71,8 @@ class KernelCall(msgspec.Struct, frozen=True):
 
 
 class Module(msgspec.Struct, frozen=True):
-    """The program. `outputs` maps each program output, in order, to the slot that holds it (an input or a
-    constant may be an output, and two outputs may be one slot: the runtime copies it)."""
+    """The program. `outputs` are pairs of a program output and its slot, in order. An input or a constant may be an
+    output, and two outputs may have one slot: the runtime copies it."""
 
     name: str
     slots: tuple[Slot, ...]
@@ -93,14 +93,14 @@ class Module(msgspec.Struct, frozen=True):
 
     @property
     def orders(self) -> dict[str, Order]:
-        """Of the slots that are not row-major, by name."""
-        return {each.name: each.order for each in self.slots if each.order is not None}
+        """The orders of the slots that are not row-major, by name."""
+        return {slot.name: slot.order for slot in self.slots if slot.order is not None}
 
     @property
     def constants(self) -> tuple[str, ...]:
-        """The constants that come from outside: no compile-time call computes them."""
+        """The constants that come from outside, not from a compile-time call."""
         computed = {name for call in self.calls for name in call.writes}
-        return tuple(each.name for each in self.slots if each.role == "constant" and each.name not in computed)
+        return tuple(slot.name for slot in self.slots if slot.role == "constant" and slot.name not in computed)
 
     def __str__(self) -> str:
         head = f"module {self.name}({', '.join(self.inputs)}), arena {self.arena_bytes} bytes"
@@ -110,10 +110,10 @@ class Module(msgspec.Struct, frozen=True):
 
 
 def verify(module: Module) -> None:
-    """Check a module and its regions from nothing. Raises EqsatError (MalformedGraph)."""
-    slots = {each.name: each for each in module.slots}
-    for each in module.slots:
-        _verify_slot(each)
+    """Checks a module and its regions from scratch. Raises EqsatError (MalformedGraph)."""
+    slots = {slot.name: slot for slot in module.slots}
+    for slot in module.slots:
+        _verify_slot(slot)
     _require(0 <= module.arena_bytes < MOST_BYTES, module.name, f"an arena of {module.arena_bytes} bytes")
     _require(len(slots) == len(module.slots), module.name, "two slots have one name")
     for region in {id(call.region): call.region for call in module.calls}.values():
@@ -124,15 +124,15 @@ def verify(module: Module) -> None:
         module.name,
         "two regions have one name",
     )
-    for name in (*module.inputs, *(slot for _, slot in module.outputs)):
+    for name in (*module.inputs, *(held_in for _, held_in in module.outputs)):
         _require(name in slots, name, "no such slot")
-    _require(all(slots[name].role == "input" for name in module.inputs), module.name, "an input is no input slot")
+    _require(all(slots[name].role == "input" for name in module.inputs), module.name, "an input is not an input slot")
     _verify_flow(module, slots)
     _verify_arena(module)
 
 
 def _verify_slot(slot: Slot) -> None:
-    """A slot by itself: sizes and places that memory can have."""
+    """Checks a slot alone: sizes and places that memory can have."""
     memref = slot.memref
     _require(memref.dtype in DTYPES, slot.name, f"no dtype {memref.dtype!r}")
     _require(all(size >= 0 for size in memref.shape), slot.name, f"sizes {memref.shape}")
@@ -142,20 +142,18 @@ def _verify_slot(slot: Slot) -> None:
     _require(slot.offset >= 0, slot.name, f"lies {-slot.offset} bytes before the arena")
     if slot.order is not None:
         fits = sorted(slot.order) == list(range(len(memref.shape)))
-        _require(fits, slot.name, f"an order of its axes that is none: {slot.order}")
+        _require(fits, slot.name, f"an order of its axes that is not a permutation: {slot.order}")
 
 
 def _verify_flow(module: Module, slots: dict[str, Slot]) -> None:
-    """Every call reads what is there, writes what nothing else writes, and fits its slots."""
+    """Every call reads computed slots, writes slots that no other call writes, and fits its slots."""
     ready = {*module.inputs, *module.constants}
     for position, call in enumerate(module.calls):
         _require(len(call.args) == len(call.region.buffers), call.name, "a call has other arguments")
-        for each, arg in zip(call.region.buffers, call.args, strict=True):
-            fits = arg in slots and (slots[arg].memref.shape, slots[arg].memref.dtype) == (
-                each.memref.shape,
-                each.memref.dtype,
-            )
-            _require(fits, arg, f"does not fit {call.name}'s {each}")
+        for buffer, arg in zip(call.region.buffers, call.args, strict=True):
+            wanted = (buffer.memref.shape, buffer.memref.dtype)
+            fits = arg in slots and (slots[arg].memref.shape, slots[arg].memref.dtype) == wanted
+            _require(fits, arg, f"does not fit {call.name}'s {buffer}")
         for name in call.reads:
             _require(name in ready, name, f"{call.name} reads it before it is computed")
             constant = slots[name].role == "constant"
@@ -173,13 +171,13 @@ def _verify_flow(module: Module, slots: dict[str, Slot]) -> None:
 
 
 def _verify_arena(module: Module) -> None:
-    """No two tensors that live at one time overlap, and all lie inside."""
-    held = [each for each in module.slots if each.role == "arena"]
-    for index, a in enumerate(held):
+    """Tensors with overlapping live ranges do not overlap in the arena, and all lie inside it."""
+    tenants = [slot for slot in module.slots if slot.role == "arena"]
+    for index, a in enumerate(tenants):
         end = a.offset + a.memref.nbytes
         _require(end <= module.arena_bytes, a.name, "lies outside the arena")
         _require(a.offset % a.memref.alignment == 0, a.name, "is not aligned in the arena")
-        for b in held[:index]:
+        for b in tenants[:index]:
             together = a.first <= b.last and b.first <= a.last
             apart = end <= b.offset or b.offset + b.memref.nbytes <= a.offset
             _require(apart or not together, a.name, f"overlaps {b.name} in the arena")

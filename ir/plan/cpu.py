@@ -1,4 +1,4 @@
-"""Plans for CPUs: how one region runs by the templates of contractions, of streams in tiles, and of nests."""
+"""Plans for CPUs: how a region runs by the template of contractions, of streams in tiles, or of nests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 
 
 class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the template cuts a contraction. mr × nr: register tile. bm, bn: rows and columns of a task, multiples
-    of the register tile. bk: terms per block of k, whole steps of one reduced digit with all digits inside it. dot:
-    lanes lie along k, else along the columns. Sizes in elements."""
+    """The blocks of a contraction, sizes in elements. mr × nr: register tile. bm, bn: rows and columns of a task,
+    multiples of the register tile. bk: terms per block of k, in whole steps of one reduced digit with all digits
+    inside it. dot: lanes run along k, else along the columns."""
 
     mr: int
     nr: int
@@ -26,8 +26,8 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeptOperand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operand, and where the kernel reads it: where it lies in memory, from panels that the kernel packs, or from
-    panels that were packed when the program was built."""
+    """An operand, and the place from which the kernel reads it: memory as it is, panels that the kernel packs
+    ("packed"), or panels that were packed when the program was built ("const_pool")."""
 
     tensor: str
     place: Literal["memory", "packed", "const_pool"] = "memory"
@@ -36,12 +36,12 @@ class KeptOperand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu contraction"):
     """How a contraction runs on a CPU.
 
-    vector    which operand (0 or 1) has the columns, along which lanes lie unless products are dot products
+    vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
     operands  the first and the second
     threads   the pieces whose blocks are tasks; the others are loops in a task
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
-    ordered   whether the terms of floating-point sums are taken one by one in index order
+    ordered   whether the terms of floating-point sums are added one by one in index order
     """
 
     arch: str
@@ -57,14 +57,14 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     @property
     def vectors(self) -> int:
-        """Neighbours that share a register."""
+        """Neighbouring elements in one register."""
         return self.blocks.lanes
 
 
 class StreamBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the template cuts streams whose scores are tiles. mr × nr: register tile of scores; mr × nv: of products,
-    registers along the terms where there is no product. bm: rows of a task; br × bc: rows and terms of a tile of
-    scores. dot: scores are dot products of queries and keys as they lie, lanes along the depth. Sizes in elements."""
+    """The blocks of streams whose scores are tiles, sizes in elements. mr × nr: register tile of scores. mr × nv:
+    register tile of products; without a product, registers along the terms. bm: rows of a task. br × bc: rows and terms
+    of a tile of scores. dot: scores are dot products of queries and keys read in place, lanes along the depth."""
 
     mr: int
     nr: int
@@ -77,16 +77,16 @@ class StreamBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def width(self) -> int:
-        """Terms of a tile of scores, in whole register tiles."""
+        """Terms of a tile of scores, rounded up to whole register tiles."""
         return -(-self.bc // self.nr) * self.nr
 
     @property
     def score_stride(self) -> int:
-        """Elements between rows of a tile of scores: not a power of two, so that rows share no cache set."""
+        """Elements between rows of a tile of scores; not a power of two, so that rows use different cache sets."""
         return -(-self.width // self.lanes) * self.lanes + self.lanes
 
     def sum_stride(self, columns: int) -> int:
-        """Elements between rows of a product's sums, of so many columns."""
+        """Elements between rows of a product's sums, which have `columns` columns."""
         return -(-columns // self.nv) * self.nv
 
 
@@ -101,8 +101,8 @@ class PackedTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu stream"):
     """How streams whose scores are tiles run on a CPU.
 
-    products  whether a stream has columns, along which lanes then lie; else they lie along the terms
-    packed    the tensors that are read from panels; all others are read as they lie
+    products  whether a stream has columns; lanes then run along them, else along the terms
+    packed    the tensors that are read from panels; all others are read in place
     threads   the pieces whose blocks are tasks; the others are loops in a task
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
@@ -119,7 +119,7 @@ class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def vectors(self) -> int:
-        """Neighbours that share registers."""
+        """Neighbouring elements in one register."""
         return self.blocks.nv if self.products else self.blocks.lanes
 
 
@@ -135,7 +135,7 @@ class PlannedLoop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeptValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A value of which a thread keeps a row, from the reduction that computes it to the last scope that reads it."""
+    """A value of which a thread keeps a row, from the reduction that computes the value to its last reader's scope."""
 
     value: str
     until: str
@@ -145,14 +145,14 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How a region without a contraction runs on a CPU: as loops over its outputs.
 
     loops     outermost first
-    lanes     the position of the loop that lanes run along; None where they run along the terms of reductions, and
+    lanes     the position of the loop that lanes run along; None if they run along the terms of reductions, and
               outputs are written one by one
-    width     elements of a step of that loop: whole registers, or fewer lanes than one has
+    width     elements of a step of that loop: whole registers, or fewer lanes than a register has
     rescaled  terms, or registers of terms, of a stream between two rescalings of its sums
-    rows      points of the innermost loop besides that of the lanes that run together, so that one goes on while the
-              lanes of another are summed
+    rows      points of the row loop (`row_loop`) that run together, so that one can go on while the lanes of another
+              are summed
     threads   the positions of the loops whose blocks are tasks
-    part      terms of a part, where reductions are cut into parts that are tasks
+    part      terms of a part, if reductions are cut into parts that are tasks
     kept      the values of which rows are kept
     tails     the loops whose last step is cut; steps divide the others
     ordered   whether the terms of floating-point sums and products are taken one by one in index order
@@ -173,10 +173,10 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def vectors(self) -> int:
-        """Neighbours that share registers."""
+        """Neighbouring elements in one register."""
         return self.width
 
     @property
     def row_loop(self) -> int | None:
-        """The position of the loop whose points are rows: the innermost besides that of the lanes."""
-        return next((each for each in reversed(range(len(self.loops))) if each != self.lanes), None)
+        """The position of the loop whose points are rows: the innermost loop that lanes do not run along."""
+        return next((k for k in reversed(range(len(self.loops))) if k != self.lanes), None)

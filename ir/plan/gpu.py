@@ -1,4 +1,4 @@
-"""Plans for GPUs: how one region runs by the templates of contractions and of streams in tiles."""
+"""Plans for GPUs: how a region runs by the template of contractions or of streams in tiles."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
 
 MMA_BYTES = 32
-"""Of a row of one mma: 16 halves, or 8 floats."""
+"""Bytes of a row of an mma's operand: 16 halves, or 8 floats."""
 TF32 = "mma_tf32"
 """The algorithm of products on tensor cores whose operands are floats, rounded to tf32."""
 Store = Literal["staged", "vectors", "elements"]
-"""How results leave: as rows of 16 bytes put together in shared memory, as neighbours in a thread's registers, or one
-by one."""
-_COPIED_BYTES = (16, 8, 4)
+"""How results are stored: in rows of 16 bytes collected in shared memory, in vectors of neighbours that a thread has in
+registers, or one by one."""
+_COPIED_BYTES = (16, 8, 4)  # sizes of cp.async
 
 
 class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operand's way into shared memory.
+    """How an operand gets into shared memory.
 
-    side      which input of the contraction
-    dtype     of its elements in shared memory
-    along_k   whether neighbours there are terms of a sum (else rows or columns), as they are in memory
+    side      the input of the contraction: 0 or 1
+    dtype     of the elements in shared memory
+    along_k   whether neighbours in shared memory are terms of a sum, as in memory; else they are rows or columns
     width     elements moved at once
-    copied    whether the buffer that the operand is a copy of is copied as it stands (cp.async); else each element is
-              computed and stored
-    digits    so many of the last digits in that direction are one number, and `axes` of the last of the buffer one axis
+    copied    whether the elements are copied unchanged (cp.async) from the buffer that the operand is a copy of; else
+              every element is computed and stored
+    digits    number of last digits in the direction of neighbours that are fused to one number; `axes` is the number
+              of last axes of the buffer that are fused
     """
 
     side: int
@@ -43,11 +44,11 @@ class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def nbytes(self) -> int:
-        """Moved at once."""
+        """Bytes moved at once."""
         return self.width * DTYPES[self.dtype].bytes
 
     def fitted(self, extent: int, terms: int) -> Staging:
-        """The way into a tile of `extent` rows or columns and so many terms, whose lines may be shorter than that."""
+        """The staging for a tile of `extent` rows or columns and `terms` terms, whose lines may be shorter."""
         width = math.gcd(self.width, terms if self.along_k else extent)
         if width == self.width:
             return self
@@ -59,12 +60,12 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
     """The tiles of a contraction in elements: bm × bn of a block, bk terms of a stage, warp_m × warp_n of a warp.
 
     stages   depth of the ring of tiles of the operands
-    lhs      the way of the operand with the rows, `rhs` of that with the columns
-    store    how results leave, `store_width` of them at once
+    lhs      the staging of the operand with the rows; `rhs` is that of the operand with the columns
+    store    how results are stored, `store_width` at once
     thread   rows and columns of a thread on CUDA cores; None on tensor cores
-    raster   so many tiles of rows stand beside each other in the order of blocks, so that they share columns in the
+    raster   number of tiles of rows that are neighbours in the order of blocks, so that they share columns in the
              second-level cache
-    split    so many blocks share a tile of the result, each with a part of the terms
+    split    number of blocks that share a tile of the result; every block sums a part of the terms
     """
 
     bm: int
@@ -92,24 +93,24 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
 
     @property
     def multiplied(self) -> str:
-        """What tensor cores multiply: "fp16", "bf16" or "tf32"."""
+        """The dtype that tensor cores multiply: "fp16", "bf16" or "tf32"."""
         return "tf32" if self.tf32 else self.rhs.dtype
 
     @property
     def algorithm(self) -> str:
-        """Products on tensor cores, of halves or of floats rounded to tf32, or multiply-adds of each thread."""
+        """On tensor cores "mma" or "mma_tf32", on CUDA cores "fma"."""
         if not self.tensor_cores:
             return "fma"
         return TF32 if self.tf32 else "mma"
 
     @property
     def steps(self) -> int:
-        """Of a stage on tensor cores: each the terms of one mma."""
+        """Steps of a stage on tensor cores; the terms of a step are those of one mma."""
         return self.bk * DTYPES[self.rhs.dtype].bytes // MMA_BYTES
 
     @property
     def warps(self) -> tuple[int, int]:
-        """Of a block, along rows and columns."""
+        """Warps of a block, along rows and columns."""
         return self.bm // self.warp_m, self.bn // self.warp_n
 
     @property
@@ -118,7 +119,7 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
 
     @cached_property
     def stagings(self) -> tuple[Staging, Staging]:
-        """That of the operand with the rows, then that with the columns."""
+        """The staging of the operand with the rows, then of the operand with the columns."""
         return self.lhs, self.rhs
 
     def extent(self, staged: Staging) -> int:
@@ -127,7 +128,7 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """Of a warp on CUDA cores, along rows and columns."""
+        """Lanes of a warp on CUDA cores, along rows and columns."""
         assert self.thread is not None
         return self.warp_m // self.thread[0], self.warp_n // self.thread[1]
 
@@ -136,8 +137,8 @@ GridAxis = Literal["x", "y", "z"]
 
 
 class BlockPlaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The axes of the grid along which blocks have other products, tiles of rows, tiles of columns, and parts of the
-    terms."""
+    """The axes of the grid that number the points of the batch, the tiles of rows, the tiles of columns, and the parts
+    of the terms."""
 
     batch: GridAxis
     rows: GridAxis
@@ -148,12 +149,12 @@ class BlockPlaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu contraction"):
     """How a contraction runs on a GPU.
 
-    operands       the tensors with the rows and with the columns, each in a ring of tiles in shared memory
-    swizzled       whether the lines of each are swizzled there
-    sums, result   the region's values that the sums are, and that they become by the epilogue
+    operands       the tensors with the rows and with the columns; each has a ring of tiles in shared memory
+    swizzled       per operand, whether the lines of its tiles are swizzled
+    sums, result   the region's value of the sums, and the value that the epilogue turns them into
     tails          the axes whose last tile is cut; tiles divide the others
     epilogue       the functions applied to the sums, in order
-    ordered        whether the terms of floating-point sums are taken one by one in index order
+    ordered        whether the terms of floating-point sums are added one by one in index order
     """
 
     arch: str
@@ -171,7 +172,7 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     @property
     def vectors(self) -> int:
-        """Columns that are stored at once."""
+        """Columns stored at once."""
         return self.tile.store_width
 
 
@@ -179,10 +180,10 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tiles of both products of streams in tiles.
 
     scores   bm rows × bn terms of a stage, over the whole depth of a score
-    sums     bm rows × bn columns over the terms of a stage, one for each product; one for what is summed along rows
-             where there is no product. A warp has whole rows, whose maxima and sums it finds alone
+    sums     bm rows × bn columns over the terms of a stage, one tile for every product; without a product, one for the
+             sums along rows. A warp has whole rows and computes their maxima and sums alone
     held     on tensor cores: whether the fragments of the queries stay in registers
-    ahead    on tensor cores: whether those of keys and values are loaded a step before their use
+    ahead    on tensor cores: whether fragments of keys and values are loaded a step before their use
     stops    whether a tile ends with the last term that one of its rows sees
     """
 
@@ -206,7 +207,7 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def terms(self) -> int:
-        """Of a stage."""
+        """Terms of a stage."""
         return self.scores.bn
 
     @property
@@ -223,9 +224,10 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu stream"):
     """How streams whose scores are tiles run on a GPU.
 
-    together  whether points of the batch that share keys and values are rows of one tile; else each has its own tiles
-    scored    the tensors of queries and keys, where scores are products of these
-    values    the tensors of values, of each product
+    together  whether points of the batch that share keys and values are rows of one tile; else every point has tiles
+              of its own
+    scored    the tensors of queries and keys, if scores are products of these
+    values    the tensors of values, one for every product
     tails     the axes whose last tile is cut; tiles divide the others
     epilogue  the functions applied to the sums, in order
     """
@@ -242,5 +244,5 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def vectors(self) -> int:
-        """Columns that are stored at once."""
+        """Columns stored at once."""
         return self.tile.lead.store_width

@@ -1,4 +1,4 @@
-"""Plans for GPUs of regions without a contraction: how threads share the points, rows or tiles of the outputs."""
+"""Plans for GPUs of regions without a contraction: threads share the points, rows or tiles of the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
 
 AT_A_TIME = 4
-"""Turns of a pass over a row whose loads are under way together."""
+"""Turns of a pass over a row whose loads are in flight together."""
 
 
 Keep = Literal["reg", "smem", "none"]
@@ -24,9 +24,9 @@ def loop_name(axes: Sequence[int]) -> str:
 
 
 class Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The loops over the outputs (`axes` of each, outermost first, lanes along the last) as one number of `whole`
-    vectors of `width`, and after them `rest` points where there is one loop. A block has `threads`, each of them
-    `turns` vectors."""
+    """The loops over the outputs as one number. `axes` are the axes of every loop, outermost first, `extents` their
+    points; lanes run along the last loop. There are `whole` vectors of `width` points, and behind them `rest` points if
+    there is only one loop. A block has `threads` threads with `turns` vectors each."""
 
     axes: tuple[tuple[int, ...], ...]
     extents: tuple[int, ...]
@@ -36,7 +36,7 @@ class Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Points of each loop, vectors of the last."""
+        """Points of every loop; of the last loop vectors."""
         return (*self.extents[:-1], self.extents[-1] // self.width) if self.extents else ()
 
     @property
@@ -57,16 +57,16 @@ class Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tails(self) -> tuple[str, ...]:
-        """ "p" where the last block is not full of points."""
+        """ "p" if the last block is not full of points."""
         return ("p",) if self.rest or self.blocks * self.threads * self.turns != self.count else ()
 
 
 class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`axes` number the rows, of which a block has `height`, each with a team of `team` threads: neighbours if `near`,
-    else neighbours have neighbouring rows. A row has `length` elements (the longest of its reductions, or of the
-    outputs' other axes `inner`), of which `split` blocks have a part each, and a thread loads `width` at once. From one
-    reduction to the next what a thread has of its row stays in registers ("reg"), or what it loads of it in shared
-    memory ("smem"), or nothing does."""
+    """`axes` number the `count` rows. A block has `height` rows, and a team of `team` threads works on a row. `near`:
+    neighbouring threads are of one team; else they work on neighbouring rows. `length`: elements of a row, the most of
+    its reductions and of the outputs' other axes `inner`. `split`: number of blocks that share a row, with a part of it
+    each. `width`: elements that a thread loads at once. `keep`: what stays from one reduction to the next: a thread's
+    elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none")."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -85,7 +85,7 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def in_registers(self) -> bool:
-        """Whether threads keep what they have of a row."""
+        """Whether threads keep their elements of a row in registers."""
         return self.keep == "reg"
 
     @property
@@ -95,37 +95,37 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def blocks(self) -> int:
-        """Of rows; each stands for the `split` that share them."""
+        """Blocks of rows; a block that is split counts once."""
         return max(1, -(-self.count // self.height))
 
     def turns(self, length: int) -> int:
-        """Vectors of a team's threads in a row of so many elements."""
+        """Vectors per thread in a row of `length` elements."""
         return max(1, -(-length // (self.team * self.width)))
 
     def own_turns(self, length: int) -> int:
-        """Those of one block: of the ones that share a row each has whole rounds of turns, and no other's."""
+        """The turns of one block. Blocks that share a row have whole rounds of AT_A_TIME turns each."""
         turns = -(-self.turns(length) // self.split)
         return turns if self.split == 1 or turns <= AT_A_TIME else -(-turns // AT_A_TIME) * AT_A_TIME
 
     @property
     def held(self) -> int:
-        """Elements of a row in shared memory, those of turns that are not full among them."""
+        """Elements of a row in shared memory, with the padding of turns that are not full."""
         return -(-self.turns(self.length) // AT_A_TIME) * AT_A_TIME * self.team * self.width
 
     def fills(self, length: int) -> bool:
-        """Whether a row of so many elements is whole turns."""
+        """Whether a row of `length` elements is a whole number of turns."""
         return length % (self.team * self.width) == 0
 
     @property
     def tails(self) -> tuple[str, ...]:
-        """ "p" where the last block is not full of rows, "e" where the last turn of a row is not full."""
+        """ "p" if the last block is not full of rows, "e" if the last turn of a row is not full."""
         rows = ("p",) if self.count % self.height else ()
         return (*rows, "e") if not self.fills(self.length) else rows
 
 
 class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Loops over the outputs (`axes` of each), of which the last two are cut into tiles of `across` × `along`: lanes
-    run along the last, and read along the one before it, through shared memory."""
+    """Loops over the outputs, with the `axes` and `extents` of every loop. The last two loops are cut into tiles of
+    `across` × `along`: lanes store along the last loop, and load along the one before it, through shared memory."""
 
     axes: tuple[tuple[int, ...], ...]
     extents: tuple[int, ...]
@@ -138,7 +138,7 @@ class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Blocks along each loop."""
+        """Blocks along every loop."""
         *outer, across, along = self.extents
         return (*outer, -(-across // self.across), -(-along // self.along))
 
@@ -154,12 +154,13 @@ class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @staticmethod
     def padding(dtype: str) -> int:
-        """Elements between the rows of a tile in shared memory, which keep columns in banks of their own."""
+        """Elements between the rows of a tile in shared memory, so that the elements of a column lie in different
+        banks."""
         return max(1, 4 // DTYPES[dtype].bytes)
 
 
 class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu points"):
-    """Each thread has a few points of the outputs: pointwise, copies, short reductions. `ordered`: the terms of
+    """A thread has a few points of the outputs: pointwise ops, copies, short reductions. `ordered`: the terms of
     floating-point sums and products are taken one by one in index order."""
 
     arch: str
@@ -169,12 +170,12 @@ class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def vectors(self) -> int | None:
-        """Neighbours that a thread has at once; None for one by one."""
+        """Neighbours that a thread computes at once; None if one by one."""
         return self.points.width if self.points.width > 1 else None
 
 
 class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu rows"):
-    """A team of threads has a row: what reductions and scans need is made together. `ordered`: as of points."""
+    """A team of threads has a row and computes its reductions and scans together. `ordered`: as in GpuPointsPlan."""
 
     arch: str
     rows: Rows
@@ -183,12 +184,12 @@ class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def vectors(self) -> int | None:
-        """Neighbours that a thread has at once; None for one by one."""
+        """Neighbours that a thread loads at once; None if one by one."""
         return self.rows.width if self.rows.width > 1 else None
 
 
 class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu tiles"):
-    """A block has a tile of the outputs; what crosses them goes through shared memory. `ordered`: as of points."""
+    """A block has a tile of the outputs, which is transposed through shared memory. `ordered`: as in GpuPointsPlan."""
 
     arch: str
     tiles: Tiles
@@ -197,5 +198,5 @@ class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def vectors(self) -> None:
-        """Threads take their elements one by one."""
+        """None: threads load their elements one by one."""
         return None

@@ -1,7 +1,7 @@
-"""How one region runs: a plan of the template that makes its kernel, one class per template and backend.
+"""How a region runs: one class of plan per template and backend.
 
-A planner of `codegen.plan` makes a plan, the template's lowering takes it. `ir.plan.plan_to_schedule` prints it in the
-fields of seed 000 §8.
+A planner of `codegen.plan` makes the plan and the template's lowering takes it. `ir.plan.plan_to_schedule` prints the
+plan in the fields of seed 000 §8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan → Schedule: a plan in the fields of seed 000 §8, in which it is printed, dumped and explained."""
+"""Plan → Schedule: a plan in the fields of seed 000 §8, the form in which it is printed, dumped and explained."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
     blocks = plan.blocks
     steps = ("n.i", "k.o") if plan.vector == 0 else ("k.o", "n.i")
     cache = (
-        Cached(each.tensor, each.place, step if each.place == "packed" else "build")
-        for each, step in zip(plan.operands, steps, strict=True)
-        if each.place != "memory"
+        Cached(operand.tensor, operand.place, step if operand.place == "packed" else "build")
+        for operand, step in zip(plan.operands, steps, strict=True)
+        if operand.place != "memory"
     )
     return Schedule(
         arch=plan.arch,
@@ -63,7 +63,7 @@ def _cpu_stream(plan: CpuStreamPlan) -> Schedule:
         bind=dict.fromkeys(plan.threads, "thread"),
         vectorize=Vectorize("n" if plan.products else "k", plan.vectors),
         warp_tile=f"{blocks.mr}x{blocks.nr}",
-        cache=tuple(Cached(each.tensor, "packed", each.at) for each in plan.packed),
+        cache=tuple(Cached(tensor.tensor, "packed", tensor.at) for tensor in plan.packed),
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,
         notes=plan.notes,
@@ -85,7 +85,7 @@ def _cpu_nest(plan: CpuNestPlan) -> Schedule:
         warp_tile=f"{plan.rows}x{plan.width}" if plan.rows > 1 else "",
         predicate_tail=plan.tails,
         ordered=plan.ordered,
-        local_edges=tuple(LocalEdge(each.value, each.until, "stack") for each in plan.kept),
+        local_edges=tuple(LocalEdge(kept.value, kept.until, "stack") for kept in plan.kept),
         notes=plan.notes,
     )
 
@@ -109,7 +109,7 @@ def _gpu_contraction(plan: GpuContractionPlan) -> Schedule:
         vectorize=Vectorize("n.i.i", tile.store_width),
         stages=tile.stages,
         warp_tile=f"{tile.warp_m}x{tile.warp_n}",
-        cache=tuple(Cached(each, "smem", "k.o", pingpong=tile.stages > 1) for each in plan.operands),
+        cache=tuple(Cached(tensor, "smem", "k.o", pingpong=tile.stages > 1) for tensor in plan.operands),
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,
         ordered=plan.ordered,
@@ -120,7 +120,7 @@ def _gpu_contraction(plan: GpuContractionPlan) -> Schedule:
 
 
 def _blocks(places: BlockPlaces, split: int) -> dict[str, str]:
-    """What runs the tiles of a product, and the parts of its terms where there are several."""
+    """The unit that runs every piece: tiles of a product, and parts of its terms if there are several."""
     pieces = {"batch": places.batch, "m.o": places.rows, "n.o": places.columns}
     if split > 1:
         pieces["k.o"] = places.parts
@@ -142,7 +142,7 @@ def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
         hints["heads"] = "together"
     if tile.split > 1:
         hints["split_k"] = tile.split
-    cache = [Cached(each, "smem", "k.o", pipelined) for each in plan.values]
+    cache = [Cached(tensor, "smem", "k.o", pipelined) for tensor in plan.values]
     if plan.scored is not None:
         queries, keys = plan.scored
         cache = [Cached(queries, "smem", "m.o"), Cached(keys, "smem", "k.o", pipelined), *cache]
@@ -163,7 +163,7 @@ def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
 
 
 _POINTS_OR_ROWS = {"p.o": "block", "p.i": "thread"}
-"""Blocks of points or rows, and what is in them."""
+"""Binds blocks of points or rows to blocks, and the points or rows inside to threads."""
 
 
 def _gpu_points(plan: GpuPointsPlan) -> Schedule:

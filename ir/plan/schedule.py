@@ -1,4 +1,4 @@
-"""Schedule Plan (seed 000 §8): how a plan is printed, dumped and explained. `ir.plan.plan_to_schedule` makes it."""
+"""Schedule Plan (seed 000 §8): the form in which plans are printed, dumped and explained (`plan_to_schedule`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """A tensor kept close: packed panels on a CPU, shared memory on a GPU; refilled at each step of `at`."""
+    """A tensor kept in packed panels (CPU) or in shared memory (GPU), refilled at every step of the loop `at`."""
 
     tensor: str
     where: Literal["packed", "const_pool", "smem"]
@@ -20,7 +20,7 @@ class Cached(msgspec.Struct, frozen=True):
 
 
 class Vectorize(msgspec.Struct, frozen=True):
-    """The axis whose neighbours share a vector register, and how many."""
+    """The axis along which neighbours share a vector register, and how many do."""
 
     axis: str
     width: int
@@ -30,7 +30,7 @@ class Vectorize(msgspec.Struct, frozen=True):
 
 
 class LocalEdge(msgspec.Struct, frozen=True):
-    """A value handed on inside the kernel, without memory."""
+    """A value that stays inside the kernel, without memory."""
 
     src: str = msgspec.field(name="from")
     dst: str = msgspec.field(name="to")
@@ -42,17 +42,18 @@ class LocalEdge(msgspec.Struct, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """One way to run one region, in seed 000 §8's fields.
+    """One way to run a region, in seed 000 §8's fields.
 
-    tile: block sizes (elements) [BM, BN, BK] of a contraction, and of streams in tiles on a GPU; of those on a CPU
-    [BM, BR, BC]: rows of a task, rows and terms of a tile of scores; else of the output axes in order.
-    stages: depth of the load pipeline. bind: axis piece → what runs it, e.g. {"m.o": "thread"}, {"m.o": "block.y"}.
-    warp_tile: the register tile, "14x32"; of a warp, "64x64". predicate_tail: axes whose last tile (m and n of a
-    contraction on a CPU: register tile) is cut by a predicate; an axis left out promises that its tile divides it.
+    tile: block sizes in elements. Of a contraction, and of streams in tiles on a GPU: [BM, BN, BK]. Of streams on a
+    CPU: [BM, BR, BC], rows of a task, rows and terms of a tile of scores. Else of the output axes in order.
+    stages: depth of the load pipeline. bind: axis piece → machine unit, e.g. {"m.o": "thread"}, {"m.o": "block.y"}.
+    warp_tile: the register tile, "14x32", or the tile of a warp, "64x64". predicate_tail: the axes whose last tile is
+    cut by a predicate (for m and n of a contraction on a CPU: register tile); the tile divides all other axes.
     epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
     terms one by one in index order.
-    layout_hints: how data lies and moves; of a GPU also how blocks are ordered ("raster"), how many share a tile of the
-    result or a row, each with a part of the terms ("split_k"), and whether rows are of several heads ("heads").
+    layout_hints: how data lies and moves. On a GPU also the order of blocks ("raster"), the number of blocks that share
+    a tile of the result or a row, with a part of the terms each ("split_k"), and whether rows come from several heads
+    ("heads").
     notes: degradations and choices, for people.
     """
 

@@ -1,7 +1,7 @@
-"""The blocks of Poly-View (seed 000 §5): what a value of a region reads and writes, contractions as patterns.
+"""The blocks of Poly-View (seed 000 §5): the reads and writes of a region's values, and contractions as patterns.
 
-A block is one statement over a box of points; its accesses are index maps over that box, and say where memory and
-values are read and written.
+A block is one statement over a box of points. Its accesses are index maps over that box; they say which elements of
+memory and of values are read and written.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ BlockKind = Literal["contraction_pattern", "reduce", "stream", "scan", "ewise"]
 
 
 class Access(msgspec.Struct, frozen=True):
-    """`map` takes the block's point to what is read of `tensor`, its guards being the padding; or, where `mode` is
-    "write", the index of the output `tensor` to the coordinates of the block's value that stands there."""
+    """In mode "read", `map` takes the block's point to the element of `tensor` that is read; its guards are padding. In
+    mode "write", `map` takes the index of the output `tensor` to the coordinates of the value stored there."""
 
     tensor: str
     map: AxisMap
@@ -25,12 +25,12 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """What a contraction is.
+    """The axes of a contraction by role.
 
-    The `_idx` are axis names, operand by operand in the operand's order; an operand's coordinate that is a window
-    over several axes is named by its output axis. `affine_offsets` gives those windows, by that axis:
-    {"i2": "2*i2 + r1 - 1"}. `groups` counts the blocks of a grouped convolution. Along `batch_idx` both operands
-    move, along `m_idx` the lhs only or neither, along `n_idx` the rhs only.
+    The `_idx` are axis names in the order of the operand or output. A coordinate that is a window over several axes
+    has the name of its output axis, and `affine_offsets` has the window by that axis: {"i2": "2*i2 + r1 - 1"}.
+    `groups` is the number of blocks of a grouped convolution. Both operands depend on `batch_idx`; only the lhs or
+    neither depends on `m_idx`, only the rhs on `n_idx`.
     """
 
     pattern: Literal["matmul", "conv"]
@@ -46,13 +46,13 @@ class Pattern(msgspec.Struct, frozen=True):
 
     @property
     def roles(self) -> tuple[tuple[str, ...], ...]:
-        """Its output's axes: batch, m and n."""
+        """The output's axes: batch, m and n."""
         return self.batch_idx, self.m_idx, self.n_idx
 
 
 class PolyBlock(msgspec.Struct, frozen=True):
-    """One statement, over the box of `sizes`: the axes of its value, `i0, i1, …`, then those that it reduces,
-    `r0, r1, …`. It writes each element of its value once; `accesses` are what else it touches."""
+    """One statement over the box of `sizes`: the axes of its value, `i0, i1, …`, then the reduced axes, `r0, r1, …`. It
+    writes every element of its value once; `accesses` are its reads, and its writes to outputs."""
 
     name: str
     kind: BlockKind
@@ -63,15 +63,15 @@ class PolyBlock(msgspec.Struct, frozen=True):
 
     @property
     def own_axes(self) -> tuple[str, ...]:
-        """The axes of its value."""
+        """The axes of the block's value."""
         return tuple(axis for axis in self.axes if axis.startswith("i"))
 
     @property
     def reduced_axes(self) -> tuple[str, ...]:
-        """The axes that its value does not have."""
+        """The axes that are reduced."""
         return self.axes[len(self.own_axes) :]
 
     @property
     def reads(self) -> tuple[Access, ...]:
-        """In the order of the operands."""
-        return tuple(each for each in self.accesses if each.mode == "read")
+        """The reads, in the order of the operands."""
+        return tuple(access for access in self.accesses if access.mode == "read")

@@ -1,9 +1,9 @@
-"""Poly Core (seed 000 §7): what the index sets of a region allow: the verdict, and what plans and code read.
+"""Poly Core (seed 000 §7): the verdict on a region as one kernel, and the facts of its index sets that plans
+and code read.
 
-A region runs in *scopes*, each a box of loops. The outer scope is that of the outputs: its axes are `i0, i1, …` of
-the first output and its name is that buffer's. Every accumulator (contraction, reduce, scan) opens a scope of
-its own, named by its value: its axes are `i0, i1, …` of that value, then the reduced ones `r0, r1, …`. All
-axis names are those of the scope it names.
+A region runs in *scopes*. A scope is a box of loops. The outer scope is that of the outputs: its axes are `i0, i1, …`
+of the first output and its name is that buffer's. Every accumulator (contraction, reduce, scan) opens a scope of its
+own with the name of its value; the axes are `i0, i1, …` of that value, then the reduced `r0, r1, …`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ir.index.map import AxisMap
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Value `value` is computed in `scope`, at `map` of the scope's point (a map to the value's own axes).
+    """`value` is computed in `scope`; `map` takes the scope's point to the coordinates of the value.
 
-    A value inlined in two scopes, or at two maps, has two sites: it is recomputed. The map of an accumulator in
-    the outer scope only picks axes: the accumulator is finished before the axes it does not depend on."""
+    A value that is inlined in two scopes, or at two maps, has two sites and is recomputed. The map of an accumulator in
+    the outer scope only picks axes: the accumulator is finished before the axes that it does not depend on."""
 
     value: str
     scope: str
@@ -30,26 +30,26 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class OperandRead(msgspec.Struct, frozen=True):
-    """An operand is computed from buffer `buffer`, read at `map` of a contraction's digits."""
+    """An operand depends on `buffer`, which is read at `map(digits of the contraction)`."""
 
     buffer: str
     map: AxisMap
 
 
 class Roles(msgspec.Struct, frozen=True):
-    """A contraction's loops, by the operands that move along them.
+    """A contraction's loops, by the operands that depend on them.
 
-    The loops are the output's axes `i0, i1, …`, then the reduced ones `r0, r1, …`, each cut into *digits* where a
-    map divides it (`i1/64` and `i1%64` of an axis read at `i1//64` and `i1%64`), so that all maps are affine
-    wherever they can be:
+    The loops are the output's axes `i0, i1, …`, then the reduced axes `r0, r1, …`. Where a map divides an axis, it is
+    cut into *digits* (`i1/64` and `i1%64` for an axis read at `i1//64` and `i1%64`), so that maps become affine if
+    they can:
 
         C[batch, m, n] = Σ_k  lhs[batch, m, k] · rhs[batch, k, n]
 
-    names, sizes  of the digits, outer first; the first `rank` of them are the output's
-    batch, m, n   positions of the output's digits moved by both operands, by the lhs only or neither, by the rhs only
-    k             positions of the reduced digits, whichever operand they move
-    out, point    digits → the coordinates of the outputs, and the point of the op's domain
-    reads         per operand, the buffers it is computed from
+    names, sizes  of the digits, outer first; the first `rank` digits are the output's
+    batch, m, n   positions of output digits on which both operands depend, the lhs only or neither, the rhs only
+    k             positions of the reduced digits
+    out, point    maps from digits to the coordinates of the outputs, and to the point of the op's domain
+    reads         per operand, the buffers that it is computed from
 
     Digits of one point have no role.
     """
@@ -75,19 +75,19 @@ class Roles(msgspec.Struct, frozen=True):
 
 
 class StreamRoles(msgspec.Struct, frozen=True):
-    """The loops of streams of one score, by what moves along them: those of the outputs, `i0, i1, …`, then the reduced
-    ones, `r0, r1, …`, over which the score is read.
+    """The loops of streams of one score by role: the loops of the outputs, `i0, i1, …`, then the reduced loops of the
+    score, `r0, r1, …`.
 
         A[batch, rows, columns] = Σ_terms fn(score[batch, rows, terms] - max)·value[batch, terms, columns]
 
-    score, read         the value, and the loops → its coordinates
+    score, read         the score, and the map from the loops to its coordinates
     members             the streams, and the maxima of the score, in body order
-    batch, rows         positions of outer loops that move the score: with the value or the keys, or alone
-    columns             positions of those that do not
+    batch, rows         positions of outer loops on which the score depends: with the value or the keys, or alone
+    columns             positions of outer loops on which the score does not depend
     terms               positions of the reduced loops
     sizes               of all loops
-    contraction, place  what the score is computed from, and the loops → its coordinates; None where there is none
-    keys                which operand of the contraction moves along the terms
+    contraction, place  the contraction that computes the score, and the map from the loops to its coordinates; or None
+    keys                the operand of the contraction that depends on the terms
 
     Loops of one point have no role.
     """
@@ -105,16 +105,16 @@ class StreamRoles(msgspec.Struct, frozen=True):
     keys: int = 1
 
     def named(self, group: Iterable[int], rank: int) -> tuple[str, ...]:
-        """The names of some loops, of which the first `rank` are those of the outputs."""
+        """The names of a group of loops; the first `rank` loops are those of the outputs."""
         return tuple(f"i{axis}" if axis < rank else f"r{axis - rank}" for axis in group)
 
 
 class Stride(msgspec.Struct, frozen=True):
-    """How one access to memory moves along one axis of its scope.
+    """How an access to memory moves along one axis of its scope.
 
-    step: elements per step of the axis; None where that is not a constant (a floordiv).
-    guarded: the access is padded somewhere along this axis. interior: the half-open range of the axis in which it
-    never is because of this axis, whatever the others are; the whole axis when not guarded.
+    step: elements per step of the axis; None if it is not constant (a floordiv). guarded: the access is padded
+    somewhere along this axis. interior: the half-open range of the axis in which the axis causes no padding, whatever
+    the other axes are; the whole axis if not guarded.
     """
 
     size: int
@@ -124,11 +124,11 @@ class Stride(msgspec.Struct, frozen=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True):
-    """One read of a buffer by value `value` (its access `input` in the IndexBook), or the write of an output
-    (`input` -1, `value` the value yielded), over the axes of `scope`.
+    """A read of a buffer by `value` (its access number `input` in the IndexBook), or the write of `value` to an output
+    (`input` -1), over the axes of `scope`.
 
-    `map` is the access in the scope's axes, already composed through the values between; `strides` are its, per
-    axis. A gather's data-dependent coordinate counts as 0 and `indirect` gives its position.
+    `map` is the access in the scope's axes, composed through the values between; `strides` describe it, one per axis.
+    A gather's data-dependent coordinate counts as 0 and `indirect` is its position.
     """
 
     value: str
@@ -141,16 +141,16 @@ class MemoryAccess(msgspec.Struct, frozen=True):
 
 
 class PolyCore(msgspec.Struct, frozen=True):
-    """What plans and code of one region are made from; `ir.poly.report` has what people ask besides.
+    """The facts from which plans and code of a region are made; `ir.poly.report` has further facts for people.
 
-    legal: the verdict on the region as one kernel; `reason` names what stands in the way, `refusal` its kind.
+    legal: the verdict on the region as one kernel; if illegal, `reason` says why and `refusal` is the kind.
     scopes: per scope its axes with their sizes, the outer scope first.
     sequential_axes: outer axes along which a scan carries a value; nothing may run in parallel along them.
-    finished: accumulator → the outer axes (of more than one point) on which it depends: it is finished once for all
-    the others, so loops over the others stand inside.
+    finished: accumulator → the outer axes (of more than one point) that it depends on. It is finished once for all
+    points of the other axes, whose loops stand inside.
     affine_closed: no index is data.
-    contraction, pattern: the value that the region's contraction is, and what it is; None where there is none.
-    roles: of its loops, where the region is legal.
+    contraction, pattern: the region's contraction, and its pattern; None without a contraction.
+    roles: of the contraction's loops, if the region is legal.
     streams: the loops of streams whose score is a tile: computed by a contraction, or used in a product.
     """
 
@@ -186,8 +186,8 @@ class PolyCore(msgspec.Struct, frozen=True):
 
     @property
     def tail_axes(self) -> tuple[str, ...]:
-        """Axes that some tile does not divide: all of more than one point. `codegen.poly.tail_axes` answers for the
-        steps of a given plan."""
+        """Axes that some tile size does not divide: all of more than one point. `codegen.poly.tail_axes` answers for
+        the steps of a given plan."""
         return tuple(dict.fromkeys(name for name, size in (*self.outer, *self._reduced) if size > 1))
 
     @property
@@ -196,7 +196,7 @@ class PolyCore(msgspec.Struct, frozen=True):
 
     def reads(self, buffer: str) -> tuple[MemoryAccess, ...]:
         """The reads of an input buffer, in body order."""
-        return tuple(each for each in self.accesses if each.buffer == buffer and each.input >= 0)
+        return tuple(access for access in self.accesses if access.buffer == buffer and access.input >= 0)
 
     def __str__(self) -> str:
         verdict = "legal" if self.legal else f"illegal: {self.reason}"
@@ -211,17 +211,17 @@ class PolyCore(msgspec.Struct, frozen=True):
             roles = "  ".join(f"{name} {_names(axes)}" for name, axes in groups)
             lines.append(f"  {self.contraction} ({self.pattern}): {roles}")
         if self.streams:
-            found, rank = self.streams, len(self.outer)
-            parts = {"batch": found.batch, "rows": found.rows, "columns": found.columns, "terms": found.terms}
-            roles = "  ".join(f"{name} {_names(found.named(axes, rank))}" for name, axes in parts.items())
+            streams, rank = self.streams, len(self.outer)
+            parts = {"batch": streams.batch, "rows": streams.rows, "columns": streams.columns, "terms": streams.terms}
+            roles = "  ".join(f"{name} {_names(streams.named(axes, rank))}" for name, axes in parts.items())
             lines.append(f"  {', '.join(self.streams.members)} (stream of {self.streams.score}): {roles}")
-        lines += [f"  {self._access(each)}" for each in self.accesses]
+        lines += [f"  {self._access(access)}" for access in self.accesses]
         return "\n".join(lines)
 
     def _access(self, access: MemoryAccess) -> str:
         steps = ", ".join(
-            f"{axis}:{'?' if each.step is None else each.step}{'*' if each.guarded else ''}"
-            for (axis, _), each in zip(self.scopes[access.scope], access.strides, strict=True)
+            f"{axis}:{'?' if stride.step is None else stride.step}{'*' if stride.guarded else ''}"
+            for (axis, _), stride in zip(self.scopes[access.scope], access.strides, strict=True)
         )
         verb = "writes" if access.input < 0 else "reads"
         return f"{access.value} {verb} {access.buffer} in {access.scope} ({steps})"

@@ -1,4 +1,4 @@
-"""IndexBook (seed 000 §4): the axes, the domain and the access maps of every value of a region, side by side."""
+"""IndexBook (seed 000 §4): the axes, the domain and the access maps of every value of a region."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_PIECES = 16
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """One axis of one value. `id` names the same axis everywhere in the region; `name` is its position
-    (`i0, i1, …`, reduced `r0, r1, …`); an axis of size 1 is a broadcast axis."""
+    """One axis of one value. `id` is the same for the same axis everywhere in the region. `name` is its position
+    (`i0, i1, …`, reduced `r0, r1, …`). An axis of size 1 is a broadcast axis."""
 
     id: int
     name: str
@@ -28,30 +28,29 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 class DomainPiece(msgspec.Struct, frozen=True):
-    """A part of a domain: where all `bounds` (over the value's axes, then its reduced axes) hold and no piece
-    before it does. `fill` is None where the operand is read, else the number that stands there instead; "inf",
-    "-inf" and "nan" are written as text."""
+    """A part of a domain: the points where all `bounds` (over the value's axes, then its reduced axes) hold outside all
+    earlier pieces. `fill` is None if the operand is read there, else the number that replaces it; "inf", "-inf"
+    and "nan" are strings."""
 
     bounds: tuple[Bound, ...]
     fill: int | float | str | None = None
 
 
 class InputAccess(msgspec.Struct, frozen=True):
-    """How a value reads one input: `map` takes the value's axes, then its reduced axes, to the input's
-    coordinates."""
+    """A read of one input: `map` takes the value's axes, then its reduced axes, to the input's coordinates."""
 
     value_id: str
     map: AxisMap
 
     @property
     def pieces(self) -> tuple[DomainPiece, ...]:
-        """The parts of the map's domain where the read is padded somewhere (empty: it never is)."""
+        """The parts of the map's domain; empty if the read is padded nowhere."""
         return pieces(self.map)
 
 
 class IndexInfo(msgspec.Struct, frozen=True):
-    """All that is known of where a value lives: `axes` are its own, `reduced` the axes accumulated away, whose
-    ids are those that they have in the value reduced."""
+    """The axes and reads of a value. `axes` are its own; `reduced` are accumulated away and keep the ids that they have
+    in the value that is reduced."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...] = ()
@@ -60,7 +59,7 @@ class IndexInfo(msgspec.Struct, frozen=True):
 
     @property
     def reduce_axes(self) -> tuple[int, ...]:
-        """The ids of the reduced axes, from before the reduction."""
+        """The ids of the reduced axes in the value that is reduced."""
         return tuple(axis.id for axis in self.reduced)
 
     @property
@@ -81,13 +80,13 @@ class IndexInfo(msgspec.Struct, frozen=True):
 
 class IndexBook(msgspec.Struct, frozen=True):
     """`values`: SSA value or buffer → its IndexInfo, in the order of the region's inputs, body and outputs.
-    A contraction `C` has its product as `C.mul`."""
+    The elementwise product of a contraction `C` is `C.mul`."""
 
     region: str
     values: dict[str, IndexInfo]
 
     def reads(self, value: str) -> tuple[InputAccess, ...]:
-        """What a value reads; of a contraction, what its product reads."""
+        """The reads of a value; for a contraction, the reads of its product."""
         inputs = self.values[value].inputs
         own = len(inputs) == 1 and inputs[0].value_id == product(value)
         return self.values[product(value)].inputs if own else inputs
@@ -108,17 +107,17 @@ class IndexBook(msgspec.Struct, frozen=True):
 
 
 def pieces(view: AxisMap) -> tuple[DomainPiece, ...]:
-    """The parts of a map's domain, which are its guards: where the operand is read, unless it never is; then one per
-    guard from the innermost out, each where the guards outside it hold."""
+    """The parts of a map's domain: first the part where the operand is read, if any; then the part of every guard, from
+    the innermost to the outermost, in which the guards outside it hold."""
     if not view.guards:
         return ()
     guards = view.guards
     inside = [bound for guard in guards if not guard.is_never for bound in guard.bounds]
-    found = [] if view.guards[-1].is_never else [DomainPiece(tuple(inside))]
+    parts = [] if view.guards[-1].is_never else [DomainPiece(tuple(inside))]
     for position in reversed(range(len(guards))):
         outer = tuple(bound for guard in guards[:position] for bound in guard.bounds)
-        found.append(DomainPiece(outer, jsonable(guards[position].fill)))
-    return tuple(found)
+        parts.append(DomainPiece(outer, jsonable(guards[position].fill)))
+    return tuple(parts)
 
 
 def product(contraction: str) -> str:
@@ -127,32 +126,32 @@ def product(contraction: str) -> str:
 
 
 def named(expression: object, names: tuple[str, ...]) -> str:
-    """An expression or a bound with its axes by these names instead of i0, i1, …"""
+    """An expression or a bound as text, with these names of axes instead of i0, i1, …"""
     if isinstance(expression, AxisExpr) and expression.const == 0 and expression.lone_axis is not None:
         return names[expression.lone_axis]
     return re.sub(r"\bi(\d+)\b", lambda match: names[int(match[1])], str(expression))
 
 
 def coordinates(access: AxisMap, names: tuple[str, ...]) -> list[str]:
-    """The coordinates of a map as texts over axes of these names."""
+    """The coordinates of a map as texts, with these names of axes."""
     return [named(expr, names) for expr in access.exprs]
 
 
 def _info(info: IndexInfo) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "axes": [msgspec.to_builtins(axis) for axis in info.axes],
         "domain": _domain(info),
         "inputs": [{"value_id": access.value_id, "map": coordinates(access.map, info.names)} for access in info.inputs],
     }
     if info.reduced:
-        found["reduce_axes"] = list(info.reduce_axes)
+        record["reduce_axes"] = list(info.reduce_axes)
     if info.non_scop:
-        found["flags"] = {"non_scop": True}
-    return found
+        record["flags"] = {"non_scop": True}
+    return record
 
 
 def _domain(info: IndexInfo) -> dict[str, Any]:
-    """The box, or what the padded reads make of it: where they read, and the rest."""
+    """The box; or, with padded reads, the piece where they read and the rest."""
     padded = [access.pieces for access in info.inputs if access.pieces]
     if not padded:
         return {"constraints": [[f"0<={axis.name}", f"{axis.name}<{axis.size}"] for axis in info.axes]}
@@ -168,5 +167,5 @@ def _sides(bound: Bound, names: tuple[str, ...]) -> tuple[str, str]:
 
 def _piece(piece: DomainPiece, names: tuple[str, ...]) -> str:
     where = " and ".join(named(bound, names) for bound in piece.bounds)
-    what = "read" if piece.fill is None else f"{piece.fill}"
-    return f"{what} where {where}" if where else f"{what} else"
+    action = "read" if piece.fill is None else f"{piece.fill}"
+    return f"{action} where {where}" if where else f"{action} else"

@@ -1,12 +1,12 @@
-"""The invariants of seed 000 §4.3, checked on a finished IndexBook from nothing.
+"""Checks the invariants of seed 000 §4.3 on a finished IndexBook, from scratch.
 
-1  a map is affine with floors: none stands under a remainder, and every floor is in lowest terms
-2  axes are named i0, i1, …; one id is one size
+1  a map is affine with floors: every floor is in lowest terms, no remainder contains one
+2  axes are named i0, i1, …; an id has one size
 3  broadcasting is the constant 0: an operand's axis of size 1 is read at nothing else
 4  a reduction removes its axes and records the ids that they had
 5  data-dependent reads are marked, and read memory
 6  the divisor of a floor is positive
-7  padding is in few pieces
+7  padding has few pieces
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def verify(book: IndexBook) -> None:
         EqsatError: with one diagnostic per violation: MalformedGraph, AxisAlignmentMismatch, AxisSizeMismatch,
             MissingDivGuard, NonSCoP or ExcessivePiecewise.
     """
-    found = [*_ids(book)]
+    violations = [*_ids(book)]
     for name, info in book.values.items():
-        found += [*_axes(name, info), *_reduced(book, name, info), *_non_scop(book, name, info)]
+        violations += [*_axes(name, info), *_reduced(book, name, info), *_non_scop(book, name, info)]
         for access in info.inputs:
-            found += _access(book, name, info, access)
-    if found:
-        raise EqsatError(found)
+            violations += _access(book, name, info, access)
+    if violations:
+        raise EqsatError(violations)
 
 
 def _ids(book: IndexBook) -> Iterator[Diagnostic]:
@@ -43,7 +43,7 @@ def _ids(book: IndexBook) -> Iterator[Diagnostic]:
     for name, info in book.values.items():
         for axis in (*info.axes, *info.reduced):
             if sizes.setdefault(axis.id, axis.size) != axis.size:
-                yield _found(
+                yield _violation(
                     Kind.AXIS_ALIGNMENT_MISMATCH,
                     name,
                     f"axis id {axis.id} has two sizes",
@@ -55,13 +55,13 @@ def _axes(name: str, info: IndexInfo) -> Iterator[Diagnostic]:
     own = axis_names(len(info.axes))
     reduced = [f"r{position}" for position in range(len(info.reduced))]
     if [axis.name for axis in info.axes] != own or [axis.name for axis in info.reduced] != reduced:
-        yield _found(Kind.AXIS_ALIGNMENT_MISMATCH, name, "axes are named by position", names=info.names)
+        yield _violation(Kind.AXIS_ALIGNMENT_MISMATCH, name, "axes are named by position", names=info.names)
     ids = [axis.id for axis in (*info.axes, *info.reduced)]
     if len(set(ids)) != len(ids):
-        yield _found(Kind.AXIS_ALIGNMENT_MISMATCH, name, "an axis id occurs twice in one value", ids=tuple(ids))
+        yield _violation(Kind.AXIS_ALIGNMENT_MISMATCH, name, "an axis id occurs twice in one value", ids=tuple(ids))
     for axis in (*info.axes, *info.reduced):
         if axis.size < 0 or axis.kind != _kind(axis, axis in info.reduced):
-            yield _found(Kind.MALFORMED_GRAPH, name, f"axis {axis.name} of size {axis.size} is no {axis.kind} axis")
+            yield _violation(Kind.MALFORMED_GRAPH, name, f"axis {axis.name} of size {axis.size} is no {axis.kind} axis")
 
 
 def _kind(axis: Axis, reduced: bool) -> str:
@@ -69,7 +69,7 @@ def _kind(axis: Axis, reduced: bool) -> str:
 
 
 def _reduced(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic]:
-    """An axis reduced as it stands in the one value that is read keeps its id; new ids are for new axes."""
+    """An axis that is reduced unchanged keeps the id that it has in the value read; new ids are for new axes."""
     operand = book.values.get(info.inputs[0].value_id) if len(info.inputs) == 1 else None
     if operand is None or len(info.inputs[0].map.exprs) != len(operand.axes):
         return
@@ -77,7 +77,7 @@ def _reduced(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic
         for position, reduced in enumerate(info.reduced, len(info.axes)):
             itself = AxisExpr(0, ((position, 1),))
             if coordinate == itself and axis.size == reduced.size and axis.id != reduced.id:
-                yield _found(
+                yield _violation(
                     Kind.AXIS_ALIGNMENT_MISMATCH,
                     name,
                     f"reduces axis {axis.name} of `{info.inputs[0].value_id}` under another id",
@@ -91,17 +91,17 @@ def _non_scop(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnosti
         return
     source = book.values.get(info.inputs[0].value_id) if info.inputs else None
     if source is None or source.inputs:
-        yield _found(Kind.NON_SCOP, name, "a data-dependent read must be of memory: the region ends before it")
+        yield _violation(Kind.NON_SCOP, name, "a data-dependent read must be of memory: the region ends before it")
 
 
 def _access(book: IndexBook, name: str, info: IndexInfo, access: InputAccess) -> Iterator[Diagnostic]:
     operand = book.values.get(access.value_id)
     if operand is None:
-        yield _found(Kind.MALFORMED_GRAPH, name, f"reads `{access.value_id}`, which the book does not have")
+        yield _violation(Kind.MALFORMED_GRAPH, name, f"reads `{access.value_id}`, which the book does not have")
         return
     view = access.map
     if view.sizes != info.domain or len(view.exprs) != len(operand.axes):
-        yield _found(
+        yield _violation(
             Kind.AXIS_ALIGNMENT_MISMATCH,
             name,
             f"the map to `{access.value_id}` has another domain or rank",
@@ -121,12 +121,12 @@ def _coordinate(name: str, access: InputAccess, position: int, coordinate: AxisE
     view = access.map
     where: dict[str, Any] = {"coordinate": position, "map": str(view), "size": size}
     if not all(map(_lowest_terms, _floors(coordinate))) or simplify(coordinate, view.interior) != coordinate:
-        yield _found(
+        yield _violation(
             Kind.MISSING_DIV_GUARD, name, f"coordinate {position} of `{access.value_id}` is not normalised", **where
         )
     elif not _inside(view, position, size):
         guarded = coordinate.is_affine
-        yield _found(
+        yield _violation(
             Kind.AXIS_SIZE_MISMATCH if guarded else Kind.MISSING_DIV_GUARD,
             name,
             f"coordinate {position} of `{access.value_id}` leaves its axis and no guard stops it",
@@ -151,7 +151,7 @@ def _inside(view: AxisMap, position: int, size: int) -> bool:
 
 
 def _inside_by_isl(view: AxisMap, position: int, size: int) -> bool:
-    """Intervals are safe, not exact, where bounds span several axes: isl decides."""
+    """Decides by isl: intervals are safe, but not exact if bounds span several axes."""
     import islpy
 
     from ir.index.isl import isl_read
@@ -164,16 +164,16 @@ def _inside_by_isl(view: AxisMap, position: int, size: int) -> bool:
 
 
 def _pieces(name: str, access: InputAccess) -> Iterator[Diagnostic]:
-    found = len(access.pieces)
-    if found > MOST_PIECES:
-        yield _found(
+    count = len(access.pieces)
+    if count > MOST_PIECES:
+        yield _violation(
             Kind.EXCESSIVE_PIECEWISE,
             name,
-            f"the read of `{access.value_id}` splits into {found} pieces",
+            f"the read of `{access.value_id}` splits into {count} pieces",
             hint="store the padded tensor: split the chain of PADs",
             most=MOST_PIECES,
         )
 
 
-def _found(kind: Kind, at: str, message: str, *, hint: str | None = None, **details: Any) -> Diagnostic:
+def _violation(kind: Kind, at: str, message: str, *, hint: str | None = None, **details: Any) -> Diagnostic:
     return Diagnostic(kind=kind, stage=STAGE, message=message, at=at, hint=hint, details=details)

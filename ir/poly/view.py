@@ -1,7 +1,7 @@
 """Poly-View (seed 000 §5): the affine part of a region as blocks of access functions (`ir.poly.block`).
 
-Poly Core reads blocks, so that no price waits for isl; the dump, the printed form and
-`codegen.poly.contraction_check` take them as isl sets and maps, always simplified (`ir.poly.view_isl`).
+Poly Core reads blocks, so that no price waits for isl. The dump, the printed form and `codegen.poly.contraction_check`
+convert blocks to isl sets and maps, always simplified (`ir.poly.view_isl`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class PolyView(msgspec.Struct, frozen=True):
-    """The blocks of one region in body order; `non_scop` names the values left out, because an index of theirs is
-    data."""
+    """The blocks of a region in body order. `non_scop` names the values without a block, since data is one of their
+    indices."""
 
     region: str
     blocks: tuple[PolyBlock, ...]
@@ -34,26 +34,26 @@ class PolyView(msgspec.Struct, frozen=True):
     def edges(self) -> tuple[Edge, ...]:
         """The flow between blocks."""
         names = {block.name for block in self.blocks}
-        found = (
+        edges = (
             Edge(read.tensor, block.name, read.tensor)
             for block in self.blocks
             for read in block.reads
             if read.tensor in names
         )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(edges))
 
     def block(self, name: str) -> PolyBlock:
-        """The block of this name, which must be one of the view's."""
+        """The block of this name, which the view must have."""
         return next(block for block in self.blocks if block.name == name)
 
     def pattern(self, contraction: str) -> Pattern:
-        """What the contraction of this name is."""
-        found = self.block(contraction).attrs
-        assert found is not None, f"{contraction} is no contraction"
-        return found
+        """The pattern of the contraction of this name."""
+        pattern = self.block(contraction).attrs
+        assert pattern is not None, f"{contraction} is no contraction"
+        return pattern
 
     def to_dump(self) -> dict[str, Any]:
-        """The fields of seed 000 §5.2's dump; a region with non-SCoP values names them."""
+        """The fields of seed 000 §5.2's dump, and the names of non-SCoP values if there are any."""
         view: dict[str, Any] = {
             "blocks": [_block(block) for block in self.blocks],
             "edges": [msgspec.to_builtins(edge) for edge in self.edges],
@@ -74,19 +74,19 @@ class PolyView(msgspec.Struct, frozen=True):
 
 
 def _block(block: PolyBlock) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": block.name,
         "kind": block.kind,
         "domain": {"set": domain_text(block)},
         "accesses": [{"tensor": tensor, "map": text} for tensor, text in access_texts(block)],
     }
     if block.attrs is not None:
-        found["attrs"] = _pattern(block.attrs)
-    return found
+        record["attrs"] = _pattern(block.attrs)
+    return record
 
 
 def _pattern(pattern: Pattern) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "pattern": pattern.pattern,
         "lhs_idx": list(pattern.lhs_idx),
         "rhs_idx": list(pattern.rhs_idx),
@@ -95,5 +95,5 @@ def _pattern(pattern: Pattern) -> dict[str, Any]:
         "affine_offsets": dict(pattern.affine_offsets),
     }
     if pattern.groups > 1:
-        found["groups"] = pattern.groups
-    return found
+        record["groups"] = pattern.groups
+    return record

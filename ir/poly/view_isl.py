@@ -1,4 +1,4 @@
-"""Blocks of Poly-View as isl sets and maps, and as isl's simplified texts (seed 000 §5.2: always simplified)."""
+"""Blocks of Poly-View as isl sets and maps, and as simplified isl texts (seed 000 §5.2: always simplified)."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ def domain(block: PolyBlock) -> islpy.Set:
 
 
 def own_write(block: PolyBlock) -> islpy.Map:
-    """Point → the element of the block's value that it writes."""
+    """The map from a point to the element of the block's value that is written there."""
     import islpy
 
     return islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(block.name)}[{', '.join(block.own_axes)}] }}")
 
 
-def relation(block: PolyBlock, each: Access) -> islpy.Map:
-    """Point → the elements that are read, or of an output written: the access' map, turned round."""
+def relation(block: PolyBlock, of: Access) -> islpy.Map:
+    """The map from a point to the elements that the access reads, or writes of an output (the access' map inverted)."""
     import islpy
 
-    if each.mode == "read":
-        return islpy.Map(access("", each.tensor, each.map, block.axes))
-    out = axis_names(len(each.map.sizes))
-    written = islpy.Map(access(each.tensor, block.name, each.map, out)).reverse()
-    plain = islpy.Map(f"{{ {points(each.tensor, len(out))} -> {points(each.tensor, len(out))} }}")
-    return own_write(block).apply_range(written).apply_range(plain)  # the last leaves the range's axes unnamed
+    if of.mode == "read":
+        return islpy.Map(access("", of.tensor, of.map, block.axes))
+    out = axis_names(len(of.map.sizes))
+    written = islpy.Map(access(of.tensor, block.name, of.map, out)).reverse()
+    plain = islpy.Map(f"{{ {points(of.tensor, len(out))} -> {points(of.tensor, len(out))} }}")
+    return own_write(block).apply_range(written).apply_range(plain)  # `plain` removes the names of the range's axes
 
 
 def domain_text(block: PolyBlock) -> str:
     """The domain in isl's notation."""
-    return str(simplified(domain(block)))
+    return str(simplify(domain(block)))
 
 
 def access_texts(block: PolyBlock) -> list[tuple[str, str]]:
-    """(tensor, map) in isl's notation: what is read, the block's own value, the outputs."""
+    """(tensor, map) in isl's notation: the reads, the write of the block's own value, the writes of outputs."""
     within = domain(block)
     reads, writes = (
-        [(each.tensor, str(simplified(relation(block, each), within))) for each in block.accesses if each.mode == mode]
+        [(of.tensor, str(simplify(relation(block, of), within))) for of in block.accesses if of.mode == mode]
         for mode in ("read", "write")
     )
     return [*reads, (block.name, str(own_write(block))), *writes]
 
 
-def simplified(piece: Any, within: islpy.Set | None = None) -> Any:
-    """An isl set or map without what the domain says already: coalesce, gist, remove_redundancies."""
+def simplify(piece: Any, within: islpy.Set | None = None) -> Any:
+    """An isl set or map without conditions that the domain implies: coalesce, gist, remove_redundancies."""
     piece = piece.coalesce()
     if within is not None:
         piece = piece.gist_domain(within)

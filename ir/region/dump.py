@@ -1,7 +1,7 @@
 """The JSON of a region, with the names of seed 000 §6: `let`, `op`, `pattern`, `lhs`, `rhs`, `acc_dtype`, `yield`.
 
-A read is {"value", "map"}, where the seeds write the value alone: broadcast and padding live in the maps, whose text
-is canonical. `load_region(dump_region(r)) == r`, with patterns or without: they follow from the maps.
+A read is {"value", "map"}; the seeds write the value alone. The maps hold broadcast and padding, and their text is
+canonical. `load_region(dump_region(r)) == r`, with or without patterns, since patterns follow from the maps.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ MATERIALIZE = "gmem"
 
 def dump_region(region: Region, patterns: Mapping[str, str] | None = None) -> Json:
     """The region as JSON objects. `patterns`: contraction → "matmul" or "conv", as Poly-View classifies it."""
-    places = [None if each.at is None else str(each.at) for each in region.yields]
+    places = [None if written.at is None else str(written.at) for written in region.yields]
     return {
         "name": region.name,
-        "inputs": [_dump_buffer(each) for each in region.inputs],
-        "outputs": [{**_dump_buffer(each), "materialize": MATERIALIZE} for each in region.outputs],
+        "inputs": [_dump_buffer(buffer) for buffer in region.inputs],
+        "outputs": [{**_dump_buffer(buffer), "materialize": MATERIALIZE} for buffer in region.outputs],
         "body": [
             *({"let": let.name, "op": _dump_op(let.op, (patterns or {}).get(let.name))} for let in region.body),
-            {"yield": [f"{each.value} -> {each.buffer}" for each in region.yields]},
+            {"yield": [f"{written.value} -> {written.buffer}" for written in region.yields]},
         ],
-        "yield_maps": [str(each.map) for each in region.yields],
+        "yield_maps": [str(written.map) for written in region.yields],
         **({"yield_places": places} if any(places) else {}),
     }
 
 
 def load_region(record: Mapping[str, Any]) -> Region:
-    """The region of such objects. Raises EqsatError (MalformedGraph) where they are none."""
+    """The inverse of `dump_region`. Raises EqsatError (MalformedGraph) for objects of another form."""
     try:
         *lets, ends = record["body"]
         maps = list(map(parse_map, record["yield_maps"]))
         places = record.get("yield_places") or [None] * len(maps)
         return Region(
             name=record["name"],
-            inputs=tuple(msgspec.convert(each, Buffer) for each in record["inputs"]),
-            outputs=tuple(msgspec.convert(each, Buffer) for each in record["outputs"]),
-            body=tuple(Definition(each["let"], _load_op(each["op"])) for each in lets),
-            yields=tuple(_load_yield(*each) for each in zip(ends["yield"], maps, places, strict=True)),
+            inputs=tuple(msgspec.convert(buffer, Buffer) for buffer in record["inputs"]),
+            outputs=tuple(msgspec.convert(buffer, Buffer) for buffer in record["outputs"]),
+            body=tuple(Definition(let["let"], _load_op(let["op"])) for let in lets),
+            yields=tuple(_load_yield(*parts) for parts in zip(ends["yield"], maps, places, strict=True)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not the JSON of a region: {error}")
 
 
-def _dump_buffer(each: Buffer) -> Json:
-    record: Json = {"name": each.name, "memref": to_builtins(each.memref)}
-    return {**record, "constant": True} if each.constant else record
+def _dump_buffer(buffer: Buffer) -> Json:
+    record: Json = {"name": buffer.name, "memref": to_builtins(buffer.memref)}
+    return {**record, "constant": True} if buffer.constant else record
 
 
 def _load_yield(text: str, view: AxisMap, at: str | None) -> Yield:
@@ -69,7 +69,7 @@ def _dump_op(op: Op, pattern: str | None) -> Json:
         lhs, rhs = map(_dump_operand, op.inputs)
         head: Json = {"kind": op.kind, "pattern": pattern, "fn": op.fn, "lhs": lhs, "rhs": rhs, "acc_dtype": op.dtype}
     else:
-        inputs = [_dump_operand(each) for each in op.inputs]
+        inputs = [_dump_operand(operand) for operand in op.inputs]
         head = {"kind": op.kind, "fn": op.fn, "inputs": inputs, "dtype": op.dtype}
     optional = {
         "domain": list(op.domain),
@@ -96,10 +96,10 @@ def _load_op(record: Json) -> Op:
     )
 
 
-def _dump_operand(each: Operand | Number) -> Json:
-    if isinstance(each, Operand):
-        return {"value": each.value, "map": str(each.map)}
-    return {"number": each.number, "dtype": each.dtype}
+def _dump_operand(operand: Operand | Number) -> Json:
+    if isinstance(operand, Operand):
+        return {"value": operand.value, "map": str(operand.map)}
+    return {"number": operand.number, "dtype": operand.dtype}
 
 
 def _load_operand(record: Json) -> Operand | Number:

@@ -1,10 +1,10 @@
-"""Buffers whose axes lie in memory in another order: a region over them is a region over buffers of permuted shape.
+"""Buffers whose axes lie in memory in another order: the region then reads buffers of permuted shape.
 
     x: fp32[1,8,5,5]  read at [i0, r0, i2, i3]      order (0, 2, 3, 1)
     x: fp32[1,5,5,8]  read at [i0, i2, i3, r0]
 
-Buffers of regions are row-major; an order is folded into their shapes, the maps of their reads, and what is yielded
-where. So neither the analyses nor the templates know of orders; a region whose first output is permuted has permuted
+Buffers of regions are row-major. An order is expressed in their shapes, in the maps of their reads and in the maps of
+yields. Neither the analyses nor the templates know of orders. If the first output is permuted, so are the region's
 loops.
 """
 
@@ -24,18 +24,18 @@ Order: TypeAlias = tuple[int, ...]
 
 
 def inverse(order: Order) -> Order:
-    """The place in memory of each axis."""
+    """The place in memory of every axis."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def settled(order: Order, shape: Sequence[int]) -> Order:
-    """The order that stores elements alike and leaves the axes of one element where they are."""
+    """The order with the same layout that leaves axes of size 1 at their places."""
     wide = iter([axis for axis in order if shape[axis] != 1])
     return tuple(axis if size == 1 else next(wide) for axis, size in enumerate(shape))
 
 
 def order_text(order: Order | None) -> str:
-    """What stands behind the name or type of a buffer: nothing, or the axes of the tensor in their order."""
+    """The order as text behind the name or type of a buffer: " as i0,i2,i3,i1"; nothing without an order."""
     return "" if order is None else f" as {','.join(f'i{axis}' for axis in order)}"
 
 
@@ -45,48 +45,48 @@ def stored(memref: MemRef, order: Order) -> MemRef:
 
 
 def in_orders(region: Region, orders: Mapping[str, Order]) -> Region:
-    """The same region over buffers in these orders, by name; those without an entry stay."""
-    shapes, first = {each.name: each.memref.shape for each in region.buffers}, region.outputs[0].name
+    """The same region over buffers in these orders, by name; buffers without an entry keep theirs."""
+    shapes, first = {buffer.name: buffer.memref.shape for buffer in region.buffers}, region.outputs[0].name
 
-    def buffer(each: Buffer) -> Buffer:
-        order = orders.get(each.name)
-        return each if order is None else msgspec.structs.replace(each, memref=stored(each.memref, order))
+    def permute_buffer(buffer: Buffer) -> Buffer:
+        order = orders.get(buffer.name)
+        return buffer if order is None else msgspec.structs.replace(buffer, memref=stored(buffer.memref, order))
 
-    def read(each: Operand) -> Operand:
-        return Operand(each.value, compose(_to_places(shapes[each.value], orders[each.value]), each.map))
+    def permute_read(read: Operand) -> Operand:
+        return Operand(read.value, compose(_to_places(shapes[read.value], orders[read.value]), read.map))
 
-    def computed(each: Op) -> Op:
-        moved = [isinstance(operand, Operand) and operand.value in orders for operand in each.inputs]
+    def permute_op(op: Op) -> Op:
+        moved = [isinstance(operand, Operand) and operand.value in orders for operand in op.inputs]
         if not any(moved):
-            return each
+            return op
         operands = (
-            read(old) if isinstance(old, Operand) and there else old
-            for old, there in zip(each.inputs, moved, strict=True)
+            permute_read(old) if isinstance(old, Operand) and is_moved else old
+            for old, is_moved in zip(op.inputs, moved, strict=True)
         )
-        along = each.axis
-        if each.kind == "gather" and moved[0] and isinstance(each.inputs[0], Operand) and along is not None:
-            along = orders[each.inputs[0].value].index(along)
-        return msgspec.structs.replace(each, inputs=tuple(operands), axis=along)
+        along = op.axis
+        if op.kind == "gather" and moved[0] and isinstance(op.inputs[0], Operand) and along is not None:
+            along = orders[op.inputs[0].value].index(along)
+        return msgspec.structs.replace(op, inputs=tuple(operands), axis=along)
 
-    def written(each: Yield) -> Yield:
-        own, points = orders.get(each.buffer), orders.get(first)
-        value, at = each.map, each.at or identity(shapes[first])
+    def permute_yield(end: Yield) -> Yield:
+        own, points = orders.get(end.buffer), orders.get(first)
+        value, at = end.map, end.at or identity(shapes[first])
         if own is not None:
-            value = compose(value, permute(shapes[each.buffer], own))
-            at = compose(_to_places(shapes[each.buffer], own), at)
+            value = compose(value, permute(shapes[end.buffer], own))
+            at = compose(_to_places(shapes[end.buffer], own), at)
         if points is not None:
             at = compose(at, permute(shapes[first], points))
-        return Yield(each.value, each.buffer, value, None if at == identity(at.sizes) else at)
+        return Yield(end.value, end.buffer, value, None if at == identity(at.sizes) else at)
 
     return Region(
         name=region.name,
-        inputs=tuple(map(buffer, region.inputs)),
-        outputs=tuple(map(buffer, region.outputs)),
-        body=tuple(msgspec.structs.replace(let, op=computed(let.op)) for let in region.body),
-        yields=tuple(map(written, region.yields)),
+        inputs=tuple(map(permute_buffer, region.inputs)),
+        outputs=tuple(map(permute_buffer, region.outputs)),
+        body=tuple(msgspec.structs.replace(let, op=permute_op(let.op)) for let in region.body),
+        yields=tuple(map(permute_yield, region.yields)),
     )
 
 
 def _to_places(shape: Sequence[int], order: Order) -> AxisMap:
-    """From the coordinates of a tensor to those of its buffer."""
+    """The map from the coordinates of a tensor to those of its buffer in `order`."""
     return permute([shape[axis] for axis in order], inverse(order))

@@ -1,6 +1,6 @@
-"""The meaning of regions on NumPy arrays: what every cover and every kernel is compared with.
+"""The meaning of regions on NumPy arrays: the oracle for covers and kernels.
 
-Every op rounds its result to its dtype; `wide` computes all floats in fp64 and rounds nothing.
+Every op rounds its result to its dtype. With `wide`, floats are computed in fp64 and nothing is rounded.
 """
 
 from __future__ import annotations
@@ -19,44 +19,46 @@ from ir.uop.playback import Array, convert, storage
 from ir.uop.table import UOPS
 
 SCANS = {"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"}
-"""The uop that each scan is."""
+"""The uop of every scan function."""
 
 
 def play_region(
     region: Region, inputs: Mapping[str, Array], wide: bool = False, *, ordered: bool = False
 ) -> dict[str, Array]:
     """The outputs by name, in their dtypes (floats as fp64 when `wide`). `ordered`: reductions take their terms in
-    index order, not in NumPy's.
+    index order instead of NumPy's.
 
     Raises:
         EqsatError: InputMismatch, when an input is missing or has another shape; ResourceExceeded, when a value does
             not fit in memory.
     """
-    values = {each.name: _checked(region.name, each.name, inputs, each.memref, wide) for each in region.inputs}
-    dtypes = {each.name: dtype(each.memref.dtype) for each in region.inputs}
+    values = {
+        buffer.name: _check_input(region.name, buffer.name, inputs, buffer.memref, wide) for buffer in region.inputs
+    }
+    dtypes = {buffer.name: dtype(buffer.memref.dtype) for buffer in region.inputs}
     last = {name: index for index, let in enumerate(region.body) for name in let.op.reads}
-    yielded = {each.value for each in region.yields}
+    yielded = {end.value for end in region.yields}
     for index, let in enumerate(region.body):
-        made = memory_for(_held_bytes(let.op, wide), "region", "the value", at=let.name, shape=let.op.shape)
-        with np.errstate(all="ignore"), made:
+        memory = memory_for(_held_bytes(let.op, wide), "region", "the value", at=let.name, shape=let.op.shape)
+        with np.errstate(all="ignore"), memory:
             values[let.name] = _evaluate(let.op, values, dtypes, wide, ordered)
         dtypes[let.name] = dtype(let.op.dtype)
         for name in let.op.reads:
             if last[name] == index and name not in yielded:
                 values.pop(name, None)
-    return {each.buffer: _stored(region, each, values, wide) for each in region.yields}
+    return {end.buffer: _write_output(region, end, values, wide) for end in region.yields}
 
 
-def _checked(owner: str, name: str, inputs: Mapping[str, Array], memref: MemRef, wide: bool) -> Array:
+def _check_input(owner: str, name: str, inputs: Mapping[str, Array], memref: MemRef, wide: bool) -> Array:
     if name not in inputs or np.shape(inputs[name]) != memref.shape:
-        found = np.shape(inputs[name]) if name in inputs else None
-        fail(Kind.INPUT_MISMATCH, "region", f"{owner} needs {name}: {memref}", at=name, found_shape=found)
+        shape = np.shape(inputs[name]) if name in inputs else None
+        fail(Kind.INPUT_MISMATCH, "region", f"{owner} needs {name}: {memref}", at=name, found_shape=shape)
     return np.asarray(inputs[name]).astype(storage(dtype(memref.dtype), wide), copy=False)
 
 
-def _stored(region: Region, each: Yield, values: Mapping[str, Array], wide: bool) -> Array:
-    memref = next(buffer.memref for buffer in region.outputs if buffer.name == each.buffer)
-    return convert(_read(each.map, values[each.value]), dtype(memref.dtype), wide)
+def _write_output(region: Region, end: Yield, values: Mapping[str, Array], wide: bool) -> Array:
+    memref = next(buffer.memref for buffer in region.outputs if buffer.name == end.buffer)
+    return convert(_read(end.map, values[end.value]), dtype(memref.dtype), wide)
 
 
 def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool, ordered: bool) -> Array:
@@ -71,13 +73,13 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
         case "gather":
             result = _gather(op, values)
         case _:
-            operands = [_operand(each, op, values, wide) for each in op.inputs]
+            operands = [_operand(operand, op, values, wide) for operand in op.inputs]
             result = _apply(op, operands, wide, ordered)
     return np.broadcast_to(result, op.shape)
 
 
 def _held_bytes(op: Op, wide: bool) -> int:
-    """Bytes of an op's result: an index takes memory along the axes on which it depends alone."""
+    """Bytes of an op's result. An index takes memory only along the axes that it depends on."""
     size = math.prod(op.shape)
     if op.kind == "index" and op.index_map is not None and not op.index_map.is_empty:
         size = math.prod(op.index_map.sizes[axis] for axis in support(op.index_map))
@@ -99,30 +101,32 @@ def _apply(op: Op, operands: list[Array], wide: bool, ordered: bool) -> Array:
             return UOPS[op.fn.upper()].apply(operands, {"to": op.dtype}, out, wide)
 
 
-def _operand(each: Operand | Number, op: Op, values: Mapping[str, Array], wide: bool) -> Array:
+def _operand(operand: Operand | Number, op: Op, values: Mapping[str, Array], wide: bool) -> Array:
     """The operand over the op's whole domain."""
-    if isinstance(each, Operand):
-        return _read(each.map, values[each.value])
-    return np.broadcast_to(_number(each, wide), op.domain)
+    if isinstance(operand, Operand):
+        return _read(operand.map, values[operand.value])
+    return np.broadcast_to(_number(operand, wide), op.domain)
 
 
-def _number(each: Number, wide: bool) -> Array:
-    element = dtype(each.dtype)
+def _number(immediate: Number, wide: bool) -> Array:
+    element = dtype(immediate.dtype)
     carrier = np.float64 if element.is_float else element.numpy
-    return convert(np.asarray(float(each.number) if element.is_float else each.number, carrier), element, wide)
+    return convert(
+        np.asarray(float(immediate.number) if element.is_float else immediate.number, carrier), element, wide
+    )
 
 
 def _read(view: AxisMap, array: Array) -> Array:
-    """What the map reads, over its domain; axes on which it does not depend cost nothing."""
+    """The elements that the map reads, over its domain; axes that it does not depend on take no memory."""
     if view.is_empty:
         return np.empty(view.sizes, array.dtype)
     used = support(view)
     thin = tuple(size if axis in used else 1 for axis, size in enumerate(view.sizes))
-    return np.broadcast_to(apply(_thinned(view, thin), array), view.sizes)
+    return np.broadcast_to(apply(_with_sizes(view, thin), array), view.sizes)
 
 
-def _thinned(view: AxisMap, sizes: tuple[int, ...]) -> AxisMap:
-    """The map over a domain whose unused axes have size 1."""
+def _with_sizes(view: AxisMap, sizes: tuple[int, ...]) -> AxisMap:
+    """The map over a domain of other sizes, which differ in unused axes only."""
     return AxisMap(sizes, view.exprs, view.guards, view.interior)
 
 
@@ -152,14 +156,14 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
     """Σ lhs·rhs in the accumulator's precision."""
     accumulator = _accumulator(op, dtypes, wide)
-    lhs, rhs = (_converted(each, op, values, accumulator, wide) for each in op.inputs)
+    lhs, rhs = (_convert_operand(operand, op, values, accumulator, wide) for operand in op.inputs)
     return convert(_product(op, lhs, rhs), dtype(op.dtype), wide)
 
 
 def _stream(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
     """Σ fn(score - max score)·value in the accumulator's precision; the maximum of NaN is NaN."""
     accumulator = _accumulator(op, dtypes, wide)
-    score, value = (_converted(each, op, values, accumulator, wide) for each in op.inputs)
+    score, value = (_convert_operand(operand, op, values, accumulator, wide) for operand in op.inputs)
     thin = _thin(op.inputs[0], score)
     axes = tuple(range(len(op.shape), len(op.domain)))
     maximum = np.max(thin, axis=axes, keepdims=True, initial=-np.inf)
@@ -167,15 +171,17 @@ def _stream(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wi
     return convert(_product(op, np.broadcast_to(weight, op.domain), value), dtype(op.dtype), wide)
 
 
-def _converted(each: Operand | Number, op: Op, values: Mapping[str, Array], element: DType, wide: bool) -> Array:
-    """The operand over the op's whole domain as `element`; axes on which it does not depend cost nothing."""
-    thin = _thin(each, _operand(each, op, values, wide))
+def _convert_operand(
+    operand: Operand | Number, op: Op, values: Mapping[str, Array], element: DType, wide: bool
+) -> Array:
+    """The operand over the op's whole domain as `element`; axes that it does not depend on take no memory."""
+    thin = _thin(operand, _operand(operand, op, values, wide))
     return np.broadcast_to(convert(thin, element, wide), op.domain)
 
 
-def _thin(each: Operand | Number, array: Array) -> Array:
-    """An operand over its op's domain, at one point of the axes on which it does not depend."""
-    used = _used(each)
+def _thin(operand: Operand | Number, array: Array) -> Array:
+    """An operand over its op's domain, cut to one point along the axes that it does not depend on."""
+    used = _axes_used(operand)
     return array[tuple(slice(None) if axis in used else slice(0, 1) for axis in range(array.ndim))]
 
 
@@ -186,7 +192,7 @@ def _product(op: Op, left: Array, right: Array) -> Array:
     rank = len(op.domain)
     kept = range(len(op.shape))
     reduced = range(len(op.shape), rank)
-    used = [_used(each) for each in op.inputs]
+    used = [_axes_used(operand) for operand in op.inputs]
     batch = [axis for axis in kept if axis in used[0] and axis in used[1]]
     rows = [axis for axis in kept if axis not in batch and axis not in used[1]]
     columns = [axis for axis in kept if axis not in batch and axis not in rows]
@@ -197,16 +203,16 @@ def _product(op: Op, left: Array, right: Array) -> Array:
     return np.asarray(product.transpose([grouped.index(axis) for axis in kept]))
 
 
-def _used(each: Operand | Number) -> frozenset[int]:
-    if isinstance(each, Number):
+def _axes_used(operand: Operand | Number) -> frozenset[int]:
+    if isinstance(operand, Number):
         return frozenset()
-    return frozenset(range(len(each.map.sizes))) if each.map.is_empty else support(each.map)
+    return frozenset(range(len(operand.map.sizes))) if operand.map.is_empty else support(operand.map)
 
 
 def _matrix(
     array: Array, domain: Sequence[int], batch: list[int], rows: list[int], columns: list[int], drop: list[int]
 ) -> Array:
-    """The operand as [batch, rows, columns], without the axes `drop` on which it does not depend."""
+    """The operand as [batch, rows, columns], without the axes `drop`, which it does not depend on."""
     thin = array[tuple(slice(0, 1) if axis in drop else slice(None) for axis in range(len(domain)))]
     ordered = thin.transpose([*batch, *rows, *columns, *drop])
     sizes = [math.prod(domain[axis] for axis in group) for group in (batch, rows, columns)]
@@ -214,15 +220,15 @@ def _matrix(
 
 
 def _accumulator(op: Op, dtypes: Mapping[str, DType], wide: bool) -> DType:
-    """What a contraction or stream is summed in: the widest of its operands' accumulators and its own; integers wrap in
-    their dtype."""
+    """The dtype in which a contraction or stream is summed: the widest accumulator of its operands and its result.
+    Integers wrap in their dtype."""
     result = dtype(op.dtype)
     if not result.is_float:
         return result
     if wide:
         return fp64
     widest = result.accumulator
-    for each in op.inputs:
-        element = dtypes[each.value] if isinstance(each, Operand) else dtype(each.dtype)
+    for operand in op.inputs:
+        element = dtypes[operand.value] if isinstance(operand, Operand) else dtype(operand.dtype)
         widest = promote(widest, element.accumulator) or widest
     return widest

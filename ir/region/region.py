@@ -1,9 +1,9 @@
 """Region Buffer SSA (seed 000 §6): one region is one kernel.
 
-Only buffers at the edge live in memory; inside are SSA values. Every op has an iteration domain (a box of
-sizes, reduced axes last) and reads each operand through an `AxisMap` from that domain to the operand's own
-coordinates; broadcast, padding and every other movement live in those maps. A value's coordinates are its
-domain without the reduced axes, and it is defined only over the axes that it depends on.
+Only the buffers at a region's edge are in memory; inside there are SSA values. An op has an iteration domain (a box of
+sizes, reduced axes last) and reads every operand through an `AxisMap` from the domain to the operand's coordinates.
+Broadcast, padding and every other movement are in those maps. A value's coordinates are its domain without the reduced
+axes; a value is defined only over the axes that it depends on.
 
     region dot_add_relu(A: fp32[4,8], B: fp32[8,16], bias: fp32[16]) -> (C: fp32[4,16])
       dot_0: fp32[4,16] = contraction[4,16|8](A[i0, r0], B[r0, i1])
@@ -11,7 +11,7 @@ domain without the reduced axes, and it is defined only over the axes that it de
       relu_2: fp32[4,16] = relu[4,16](add_1[i0, i1])
       yield relu_2[i0, i1] -> C
 
-`verify` checks it, `ir.region.dump` gives the JSON of the seeds' dumps, `ir.region.playback` its meaning.
+`verify` checks a region, `ir.region.dump` gives the JSON of the seeds' dumps, `ir.region.playback` the meaning.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "str
 
 
 class MemRef(msgspec.Struct, frozen=True):
-    """Where a buffer lies: `shape` in elements, row-major; `alignment` in bytes.
+    """The memory of a buffer: `shape` in elements, row-major; `alignment` in bytes.
 
-    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one: every region makes it,
-    since a call's outputs overlap none of its inputs, and every emitted pointer is `restrict`."""
+    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one. Every region makes it,
+    since a call's outputs overlap none of its inputs; every emitted pointer is `restrict`."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -53,7 +53,7 @@ class MemRef(msgspec.Struct, frozen=True):
 
 
 class Buffer(msgspec.Struct, frozen=True):
-    """A tensor at the region's edge. A `constant` input is known when the program is built, so that a plan may keep it
+    """A tensor at the region's edge. A `constant` input is known when the program is built, so a plan may keep it
     packed."""
 
     name: str
@@ -65,29 +65,29 @@ class Buffer(msgspec.Struct, frozen=True):
 
 
 class Operand(msgspec.Struct, frozen=True, tag="value"):
-    """A read of an SSA value or of an input buffer, at `map` of the op's domain point."""
+    """A read of an SSA value or of an input buffer at `map(point of the op's domain)`."""
 
     value: str
     map: AxisMap
 
 
 class Number(msgspec.Struct, frozen=True, tag="number"):
-    """An immediate of the op's operand dtype; "inf", "-inf" and "nan" are written as text."""
+    """An immediate of the op's operand dtype; "inf", "-inf" and "nan" are strings."""
 
     number: bool | int | float | str
     dtype: str
 
 
 class Op(msgspec.Struct, frozen=True):
-    """One op at every point of `domain` (sizes); the last `reduced` axes are accumulated away.
+    """An op at every point of `domain` (sizes); the last `reduced` axes are accumulated away.
 
     kind         fn                       inputs
     contraction  "sum"                    lhs, rhs: the sum of lhs·rhs, accumulated in `dtype`
     ewise/unary  lower-case uop           in the uop's order; `dtype` is the result's
     cast, copy   "cast", "copy"           one
     reduce       sum max min prod         one
-    stream       exp, exp2                score, value: the sum of fn(score - m)·value, m the maximum of score over the
-                                          reduced axes, accumulated in `dtype`; a NaN where m is none or infinite
+    stream       exp, exp2                score, value: the sum of fn(score - m)·value, accumulated in `dtype`; m is the
+                                          maximum of score over the reduced axes; NaN if m is NaN or infinite
     scan         sum prod max             one, accumulated along `axis` of the domain
     gather       "gather"                 source buffer, index: source at map(point), coordinate `axis`
                                           replaced by the index's value, clamped
@@ -105,13 +105,13 @@ class Op(msgspec.Struct, frozen=True):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The inputs that are read, numbers aside."""
-        return tuple(each for each in self.inputs if isinstance(each, Operand))
+        """The inputs that are reads, without numbers."""
+        return tuple(operand for operand in self.inputs if isinstance(operand, Operand))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The values and buffers that it reads."""
-        return tuple(each.value for each in self.operands)
+        """The names of the values and buffers that the op reads."""
+        return tuple(operand.value for operand in self.operands)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -127,12 +127,11 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Yield(msgspec.Struct, frozen=True):
-    """The value `value`, over the whole of `buffer`'s shape, written to `buffer` at the same index;
-    `map` takes the buffer's index to the value's coordinates.
+    """Writes `value` to the whole of `buffer`; `map` takes an index of the buffer to the value's coordinates.
 
     A region runs over the points of its first output. `at` takes such a point to the index of `buffer` that is written
-    there, where that is another: a statistic of each row has fewer axes than the row. Every element is written, at
-    any of its points or at all of them."""
+    at the point, if that is another index: a statistic of a row has fewer axes than the row. Every element is written,
+    at one or more of its points."""
 
     value: str
     buffer: str
@@ -141,7 +140,7 @@ class Yield(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, frozen=True):
-    """One kernel: inputs and outputs in memory, a body in SSA order, what is yielded where."""
+    """One kernel: inputs and outputs in memory, a body in SSA order, and the yields."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -155,45 +154,45 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_constant(self) -> bool:
-        """Whether all that it reads is known when the program is built."""
-        return all(each.constant for each in self.inputs)
+        """Whether all inputs are known when the program is built."""
+        return all(buffer.constant for buffer in self.inputs)
 
     def __str__(self) -> str:
-        inputs, outputs = (", ".join(map(str, each)) for each in (self.inputs, self.outputs))
+        inputs, outputs = (", ".join(map(str, buffers)) for buffers in (self.inputs, self.outputs))
         lines = [f"region {self.name}({inputs}) -> ({outputs})"]
         lines += [f"  {let.name}: {let.op.dtype}{_sizes(let.op.shape)} = {_call(let.op)}" for let in self.body]
-        for each in self.yields:
-            where = _reading(each.at, len(each.at.sizes)) if each.at else ""
-            lines.append(f"  yield {_read(each.value, each.map, len(each.map.sizes))} -> {each.buffer}{where}")
+        for end in self.yields:
+            where = _reading(end.at, len(end.at.sizes)) if end.at else ""
+            lines.append(f"  yield {_read(end.value, end.map, len(end.map.sizes))} -> {end.buffer}{where}")
         return "\n".join(lines)
 
 
 def behind(ops: Mapping[str, Op], *values: str) -> list[str]:
-    """All that these values are computed from by `ops`, and they themselves, each after what it reads."""
+    """The values and everything that `ops` compute them from, operands before their readers."""
     return post_order(values, lambda name: ops[name].reads if name in ops else ())
 
 
 def is_order_bound(op: Op) -> bool:
-    """Whether another order of its terms changes the bits of an accumulator: sums and products of several floats."""
+    """Whether the order of an accumulator's terms changes its bits: sums and products of several floats."""
     summing = op.kind in ("contraction", "stream") or (op.kind in ("reduce", "scan") and op.fn in ("sum", "prod"))
     several = op.kind == "scan" or math.prod(op.domain[len(op.shape) :]) > 1
     return summing and several and DTYPES[op.dtype].is_float
 
 
 def verify(region: Region) -> None:
-    """Check a region from nothing. Raises EqsatError (MalformedGraph) naming the value that is wrong."""
+    """Checks a region from scratch. Raises EqsatError (MalformedGraph) that names the wrong value."""
     shapes: dict[str, tuple[int, ...]] = {}
-    for each in region.buffers:
-        _require(each.name not in shapes, region, each.name, "two buffers have this name")
-        _require(each.memref.dtype in DTYPES, region, each.name, f"no dtype {each.memref.dtype!r}")
-        shapes[each.name] = each.memref.shape
-    readable = {each.name: each.memref.shape for each in region.inputs}
+    for buffer in region.buffers:
+        _require(buffer.name not in shapes, region, buffer.name, "two buffers have this name")
+        _require(buffer.memref.dtype in DTYPES, region, buffer.name, f"no dtype {buffer.memref.dtype!r}")
+        shapes[buffer.name] = buffer.memref.shape
+    readable = {buffer.name: buffer.memref.shape for buffer in region.inputs}
     for let in region.body:
         _require(let.name not in shapes, region, let.name, "the name is taken")
         _verify_op(region, let, readable)
         readable[let.name] = shapes[let.name] = let.op.shape
-    outputs = {each.name: each.memref.shape for each in region.outputs}
-    written = [each.buffer for each in region.yields]
+    outputs = {buffer.name: buffer.memref.shape for buffer in region.outputs}
+    written = [end.buffer for end in region.yields]
     _require(sorted(written) == sorted(outputs), region, region.name, "each output is yielded once", yields=written)
     values = {let.name for let in region.body}
     for end in region.yields:
@@ -205,46 +204,46 @@ def verify(region: Region) -> None:
 
 
 def canonical(region: Region) -> Region:
-    """The region with names that say only the order: equal for regions that are one kernel."""
-    buffers = {each.name: f"in{k}" for k, each in enumerate(region.inputs)}
-    buffers |= {each.name: f"out{k}" for k, each in enumerate(region.outputs)}
+    """The region with names that depend on the order only: equal for regions of the same kernel."""
+    buffers = {buffer.name: f"in{k}" for k, buffer in enumerate(region.inputs)}
+    buffers |= {buffer.name: f"out{k}" for k, buffer in enumerate(region.outputs)}
     names = buffers | {let.name: f"v{k}" for k, let in enumerate(region.body)}
     return renamed(region, "region", names)
 
 
 def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
-    """The region as `name`, its buffers and values renamed by `names` (those without an entry stay)."""
+    """The region as `name`, its buffers and values renamed by `names`; a name without an entry stays."""
 
-    def operand(each: Operand | Number) -> Operand | Number:
-        return Operand(names.get(each.value, each.value), each.map) if isinstance(each, Operand) else each
+    def rename_operand(operand: Operand | Number) -> Operand | Number:
+        if isinstance(operand, Number):
+            return operand
+        return Operand(names.get(operand.value, operand.value), operand.map)
 
-    def buffer(each: Buffer) -> Buffer:
-        return msgspec.structs.replace(each, name=names.get(each.name, each.name))
+    def rename_buffer(buffer: Buffer) -> Buffer:
+        return msgspec.structs.replace(buffer, name=names.get(buffer.name, buffer.name))
 
     return Region(
         name=name,
-        inputs=tuple(map(buffer, region.inputs)),
-        outputs=tuple(map(buffer, region.outputs)),
+        inputs=tuple(map(rename_buffer, region.inputs)),
+        outputs=tuple(map(rename_buffer, region.outputs)),
         body=tuple(
             Definition(
                 names.get(let.name, let.name),
-                msgspec.structs.replace(let.op, inputs=tuple(map(operand, let.op.inputs))),
+                msgspec.structs.replace(let.op, inputs=tuple(map(rename_operand, let.op.inputs))),
             )
             for let in region.body
         ),
         yields=tuple(
             msgspec.structs.replace(
-                written,
-                value=names.get(written.value, written.value),
-                buffer=names.get(written.buffer, written.buffer),
+                end, value=names.get(end.value, end.value), buffer=names.get(end.buffer, end.buffer)
             )
-            for written in region.yields
+            for end in region.yields
         ),
     )
 
 
 EXPONENTIALS = ("exp", "exp2")
-"""The functions of a stream: those that turn a difference of scores into a quotient."""
+"""The functions of a stream. They turn a difference of scores into a quotient."""
 
 _ARITY = {
     "contraction": 2,
@@ -279,13 +278,13 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
         _require(fits, region, let.name, "an index is one coordinate over the domain")
     if op.kind == "gather":
         source = op.inputs[0]
-        from_memory = isinstance(source, Operand) and source.value in {each.name for each in region.inputs}
+        from_memory = isinstance(source, Operand) and source.value in {buffer.name for buffer in region.inputs}
         _require(from_memory, region, let.name, "a gather reads an input buffer")
-    for each in op.inputs:
-        if isinstance(each, Operand):
-            _verify_read(region, let.name, each, op.domain, readable)
+    for operand in op.inputs:
+        if isinstance(operand, Operand):
+            _verify_read(region, let.name, operand, op.domain, readable)
         else:
-            _require(each.dtype in DTYPES, region, let.name, f"a number of no dtype {each.dtype!r}")
+            _require(operand.dtype in DTYPES, region, let.name, f"a number of no dtype {operand.dtype!r}")
 
 
 def _verify_read(
@@ -319,8 +318,8 @@ def _split(op: Op) -> tuple[str, str]:
 
 def _operands(op: Op) -> Iterator[str]:
     kept = len(op.domain) - op.reduced
-    for each in op.inputs:
-        yield str(each.number) if isinstance(each, Number) else _read(each.value, each.map, kept)
+    for operand in op.inputs:
+        yield str(operand.number) if isinstance(operand, Number) else _read(operand.value, operand.map, kept)
     if op.index_map is not None:
         yield _reading(op.index_map, kept)
 
@@ -330,7 +329,7 @@ def _read(value: str, view: AxisMap, kept: int) -> str:
 
 
 def _reading(view: AxisMap, kept: int) -> str:
-    """The coordinates and guards of a map, reduced axes (from `kept` on) written r0, r1, …"""
+    """The coordinates and guards of a map; the reduced axes (from `kept` on) are written r0, r1, …"""
     reading = str(view).partition(" -> ")[2]
 
     def axis(match: re.Match[str]) -> str:

@@ -1,13 +1,13 @@
-"""The e-graph language: what a kernel may be, said by sorts.
+"""The e-graph language. Its sorts decide what can be one kernel:
 
     Buf   a tensor in memory
     Pro   a value that can be computed at any index inside a kernel
     Acc   the accumulator of one reduction
     Epi   a value at the output index of a kernel
 
-Every extractable term of sort Buf is one legal kernel, so that fusion is a rewrite and not a check.
-Index maps are the canonical texts of `ir.index.map.AxisMap`; types are texts such as `fp32[4,8]`;
-sizes are texts such as `[3,3]`. Every value has a domain, a box of sizes; reduced axes are the last of a Pro's.
+Every extractable term of sort Buf is one legal kernel, so fusion is a rewrite that needs no check. Index maps are the
+canonical texts of `ir.index.map.AxisMap`, types texts such as `fp32[4,8]`, sizes texts such as `[3,3]`. Every value has
+a domain, which is a box of sizes; the reduced axes are the last of a Pro's.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Sort(Enum):
 
     @property
     def is_class(self) -> bool:
-        """Whether values of this sort are classes of the e-graph; others are texts and integers."""
+        """Whether values of this sort are e-classes; others are texts and integers."""
         return self not in (Sort.STR, Sort.I64)
 
     @property
     def is_inline(self) -> bool:
-        """Whether values of this sort live inside a kernel."""
+        """Whether values of this sort stay inside a kernel."""
         return self.is_class and self is not Sort.BUF
 
 
@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Ctor:
-    """A constructor: `args` sorts to `result` sort, `fields` their names, `doc` its meaning."""
+    """A constructor: the names and sorts of its arguments, the sort of its result, and its meaning."""
 
     name: str
     fields: tuple[tuple[FieldName, Sort], ...]
@@ -71,7 +71,7 @@ class Ctor:
         return {field: place for place, (field, _) in enumerate(self.fields)}
 
     def place(self, field: FieldName) -> int:
-        """The place of a field among the arguments. Raises TypeError where the constructor has no such field."""
+        """The place of a field among the arguments. Raises TypeError if the constructor does not have the field."""
         if field not in self.places:
             raise TypeError(f"{self.name} has no {field}, but {', '.join(self.places)}")
         return self.places[field]
@@ -99,8 +99,8 @@ class Var:
 class Primitive:
     """A pure function on texts (index algebra, properties of ops) that rules may call.
 
-    `fn` must be importable by its module and name; integers reach it as texts. Its empty answer means: the
-    rule does not apply here.
+    `fn` must be importable by its module and name; integers reach it as texts. An empty answer means that the rule does
+    not apply.
     """
 
     fn: Callable[..., str]
@@ -115,38 +115,38 @@ class Primitive:
 
     @property
     def path(self) -> str:
-        """Where to import it from: `module:name`."""
+        """The place to import it from: `module:name`."""
         return f"{self.fn.__module__}:{self.fn.__name__}"
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of what it takes, as its meaning calls them."""
+        """The names of the parameters, as in the text of the meaning."""
         return tuple(name.rstrip("_") for name in _signature(self.fn).parameters)
 
     @property
     def meaning(self) -> str:
-        """What it says, in one sentence without its stop that may follow other words; "" where nobody wrote it."""
+        """The first sentence of the docstring, ready to follow other words: no full stop; "" without a docstring."""
         sentence = " ".join((inspect.getdoc(self.fn) or "").split("\n\n")[0].split()).split(". ")[0].rstrip(".")
         return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
 
     def answer(self, *texts: str) -> str:
-        """What the function says of these texts.
+        """The function's answer for these texts.
 
         Raises:
-            EqsatError: UnsoundRule, where it fails or answers no text; whatever it raises of that kind itself.
+            EqsatError: UnsoundRule, if the function fails or returns no text; any EqsatError that it raises itself.
         """
         try:
-            found = self.fn(*texts)
+            answer = self.fn(*texts)
         except EqsatError:
             raise
-        except Exception as error:  # a primitive is anybody's function
+        except Exception as error:  # a primitive may be any user's function
             message = f"the primitive {self.name} failed: {type(error).__name__}: {error}"
             fail(Kind.UNSOUND_RULE, "rules", message, given=list(texts))
-        if not isinstance(found, str):
-            message = f"the primitive {self.name} answered {found!r}, {with_article(type(found).__name__)}"
+        if not isinstance(answer, str):
+            message = f"the primitive {self.name} answered {answer!r}, {with_article(type(answer).__name__)}"
             hint = 'a text, as f"[{rows},{columns}]" for sizes; "" where the rule does not apply'
             fail(Kind.UNSOUND_RULE, "rules", message, hint=hint, given=list(texts))
-        return found
+        return answer
 
     def __call__(self, *args: Term) -> Prim:
         return Prim(self, args)
@@ -170,7 +170,7 @@ class Prim:
                 raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
 
     def argument(self, parameter: str) -> Term:
-        """The argument of a parameter. Raises TypeError where the primitive has no such parameter."""
+        """The argument of a parameter. Raises TypeError if the primitive does not have the parameter."""
         if parameter not in self.fn.parameters:
             raise TypeError(f"{self.fn.name} has no {parameter}, but {', '.join(self.fn.parameters)}")
         return self.args[self.fn.parameters.index(parameter)]
@@ -186,10 +186,10 @@ def _signature(fn: Callable[..., str]) -> inspect.Signature:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A property of classes, derived bottom-up: a fact that holds or not, or (`valued`) a text per class.
+    """A property of e-classes, derived bottom-up: a fact that holds or not, or (`valued`) a text per class.
 
-    Two different texts for one class are a contradiction and stop the engine: unsound rules show there.
-    A fact that `steers` is about what is worth doing and not about values: rules are checked as if it always held.
+    Two different texts for one class are a contradiction and stop the engine: this detects unsound rules. A fact that
+    `steers` says what is worth doing and nothing about values; the check of a rule assumes that it holds.
     """
 
     name: str
@@ -204,7 +204,7 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Fact:
-    """What an analysis knows of a term: a condition of a rule and, if valued, a text."""
+    """The answer of an analysis for a term: a condition of a rule and, if valued, a text."""
 
     analysis: Analysis
     term: Term
@@ -219,7 +219,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class App:
-    """A constructor applied to terms; a wrong sort is a TypeError where the term is written."""
+    """A constructor applied to terms. A wrong sort is a TypeError as soon as the term is written."""
 
     ctor: Ctor
     args: tuple[Term, ...]
@@ -231,10 +231,10 @@ class App:
                 f"{self.ctor.name} takes {with_count(len(self.ctor.args), 'argument')}, got {len(self.args)}"
             )
         for (name, wanted), arg in zip(self.ctor.fields, self.args, strict=True):
-            found = sort_of(arg)
-            if found is not wanted:
+            given = sort_of(arg)
+            if given is not wanted:
                 raise TypeError(
-                    f"{self.ctor.name}.{name} is {with_article(wanted.value)}, got {with_article(found.value)}: {arg}"
+                    f"{self.ctor.name}.{name} is {with_article(wanted.value)}, got {with_article(given.value)}: {arg}"
                 )
         object.__setattr__(self, "_hash", hash((self.ctor.name, self.args)))
 
@@ -246,11 +246,11 @@ class App:
 
     @property
     def operands(self) -> tuple[Term, ...]:
-        """The arguments that are terms themselves, no texts or integers."""
+        """The arguments that are terms, without texts and integers."""
         return tuple(arg for arg, sort in zip(self.args, self.ctor.args, strict=True) if sort.is_class)
 
     def field(self, name: FieldName) -> Term:
-        """The argument of this name. Raises TypeError where the constructor has no such field."""
+        """The argument of this name. Raises TypeError if the constructor does not have the field."""
         return self.args[self.ctor.place(name)]
 
     @property
@@ -266,7 +266,7 @@ Term = App | Var | Prim | Fact | str | int
 
 
 def sort_of(term: Term) -> Sort:
-    """The sort of a term; plain texts and integers are egglog's own."""
+    """The sort of a term; texts and integers have egglog's own sorts."""
     match term:
         case App():
             return term.ctor.result
@@ -279,29 +279,29 @@ def sort_of(term: Term) -> Sort:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """The term and all below it, parents first."""
+    """The term and all terms below it, parents first."""
     waiting: list[Term] = [term]
     while waiting:
-        each = waiting.pop()
-        yield each
-        match each:
+        part = waiting.pop()
+        yield part
+        match part:
             case App(args=args) | Prim(args=args):
                 waiting.extend(reversed(args))
             case Fact():
-                waiting.append(each.term)
+                waiting.append(part.term)
 
 
 def variables(term: Term) -> Mapping[str, Var]:
     """The pattern variables of a term by name; one name with two sorts is a TypeError."""
-    found: dict[str, Var] = {}
-    for each in subterms(term):
-        if isinstance(each, Var) and found.setdefault(each.name, each) != each:
-            raise TypeError(f"the variable {each.name} has two sorts in {term}")
-    return found
+    by_name: dict[str, Var] = {}
+    for part in subterms(term):
+        if isinstance(part, Var) and by_name.setdefault(part.name, part) != part:
+            raise TypeError(f"the variable {part.name} has two sorts in {term}")
+    return by_name
 
 
 def substitute(term: Term, binding: Mapping[str, Term]) -> Term:
-    """The term with its variables replaced; those without a binding stay."""
+    """The term with its variables replaced; variables without a binding stay."""
     match term:
         case Var():
             return binding.get(term.name, term)
@@ -378,9 +378,9 @@ CTORS: Mapping[str, Ctor] = {
 GIVEN = Ctor("Buffer", (("name", _S),), _B, "a buffer that is taken as given: a leaf of explanations, in no e-graph")
 
 COMPUTING = frozenset({Gather, PUn, PBin, PTern, EUn, EBin, ETern, Fin})
-"""The constructors that compute a value from others: no plain reads, numbers, views or changes of sort."""
+"""The constructors that compute a value from others; reads, numbers, views and changes of sort do not."""
 
 
 def is_op(term: Term) -> TypeGuard[App]:
-    """Whether a term is a value that is computed from others."""
+    """Whether a term is a value computed from others."""
     return isinstance(term, App) and term.ctor in COMPUTING

@@ -1,8 +1,8 @@
-"""The meaning of terms on NumPy arrays: what every rewrite must keep.
+"""The meaning of terms on NumPy arrays. Every rewrite must keep it.
 
-A Pro or Epi is the array of its values over its domain; an Acc is the array of its finished values. Every op rounds
-to its dtype, as in Tiny; a contraction multiplies and sums in the accumulator of the widest dtype among its own
-and its operands', and rounds once.
+A Pro or Epi is the array of its values over its domain; an Acc is the array of its finished values. Every op rounds to
+its dtype, as in Tiny. A contraction multiplies and sums in the widest accumulator of its own dtype and its operands'
+dtypes, and rounds once.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ def evaluate(
     buffers: Mapping[str, Array] = MappingProxyType({}),
     wide: bool = False,
 ) -> Array:
-    """The value of a term without pattern variables, but for those that `buffers` gives by name.
+    """The value of a term. Its pattern variables, if any, are buffers with values in `buffers`.
 
     inputs: the arrays of `Input`s by name. wide: every float is fp64 and nothing is rounded.
     """
     known: dict[App, Array] = {}
 
-    def value(each: Term) -> Value:
-        match each:
+    def value(part: Term) -> Value:
+        match part:
             case App():
-                if each not in known:
-                    known[each] = node_value(each.ctor.name, [value(arg) for arg in each.args], inputs, wide)
-                return known[each]
+                if part not in known:
+                    known[part] = node_value(part.ctor.name, [value(arg) for arg in part.args], inputs, wide)
+                return known[part]
             case Var():
-                return buffers[each.name]
+                return buffers[part.name]
             case str() | int():
-                return each
-        raise TypeError(f"{each} is not ground")
+                return part
+        raise TypeError(f"{part} is not ground")
 
     result = value(term)
     if isinstance(result, str | int):
@@ -131,7 +131,7 @@ def _greatest(sizes: str, counts: str, value: Array, wide: bool) -> Array:
 
 
 def _stream(op: str, element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array:
-    """The scores, their exponentials and the sum are in the accumulator, which rounds once."""
+    """Scores, exponentials and sum are computed in the accumulator's dtype; the result is rounded once."""
     total = _accumulator(element, x, y)
     scores = convert(x, total, wide)
     greatest = _greatest(sizes_text(scores.shape), sizes, scores, wide)
@@ -141,10 +141,10 @@ def _stream(op: str, element: str, sizes: str, x: Array, y: Array, wide: bool) -
 
 
 def _accumulator(element: str, x: Array, y: Array) -> DType:
-    """The widest accumulator of a result's dtype and its operands'."""
+    """The widest accumulator of a result's dtype and its operands' dtypes."""
     total = dtype(element)
-    for each in (x, y):
-        total = _wider(total, dtype(each.dtype))
+    for operand in (x, y):
+        total = _wider(total, dtype(operand.dtype))
     return total
 
 

@@ -1,4 +1,4 @@
-"""The texts inside terms: types `fp32[4,8]`, sizes `[3,3]`, and numbers as their dtype holds them."""
+"""The texts inside terms: types `fp32[4,8]`, sizes `[3,3]`, and numbers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def sizes_text(sizes: Sequence[int]) -> str:
 @lru_cache(maxsize=_CACHE)
 def parse_sizes(text: str) -> tuple[int, ...]:
     """The sizes in `[3,3]`."""
-    return tuple(int(each) for each in text[1:-1].split(",") if each)
+    return tuple(int(size) for size in text[1:-1].split(",") if size)
 
 
 def type_text(type_: TensorType) -> str:
-    """`fp32[4,8]`: the dtype and the sizes; names of axes are no part of a term."""
+    """`fp32[4,8]`: the dtype and the sizes. Terms have no names of axes."""
     return f"{type_.dtype.name}{sizes_text(type_.shape)}"
 
 
@@ -46,7 +46,7 @@ def number_text(value: Any, element: DType) -> str:
 
 
 def parse_number(text: str) -> bool | int | float:
-    """The Python number of a text of `number_text`."""
+    """The inverse of `number_text`."""
     if text in ("true", "false"):
         return text == "true"
     try:

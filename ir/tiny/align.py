@@ -1,4 +1,4 @@
-"""How operands of unlike shape line up: from the right when axes are plain numbers, by name when they are named."""
+"""Alignment of operands of different shapes: from the right for plain sizes, by name for named axes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from ir.tiny.graph import STAGE
 from ir.uop.types import Names, merge_names
 
 Places = tuple[int, ...]
-"""Per axis of an operand, the axis of the common shape that it lies on."""
+"""For every axis of an operand, its axis of the common shape."""
 
 
-def written(type_: TensorType) -> list[int | str]:
-    """A shape as its program writes it: names where axes have them."""
+def symbolic_shape(type_: TensorType) -> list[int | str]:
+    """A shape with the names of named axes in place of their sizes, as programs write it."""
     return [name or size for name, size in zip(type_.names, type_.shape, strict=True)]
 
 
 def places(small: TensorType, big: TensorType) -> Places:
-    """Where each axis of `small` lies on `big`, of no lower rank. BroadcastMismatch when that is ambiguous."""
+    """The axis of `big` for every axis of `small`, whose rank is not higher. BroadcastMismatch if that is ambiguous."""
     offset = big.rank - small.rank
     right = tuple(range(offset, big.rank))
     if offset == 0:
         return right
     named = [name for name in small.names if name is not None]
     clear = all(big.names.count(name) <= 1 and named.count(name) == 1 for name in named)
-    if clear and _consistent(small.names, big.names, right):
+    if clear and _names_agree(small.names, big.names, right):
         return right
     if clear and len(named) == small.rank and all(name in big.names for name in named):
-        found = tuple(big.names.index(name) for name in named)
-        if list(found) == sorted(found):
-            return found
+        axes = tuple(big.names.index(name) for name in named)
+        if list(axes) == sorted(axes):
+            return axes
     return _mismatch(small, big, "neither the names nor the right ends of the axes line up")
 
 
 def common_type(operands: Sequence[TensorType], where: Sequence[Places], rank: int) -> tuple[tuple[int, ...], Names]:
-    """The shape and names that all operands expand to. BroadcastMismatch when two sizes differ and neither is 1."""
+    """The shape and names that all operands expand to. BroadcastMismatch if two sizes differ and neither is 1."""
     shape: list[int] = [1] * rank
     names: list[Names] = [(None,) * rank]
     for operand, axes in zip(operands, where, strict=True):
@@ -50,8 +50,8 @@ def common_type(operands: Sequence[TensorType], where: Sequence[Places], rank: i
     return tuple(shape), merge_names(names)
 
 
-def _consistent(small: Names, big: Names, at: Places) -> bool:
-    """No two different names meet, and no name of `small` lies elsewhere on `big`."""
+def _names_agree(small: Names, big: Names, at: Places) -> bool:
+    """Whether no two different names meet, and no name of `small` is elsewhere on `big`."""
     return all(
         name is None or big[axis] == name or (big[axis] is None and name not in big)
         for name, axis in zip(small, at, strict=True)
@@ -64,6 +64,6 @@ def _mismatch(lhs: TensorType, rhs: TensorType, message: str) -> Places:
         STAGE,
         message,
         hint="say it by RESHAPE and EXPAND",
-        lhs_shape=written(lhs),
-        rhs_shape=written(rhs),
+        lhs_shape=symbolic_shape(lhs),
+        rhs_shape=symbolic_shape(rhs),
     )

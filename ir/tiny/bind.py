@@ -1,6 +1,6 @@
-"""From a program as written to a Graph: sizes are bound, shapes and float widths aligned, axes become positions.
+"""Binds a program to a Graph: sizes are bound, shapes and float widths aligned, axes become positions.
 
-What a program leaves implicit (an EXPAND, a widening CAST) is inserted as a uop of its own, each with a note.
+Ops that a program leaves implicit (an EXPAND, a widening CAST) are inserted as uops, with a note for each.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
 from ir.dtype import TensorType, bf16, fp16, fp32
-from ir.tiny.align import common_type, places, written
-from ir.tiny.dims import WHOLE, free_dims, implied, infer_dims
+from ir.tiny.align import common_type, places, symbolic_shape
+from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, default_outputs, type_node
 from ir.tiny.parse import IDENTIFIER, Source, checked_dims, index_symbols, parse, size_symbols
 from ir.uop.table import Arg, ArgKind, UOpKind
@@ -32,16 +32,16 @@ def load(
     dims: Mapping[str, int] | None = None,
     strict: bool = False,
 ) -> tuple[Graph, Notes]:
-    """Read and bind a program: JSON text, a file's path, a dict, a Source; a Graph is returned as it is."""
+    """Reads and binds a program: JSON text, a file's path, a dict, a Source; a Graph is returned unchanged."""
     return (source, ()) if isinstance(source, Graph) else bind(parse(source), dims, strict)
 
 
 def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = False) -> tuple[Graph, Notes]:
-    """Give every symbol its size: from `dims`, the program's own dims, or the shapes around it.
+    """Gives every symbol its size: from `dims`, the program's own dims, or the shapes around it.
 
     Raises:
-        EqsatError: UnboundDim, naming every symbol without a size; whatever makes a uop ill-typed; with `strict`,
-            also what the loader would have to insert.
+        EqsatError: UnboundDim, naming every symbol without a size; the errors of ill-typed uops; with `strict`, also
+            for a uop that the loader would have to insert.
     """
     given = checked_dims(dims or {})
     sizes = {**source.dims, **given}
@@ -67,7 +67,7 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
 
 
 class _BindingPass:
-    """One walk over a program with the sizes known so far; what waits for a size is left out."""
+    """One walk over a program with the sizes known so far; uops that need an unknown size are left out."""
 
     def __init__(self, source: Source, sizes: Mapping[str, int], strict: bool) -> None:
         self.sizes = sizes
@@ -87,41 +87,41 @@ class _BindingPass:
 
     def _visit(self, node: Node) -> None:
         src = [self.types.get(ref) for ref in node.refs]
-        typed = [each for each in src if each is not None]
+        typed = [type_ for type_ in src if type_ is not None]
         unknown = [symbol for symbol in size_symbols(node) if symbol not in self.sizes]
         if unknown and len(typed) == len(src):
-            for symbol, size in implied(node, typed, self.sizes).items():
+            for symbol, size in implied_sizes(node, typed, self.sizes).items():
                 if isinstance(symbol, str):
                     self.inferred.setdefault(symbol, size)
         if unknown:
             self.missing = tuple(dict.fromkeys((*self.missing, *unknown)))
         if not unknown and len(typed) == len(src):
-            self._add(self._aligned(node, self._bound(node, typed)))
+            self._add(self._align(node, self._bind_arg(node, typed)))
 
     def _add(self, node: Node) -> Ref:
         exact, self.types[node.id] = type_node(node, self.types)
         self.nodes.append(exact)
         return node.id
 
-    def _bound(self, node: Node, src: Sequence[TensorType]) -> Arg:
-        """The attributes with sizes for symbols and positions for axes; symbols stay as names."""
+    def _bind_arg(self, node: Node, src: Sequence[TensorType]) -> Arg:
+        """The attributes with symbols replaced by sizes, and axes by positions; symbols stay as names."""
         bound: dict[str, Any] = {}
         for key, value in node.arg.items():
             match node.op.args[key].kind:
                 case ArgKind.DIMS:
-                    bound[key] = tuple(self._size(each) for each in value)
+                    bound[key] = tuple(map(self._size, value))
                 case ArgKind.PAIRS:
                     bound[key] = tuple((self._size(low), self._size(high)) for low, high in value)
                 case ArgKind.AXIS:
                     bound[key] = _axis(value, src, node.arg)
                 case ArgKind.AXES if key != "broadcast_dimensions":
-                    bound[key] = tuple(_axis(each, src, node.arg) for each in value)
+                    bound[key] = tuple(_axis(axis, src, node.arg) for axis in value)
                 case ArgKind.INDEX_MAP:
                     bound[key] = tuple(self._index(text) for text in value)
                 case _:
                     bound[key] = value
         if node.uop == "RESHAPE" and bound["result_shape"].count(WHOLE) == 1:
-            bound["result_shape"] = _completed(node, src, self.sizes, bound["result_shape"])
+            bound["result_shape"] = _resolve_whole(node, src, self.sizes, bound["result_shape"])
         if node.uop in ("REDUCE", "FLIP"):
             bound["axes"] = tuple(sorted(bound["axes"]))
         names = _symbol_names(node, src)
@@ -136,20 +136,20 @@ class _BindingPass:
         symbols = set(index_symbols(text))
         return re.sub(IDENTIFIER, lambda m: str(self.sizes[m[0]]) if m[0] in symbols else m[0], text)
 
-    def _aligned(self, node: Node, arg: Arg) -> Node:
-        """The node on operands of one shape and dtype, with what that takes inserted before it."""
+    def _align(self, node: Node, arg: Arg) -> Node:
+        """The node on operands of one shape and dtype; the uops that this needs are inserted before it."""
         node = msgspec.structs.replace(node, arg=arg)
         if node.uop == "EXPAND":
-            return self._lifted(node)
+            return self._lift(node)
         if self.strict or node.op.kind not in (UOpKind.BINARY, UOpKind.TERNARY):
             return node
-        return self._broadcast(self._widened(node))
+        return self._broadcast(self._widen(node))
 
-    def _widened(self, node: Node) -> Node:
-        """fp16 and bf16 operands beside fp32 are cast to it; a WHERE's condition is no operand here."""
+    def _widen(self, node: Node) -> Node:
+        """Casts fp16 and bf16 operands beside fp32 to fp32; the condition of a WHERE does not count."""
         slots = range(1 if node.op.kind is UOpKind.TERNARY else 0, len(node.src))
-        found = {self.types[ref].dtype for slot in slots if (ref := _ref(node, slot)) is not None}
-        if fp32 not in found or not found & {fp16, bf16}:
+        dtypes = {self.types[ref].dtype for slot in slots if (ref := _ref(node, slot)) is not None}
+        if fp32 not in dtypes or not dtypes & {fp16, bf16}:
             return node
         src = list(node.src)
         for slot in slots:
@@ -159,21 +159,22 @@ class _BindingPass:
         return msgspec.structs.replace(node, src=tuple(src))
 
     def _broadcast(self, node: Node) -> Node:
-        """Operands of unlike shape get the RESHAPEs and EXPANDs that make them alike."""
+        """Inserts the RESHAPEs and EXPANDs that give all operands one shape."""
         operands = [self.types[ref] for ref in node.refs]
-        if len({each.shape for each in operands}) <= 1:
+        if len({operand.shape for operand in operands}) <= 1:
             return node
-        big = max(operands, key=lambda each: each.rank)
-        where = [places(each, big) for each in operands]
+        big = max(operands, key=lambda operand: operand.rank)
+        where = [places(operand, big) for operand in operands]
         shape, names = common_type(operands, where, big.rank)
-        found = iter(zip(node.refs, where, strict=True))
+        placed = iter(zip(node.refs, where, strict=True))
         src = tuple(
-            each if isinstance(each, Imm) else self._expanded(node, *next(found), shape, names) for each in node.src
+            operand if isinstance(operand, Imm) else self._expand(node, *next(placed), shape, names)
+            for operand in node.src
         )
         return msgspec.structs.replace(node, src=src)
 
-    def _expanded(self, node: Node, ref: Ref, axes: Sequence[int], shape: tuple[int, ...], names: Names) -> Ref:
-        """`ref` with its axes on `axes` of a value of this shape."""
+    def _expand(self, node: Node, ref: Ref, axes: Sequence[int], shape: tuple[int, ...], names: Names) -> Ref:
+        """`ref` expanded to a value of this shape, with its own axes at `axes`."""
         ref = self._spread(node, ref, axes, len(shape))
         if self.types[ref].shape == shape:
             return ref
@@ -181,7 +182,7 @@ class _BindingPass:
         return self._insert(node, "EXPAND", ref, arg, Kind.BROADCAST_MISMATCH)
 
     def _spread(self, node: Node, ref: Ref, axes: Sequence[int], rank: int) -> Ref:
-        """`ref` with axes of size 1 added so that its own lie on `axes`."""
+        """`ref` with axes of size 1 added so that its own axes are at `axes`."""
         type_ = self.types[ref]
         if type_.rank == rank:
             return ref
@@ -192,8 +193,8 @@ class _BindingPass:
         arg = Arg(result_shape=tuple(shape), names=tuple(names) if any(names) else None).with_()
         return self._insert(node, "RESHAPE", ref, arg, Kind.BROADCAST_MISMATCH)
 
-    def _lifted(self, node: Node) -> Node:
-        """An EXPAND whose source has fewer axes reads it through a RESHAPE that adds them."""
+    def _lift(self, node: Node) -> Node:
+        """An EXPAND whose source has fewer axes, on a RESHAPE of the source that adds them."""
         (ref,) = node.refs
         source = self.types[ref]
         result = TensorType(source.dtype, node.arg["result_shape"], _all_names(node.arg))
@@ -205,8 +206,8 @@ class _BindingPass:
                 STAGE,
                 "`broadcast_dimensions` must list the result's axes that are not expanded",
                 broadcast_dimensions=kept,
-                src_shape=written(source),
-                result_shape=written(result),
+                src_shape=symbolic_shape(source),
+                result_shape=symbolic_shape(result),
             )
         if source.rank < result.rank:
             if kept is not None:
@@ -219,7 +220,7 @@ class _BindingPass:
         return msgspec.structs.replace(node, src=(ref,), arg=arg)
 
     def _insert(self, node: Node, uop: str, ref: Ref, arg: Arg, kind: Kind) -> Ref:
-        """A uop that `node` needs before it, made once per operand."""
+        """Inserts a uop before `node`, once per operand."""
         key = (uop, ref, arg)
         if key not in self._inserted:
             new = Node(self._fresh(f"{ref}.{uop.lower()}"), uop, (ref,), arg)
@@ -251,7 +252,7 @@ def _ref(node: Node, slot: int) -> Ref | None:
 
 
 def _axis(axis: int | str, src: Sequence[TensorType], arg: Arg) -> int:
-    """A position ≥ 0 for a position or a symbol of the source (of the result, where there is no source)."""
+    """A position ≥ 0, from a position or a symbol of the source (of the result, if there is no source)."""
     names = src[0].names if src else tuple(map(_name, arg["shape"]))
     if isinstance(axis, int):
         if not -len(names) <= axis < len(names):
@@ -290,7 +291,7 @@ def _all_names(arg: Arg) -> Names:
 
 
 def _fits(kept: Sequence[object], source: TensorType, result: TensorType) -> bool:
-    """Whether `broadcast_dimensions` says which result axes the source has (equal ranks) or lies on (fewer axes)."""
+    """Whether `broadcast_dimensions` lists the result axes that the source has (equal ranks) or lies on (fewer)."""
     if len(set(kept)) != len(kept) or not all(isinstance(axis, int) and 0 <= axis < result.rank for axis in kept):
         return False
     axes = [axis for axis in kept if isinstance(axis, int)]
@@ -302,11 +303,11 @@ def _fits(kept: Sequence[object], source: TensorType, result: TensorType) -> boo
     )
 
 
-def _completed(
+def _resolve_whole(
     node: Node, src: Sequence[TensorType], sizes: Mapping[str, int], shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The shape with its −1 worked out."""
-    whole = implied(node, src, sizes).get(WHOLE)
+    """The shape with its −1 replaced by a size."""
+    whole = implied_sizes(node, src, sizes).get(WHOLE)
     if whole is None:
         fail(
             Kind.AXIS_SIZE_MISMATCH,

@@ -1,4 +1,4 @@
-"""Sizes that a program leaves unsaid: what follows from the shapes around them, and what a call's inputs tell."""
+"""Sizes that a program does not state: inferred from the shapes around them, and from the inputs of a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Known = Mapping[str, int]
 Size: TypeAlias = int | str
 
 WHOLE = -1
-"""In a RESHAPE: the size that makes the elements come out."""
+"""In a RESHAPE: the size that keeps the number of elements."""
 
 
 def free_dims(source: Source, dims: Known | None = None) -> tuple[str, ...]:
@@ -28,12 +28,12 @@ def infer_dims(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     """Sizes by symbol from the inputs' shapes at a call, together with the program's own `dims`.
 
     Raises:
-        EqsatError: InputMismatch for a missing or unknown input, and what `match_shapes` finds.
+        EqsatError: InputMismatch for a missing or unknown input, and the errors of `match_shapes`.
     """
     declared = {node.arg["tensor_id"]: node.arg["shape"] for node in source.uops if node.uop == "INPUT"}
     missing, unknown = sorted(declared.keys() - shapes.keys()), sorted(shapes.keys() - declared.keys())
     if missing or unknown:
-        wrong: dict[str, Any] = {name: found for name, found in (("missing", missing), ("unknown", unknown)) if found}
+        wrong: dict[str, Any] = {name: names for name, names in (("missing", missing), ("unknown", unknown)) if names}
         fail(Kind.INPUT_MISMATCH, STAGE, f"inputs are {' or '.join(wrong)}", **wrong)
     return match_shapes(declared, shapes, source.dims)
 
@@ -41,17 +41,17 @@ def infer_dims(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
 def match_shapes(
     declared: Mapping[str, Sequence[Size]], shapes: Mapping[str, tuple[int, ...]], known: Known
 ) -> dict[str, int]:
-    """The sizes in `known`, and those that the given shapes bind; `declared` holds at least the tensors in `shapes`.
+    """The sizes in `known` and the sizes bound by the given shapes; `declared` has at least the tensors of `shapes`.
 
     Raises:
         EqsatError: InputMismatch for a wrong rank or a wrong fixed size; AxisSizeMismatch where one symbol would
             have two sizes.
     """
     dims = dict(known)
-    for tensor, found in shapes.items():
+    for tensor, shape in shapes.items():
         wanted = declared[tensor]
-        if len(found) != len(wanted) or any(
-            isinstance(size, int) and size != given for size, given in zip(wanted, found, strict=True)
+        if len(shape) != len(wanted) or any(
+            isinstance(size, int) and size != given for size, given in zip(wanted, shape, strict=True)
         ):
             fail(
                 Kind.INPUT_MISMATCH,
@@ -59,9 +59,9 @@ def match_shapes(
                 f"the input {tensor!r} has another shape",
                 at=tensor,
                 expected=wanted,
-                found=found,
+                found=shape,
             )
-        for symbol, size in zip(wanted, found, strict=True):
+        for symbol, size in zip(wanted, shape, strict=True):
             if isinstance(symbol, str) and dims.setdefault(symbol, size) != size:
                 fail(
                     Kind.AXIS_SIZE_MISMATCH,
@@ -69,44 +69,44 @@ def match_shapes(
                     f"{symbol} is {dims[symbol]} and {size}",
                     at=tensor,
                     expected=wanted,
-                    found=found,
+                    found=shape,
                 )
     return dims
 
 
-def implied(node: Node, src: Sequence[TensorType], known: Known) -> dict[str | int, int]:
-    """The sizes that a RESHAPE or EXPAND of a known source leaves only one choice for; WHOLE among the keys."""
+def implied_sizes(node: Node, src: Sequence[TensorType], known: Known) -> dict[str | int, int]:
+    """The sizes of a RESHAPE or EXPAND that follow from its source; WHOLE may be a key."""
     if node.uop not in ("RESHAPE", "EXPAND"):
         return {}
     shape: list[Size] = [known.get(size, size) if isinstance(size, str) else size for size in node.arg["result_shape"]]
     if node.uop == "EXPAND":
-        return _expanded(src[0].shape, shape)
+        return _sizes_of_expand(src[0].shape, shape)
     unknown = [size for size in shape if not _is_known(size)]
     if len(set(unknown)) == len(unknown) == 1:
-        return _quotient(src[0].size, shape)
-    return _split(src[0].shape, shape)
+        return _sizes_of_product(src[0].size, shape)
+    return _sizes_of_split(src[0].shape, shape)
 
 
 def _is_known(size: Size) -> TypeGuard[int]:
     return isinstance(size, int) and size != WHOLE
 
 
-def _expanded(old: Sequence[int], new: Sequence[Size]) -> dict[str | int, int]:
-    """Axes of more than one element keep their size. Ranks must agree: unequal ones align by what is not known yet."""
+def _sizes_of_expand(old: Sequence[int], new: Sequence[Size]) -> dict[str | int, int]:
+    """Axes of more than one element keep their size. Ranks must agree: alignment by names is not known yet."""
     if len(old) != len(new):
         return {}
     return {wanted: size for size, wanted in zip(old, new, strict=True) if size != 1 and not _is_known(wanted)}
 
 
-def _quotient(size: int, shape: Sequence[Size]) -> dict[str | int, int]:
-    """The one unknown of a product, if it divides."""
-    rest = math.prod(each for each in shape if isinstance(each, int) and each != WHOLE)
-    unknown = next(each for each in shape if not _is_known(each))
+def _sizes_of_product(size: int, shape: Sequence[Size]) -> dict[str | int, int]:
+    """The only unknown size of a product, if the known ones divide it."""
+    rest = math.prod(filter(_is_known, shape))
+    unknown = next(size for size in shape if not _is_known(size))
     return {unknown: size // rest} if rest and size % rest == 0 else {}
 
 
-def _split(old: Sequence[int], new: Sequence[Size]) -> dict[str | int, int]:
-    """Several unknowns: each old axis splits into a run of new axes (1s aside) and only one set of sizes does it."""
+def _sizes_of_split(old: Sequence[int], new: Sequence[Size]) -> dict[str | int, int]:
+    """Several unknown sizes, if every old axis splits into a run of new axes (1s aside) in only one way."""
     if 0 in old:
         return {}
     kept, wanted = tuple(size for size in old if size != 1), tuple(size for size in new if size != 1)
@@ -114,11 +114,11 @@ def _split(old: Sequence[int], new: Sequence[Size]) -> dict[str | int, int]:
         return {size: 1 for size in wanted if not _is_known(size)}
     solutions = list(_alignments(kept, wanted))
     first = solutions[0] if solutions else None
-    return dict(first) if first is not None and all(each == first for each in solutions) else {}
+    return dict(first) if first is not None and all(solution == first for solution in solutions) else {}
 
 
 def _alignments(old: tuple[int, ...], new: tuple[Size, ...]) -> Iterator[dict[str | int, int] | None]:
-    """Per way to cut `new` into runs, one per old axis, the sizes it gives; None for a way that leaves a choice."""
+    """For every way to cut `new` into runs, one per old axis, the sizes that follow; None for a way with a choice."""
     if not old:
         if not new:
             yield {}
@@ -137,7 +137,7 @@ def _alignments(old: tuple[int, ...], new: tuple[Size, ...]) -> Iterator[dict[st
 
 
 def _shares(quotient: int, unknown: Sequence[Size]) -> dict[str | int, int] | None:
-    """The unknowns whose product is `quotient`; None when there is a choice."""
+    """The unknown sizes whose product is `quotient`; None if there is a choice."""
     if quotient == 1:
         return dict.fromkeys(unknown, 1)
     return {unknown[0]: quotient} if len(unknown) == 1 else None

@@ -1,7 +1,7 @@
-"""The older form of Tiny IR, {"ops": […]} of seed 000 §3, turned into {"uops": […]}.
+"""Reads the older form of Tiny IR, {"ops": […]} of seed 000 §3, as {"uops": […]}.
 
-It names values instead of nodes, so a `tensors` table must give each input's dtype and shape. Its reductions state no
-dtype: the table's for the result, or else fp32, with a note.
+The older form names values instead of nodes, so a `tensors` table must state the dtype and shape of every input. A
+reduction states no dtype: it gets the table's dtype of the result, or else fp32 with a note.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _ATTRIBUTES: Mapping[str, str] = MappingProxyType(
 
 
 def read_dump(document: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
-    """The same program as {"uops": […]}; each value's name becomes its node's id."""
+    """The same program as {"uops": […]}; the name of a value becomes the id of its node."""
     tensors = document.get("tensors")
     if not isinstance(tensors, Mapping):
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            "an {ops} dump says no input types",
+            "an {ops} dump does not state the types of its inputs",
             hint='add "tensors": {"Q": {"dtype": "fp16", "shape": [2, 8]}, …}',
         )
     operations = document["ops"]
-    if not isinstance(operations, (list, tuple)) or not all(isinstance(each, Mapping) for each in operations):
+    if not isinstance(operations, (list, tuple)) or not all(isinstance(operation, Mapping) for operation in operations):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`ops` must be a list of objects")
     notes: list[Diagnostic] = []
     uops = [_uop(operation, tensors, notes) for operation in operations]
-    made = {uop["id"] for uop in uops}
+    computed = {uop["id"] for uop in uops}
     read = dict.fromkeys(ref for uop in uops for ref in uop["src"] if isinstance(ref, str))
-    inputs = [_input(ref, tensors[ref]) for ref in read if ref not in made and ref in tensors]
+    inputs = [_input(ref, tensors[ref]) for ref in read if ref not in computed and ref in tensors]
     rest = {key: value for key, value in document.items() if key not in ("ops", "tensors")}
     return {**rest, "uops": inputs + uops}, tuple(notes)
 

@@ -1,4 +1,4 @@
-"""What flushing denormals does to a Tiny graph: arithmetic takes and gives 0 in place of them."""
+"""Flushing of denormals in a Tiny graph: arithmetic reads and returns 0 in place of them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from ir.uop.table import UOpKind
 
 
 class Flush(IntEnum):
-    """What becomes 0: nothing; denormals; reciprocals that are denormal as well, where x / y is x · (1 / y)."""
+    """The numbers replaced by 0: none; denormals; also denormal reciprocals, where x / y is x · (1 / y)."""
 
     NOTHING = 0
     DENORMALS = 1
     RECIPROCALS = 2
 
 
-def flushed(x: Array) -> Array:
-    """The array with zeros of their sign for denormals. fp16 keeps them: arithmetic on fp16 is done in fp32."""
+def flush_denormals(x: Array) -> Array:
+    """The array with denormals replaced by zeros of their sign. fp16 keeps them: its arithmetic is done in fp32."""
     if x.dtype.kind in "biu" or x.dtype == fp16.numpy:
         return x
     return np.where(np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal, np.copysign(0, x), x).astype(x.dtype)
 
 
 def computes(node: Node) -> bool:
-    """Whether a uop does arithmetic: movements, lookups and choices take and give values as they are."""
+    """Whether a uop does arithmetic; movements, lookups and choices return values unchanged."""
     return node.op.kind not in (UOpKind.MOVEMENT, UOpKind.GATHER, UOpKind.TERNARY)
 
 
-def flushed_operands(node: Node, operands: Sequence[Array], flush: Flush) -> list[Array]:
-    """What a uop takes in place of its operands."""
+def flush_operands(node: Node, operands: Sequence[Array], flush: Flush) -> list[Array]:
+    """The operands that a uop computes with."""
     if flush is Flush.NOTHING or not computes(node):
         return list(operands)
-    found = [flushed(each) for each in operands]
+    results = [flush_denormals(operand) for operand in operands]
     if flush is Flush.RECIPROCALS and node.uop == "FDIV":
+        divisor = results[1]
         with np.errstate(all="ignore"):
-            gone = flushed(np.asarray(1 / found[1])) == 0
-        found[1] = np.where(gone, np.copysign(np.inf, found[1]), found[1]).astype(found[1].dtype)
-    return found
+            is_gone = flush_denormals(np.asarray(1 / divisor)) == 0
+        results[1] = np.where(is_gone, np.copysign(np.inf, divisor), divisor).astype(divisor.dtype)
+    return results

@@ -22,9 +22,9 @@ __all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types"
 
 STAGE = "tiny"
 MAX_ELEMENTS = 2**59
-"""Of a value, sizes of 0 taken as 1: what NumPy can address in any dtype."""
+"""Most elements of a value, sizes of 0 counted as 1: as many as NumPy can address in any dtype."""
 MAX_RANK = 64
-"""What NumPy's arrays can have: axes of an argument or a result."""
+"""Most axes of a value: NumPy's limit."""
 
 Ref = str
 """The id of the node whose result is read."""
@@ -40,7 +40,7 @@ class Imm(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One uop: `src` are ids or immediates in the operands' order; `tag` is a remark that changes nothing."""
+    """One uop. `src` are ids or immediates in the operands' order; `tag` is a remark without effect."""
 
     id: Ref
     uop: str
@@ -55,18 +55,18 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """How diagnostics name what it does: "Binary(add)", "Reduce(sum)"."""
+        """The name in diagnostics: "Binary(add)", "Reduce(sum)"."""
         return self.op.label(self.arg)
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """The ids it reads, immediates left out."""
-        return tuple(each for each in self.src if not isinstance(each, Imm))
+        """The ids that the node reads, without immediates."""
+        return tuple(operand for operand in self.src if not isinstance(operand, Imm))
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"id": self.id, "uop": self.uop}
         if self.src:
-            record["src"] = [jsonable(each.value) if isinstance(each, Imm) else each for each in self.src]
+            record["src"] = [jsonable(read.value) if isinstance(read, Imm) else read for read in self.src]
         if self.arg:
             record["arg"] = jsonable(self.arg)
         if self.tag is not None:
@@ -76,9 +76,9 @@ class Node(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A bound Tiny graph: `nodes` in topological order, `outputs` in signature order, each node's result type.
+    """A bound Tiny graph: `nodes` in topological order, `outputs` in signature order, and the type of every node.
 
-    Make one by `Graph.build`, which checks it: a Graph that exists is valid.
+    Create graphs by `Graph.build`, which checks them: every Graph is valid.
     """
 
     nodes: tuple[Node, ...]
@@ -87,7 +87,7 @@ class Graph:
 
     @staticmethod
     def build(nodes: Iterable[Node], outputs: Sequence[Ref] | None = None) -> Graph:
-        """Type and check a graph; `outputs` default to the nodes that nothing reads, inputs aside."""
+        """Types and checks a graph; `outputs` default to the nodes that nothing reads, without inputs."""
         types: dict[Ref, TensorType] = {}
         checked = []
         for node in nodes:
@@ -120,15 +120,15 @@ class Graph:
     @cached_property
     def inputs(self) -> Mapping[str, Node]:
         """The signature's inputs: tensor_id → its (first) INPUT node, in the order of appearance."""
-        found: dict[str, Node] = {}
+        inputs: dict[str, Node] = {}
         for node in self.nodes:
             if node.uop == "INPUT":
-                found.setdefault(node.arg["tensor_id"], node)
-        return found
+                inputs.setdefault(node.arg["tensor_id"], node)
+        return inputs
 
     @cached_property
     def consumers(self) -> Mapping[Ref, tuple[Node, ...]]:
-        """Who reads each value, in order; a node that reads it twice is listed once."""
+        """The readers of every value, in order; a node that reads it twice is listed once."""
         readers: dict[Ref, list[Node]] = {node.id: [] for node in self.nodes}
         for node in self.nodes:
             for ref in dict.fromkeys(node.refs):
@@ -140,25 +140,25 @@ class Graph:
         return operand_types(node, self.types)
 
     def to_json(self) -> dict[str, Any]:
-        """Tiny IR as `ir.tiny.bind.load` reads it, back to an equal graph."""
+        """Tiny IR as JSON; `ir.tiny.bind.load` reads it back to an equal graph."""
         return {"uops": [node.to_json() for node in self.nodes], "outputs": list(self.outputs)}
 
 
 def verify(graph: Graph) -> None:
-    """Check a graph again from nothing: order, ids, attributes, types, outputs. Raises EqsatError."""
+    """Checks a graph again from scratch: order, ids, attributes, types, outputs. Raises EqsatError."""
     fresh = Graph.build(graph.nodes, graph.outputs)
     if fresh != graph or dict(fresh.types) != dict(graph.types):
-        fail(Kind.MALFORMED_GRAPH, STAGE, "the graph's types or immediates are not what its uops give")
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the graph's types or immediates do not follow from its uops")
 
 
 def default_outputs(nodes: Sequence[Node]) -> tuple[Ref, ...]:
-    """The nodes that nothing reads, inputs aside."""
+    """The nodes that nothing reads, without inputs."""
     read = {ref for node in nodes for ref in node.refs}
     return tuple(node.id for node in nodes if node.id not in read and node.uop != "INPUT")
 
 
 def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, TensorType]:
-    """Check one node whose sources are typed: the node with its immediates in their exact dtype, and its type."""
+    """Checks a node whose sources are typed. Returns the node with immediates in their exact dtype, and its type."""
     if node.uop not in UOPS:
         fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {node.uop!r}", at=node.id, hint=", ".join(UOPS))
     if node.id in types:
@@ -171,29 +171,29 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
         operands = operand_types(node, types)
         result = node.op.type_of(operands, arg)
         src = tuple(
-            Imm(exact_immediate(each.value, type_.dtype)) if isinstance(each, Imm) else each
-            for each, type_ in zip(node.src, operands, strict=True)
+            Imm(exact_immediate(operand.value, type_.dtype)) if isinstance(operand, Imm) else operand
+            for operand, type_ in zip(node.src, operands, strict=True)
         )
         arg = arg.with_(**{key: exact_immediate(arg[key], result.dtype) for key in arg if _is_number(node.op, key)})
     except EqsatError as error:
         raise error.located(at=node.id, op=node.label) from None
-    if max(map(_extent, (result, *operands))) > MAX_ELEMENTS:
+    if max(map(_addressed_elements, (result, *operands))) > MAX_ELEMENTS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁵⁹ elements", at=node.id, shape=result.shape)
     if result.rank > MAX_RANK:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a value of {result.rank} axes: at most {MAX_RANK} are possible", at=node.id)
     return msgspec.structs.replace(node, src=src, arg=arg), result
 
 
-def _extent(type_: TensorType) -> int:
-    """The elements of a value, were none of its sizes 0: what address arithmetic meets."""
+def _addressed_elements(type_: TensorType) -> int:
+    """The elements of a value with sizes of 0 counted as 1, as address arithmetic needs."""
     return math.prod(size or 1 for size in type_.shape)
 
 
 def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
-    """MalformedGraph unless the uop takes this many operands, and immediates where there are any."""
+    """MalformedGraph unless the uop takes this many operands, and takes the immediates among them."""
     if len(src) != op.arity:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} takes {with_count(op.arity, 'operand')}, found {len(src)}")
-    if op.kind not in _TAKE_IMMEDIATES and any(isinstance(each, Imm) for each in src):
+    if op.kind not in _TAKE_IMMEDIATES and any(isinstance(operand, Imm) for operand in src):
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
@@ -203,7 +203,7 @@ def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
 
 
 def check_arg(op: UOp, arg: Mapping[str, Any], *, bound: bool) -> Arg:
-    """The attributes in canonical form: no key missing or unknown, each of its kind, and, when bound, no symbol."""
+    """The attributes in canonical form: none missing or unknown, every one of its kind, and, if `bound`, no symbol."""
     if unknown := [key for key in arg if key not in op.args]:
         expected = ", ".join(op.args) or "none"
         fail(
@@ -231,15 +231,15 @@ def check_arg(op: UOp, arg: Mapping[str, Any], *, bound: bool) -> Arg:
 
 
 def operand_types(node: Node, types: Mapping[Ref, TensorType]) -> tuple[TensorType, ...]:
-    """The operands' types. An immediate has the dtype and shape of a tensor beside it; both branches of a WHERE may be
-    immediates (fp32, i32 or bool by their values), and a CAST of one is a scalar of the dtype it names."""
-    known = [None if isinstance(each, Imm) else types[each] for each in node.src]
-    if all(each is not None for each in known):
-        return tuple(each for each in known if each is not None)
+    """The operands' types. An immediate has the dtype and shape of a tensor beside it. Both branches of a WHERE may be
+    immediates (fp32, i32 or bool by their values). A CAST of an immediate reads a scalar of the dtype of the result."""
+    known = [None if isinstance(operand, Imm) else types[operand] for operand in node.src]
+    if all(type_ is not None for type_ in known):
+        return tuple(type_ for type_ in known if type_ is not None)
     op = node.op
     if op.kind is UOpKind.CAST:
         return (TensorType(dtype(node.arg["to"]), (), ()),)
-    tensors = [each for each in known if each is not None]
+    tensors = [type_ for type_ in known if type_ is not None]
     if not tensors:
         fail(
             Kind.MALFORMED_GRAPH,
@@ -248,13 +248,13 @@ def operand_types(node: Node, types: Mapping[Ref, TensorType]) -> tuple[TensorTy
             hint="make a scalar first: CAST{to} of the immediate",
         )
     return tuple(
-        each if each is not None else TensorType(element, tensors[0].shape, (None,) * tensors[0].rank)
-        for each, element in zip(known, _immediate_dtypes(node, known), strict=True)
+        type_ if type_ is not None else TensorType(element, tensors[0].shape, (None,) * tensors[0].rank)
+        for type_, element in zip(known, _immediate_dtypes(node, known), strict=True)
     )
 
 
 def exact_immediate(value: float | int | bool, element: DType) -> float | int | bool:
-    """`value` as the Python number that `element` holds; DtypeMismatch when it cannot hold it."""
+    """`value` as the Python number that `element` holds; DtypeMismatch if it cannot hold it."""
     if element.is_float and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
             return math.nan if value != value else float(value)  # one NaN, so that equal graphs compare equal
@@ -276,21 +276,21 @@ _SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.AXIS, ArgKind.AXES)
 
 def _symbols(value: Any) -> tuple[str, ...]:
     if isinstance(value, tuple):
-        return tuple(symbol for each in value for symbol in _symbols(each))
+        return tuple(symbol for item in value for symbol in _symbols(item))
     return (value,) if isinstance(value, str) else ()
 
 
 def _immediate_dtypes(node: Node, known: Sequence[TensorType | None]) -> list[DType]:
     """The dtype that an immediate in each slot takes."""
     if node.op.kind is UOpKind.TERNARY:
-        branches = [each.dtype for each in known[1:] if each is not None]
-        element = branches[0] if branches else _natural(node.src[1:])
+        branches = [type_.dtype for type_ in known[1:] if type_ is not None]
+        element = branches[0] if branches else _dtype_of_values(node.src[1:])
         return [bool_, element, element]
-    return [next(each.dtype for each in known if each is not None)] * len(known)
+    return [next(type_.dtype for type_ in known if type_ is not None)] * len(known)
 
 
-def _natural(immediates: Sequence[Ref | Imm]) -> DType:
-    values = [each.value for each in immediates if isinstance(each, Imm)]
+def _dtype_of_values(immediates: Sequence[Ref | Imm]) -> DType:
+    values = [operand.value for operand in immediates if isinstance(operand, Imm)]
     if all(isinstance(value, bool) for value in values):
         return bool_
     if any(isinstance(value, float) for value in values):
@@ -330,13 +330,13 @@ def _check_signature(graph: Graph) -> None:
 
 
 def _call(node: Node) -> str:
-    operands = [str(each) if isinstance(each, Imm) else f"%{each}" for each in node.src]
-    attributes = [f"{key}={_printed(value)}" for key, value in node.arg.items() if key != "names"]
+    operands = [str(operand) if isinstance(operand, Imm) else f"%{operand}" for operand in node.src]
+    attributes = [f"{key}={_value_text(value)}" for key, value in node.arg.items() if key != "names"]
     tag = f"  # {node.tag}" if node.tag else ""
     return f"{node.op.fn}({', '.join(operands + attributes)}){tag}"
 
 
-def _printed(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_printed, value))}]"
+        return f"[{', '.join(map(_value_text, value))}]"
     return "_" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Tiny IR as written: JSON with comments, checked for form, not yet for shapes."""
+"""Parses Tiny IR: JSON with comments, checked for form, not yet for shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESULT_AXIS = re.compile(r"i\d+\Z")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A well-formed program whose sizes may be symbols: uops sources first, outputs if stated, known sizes."""
+    """A well-formed program whose sizes may be symbols: uops with sources first, outputs if stated, known sizes."""
 
     uops: tuple[Node, ...]
     outputs: tuple[Ref, ...] | None = None
@@ -38,7 +38,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source:
-    """Read a program from JSON text, a file's path, or a dict. Raises EqsatError."""
+    """Reads a program from JSON text, a file's path, or a dict. Raises EqsatError."""
     if isinstance(source, Source):
         return source
     document = source if isinstance(source, Mapping) else read_document(source)
@@ -46,19 +46,19 @@ def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source
         fail(Kind.MALFORMED_GRAPH, STAGE, "a program is a JSON object", hint='{"uops": […]}')
     notes: tuple[Diagnostic, ...] = ()
     if "ops" in document and "uops" not in document:
-        from ir.tiny.dump import read_dump  # reads the older form into this one
+        from ir.tiny.dump import read_dump
 
         document, notes = read_dump(document)
-    _only(document, ("uops", "outputs", "dims"), "a program")
+    _check_keys(document, ("uops", "outputs", "dims"), "a program")
     nodes = [_node(record, index) for index, record in enumerate(_list(document, "uops"))]
     outputs = document.get("outputs")
     if outputs is not None:
-        outputs = tuple(_id(each, "outputs") for each in _list(document, "outputs"))
-    return Source(_ordered(nodes, outputs or ()), outputs, checked_dims(document.get("dims") or {}), notes)
+        outputs = tuple(_id(output, "outputs") for output in _list(document, "outputs"))
+    return Source(_check_ids(nodes, outputs or ()), outputs, checked_dims(document.get("dims") or {}), notes)
 
 
 def checked_dims(dims: object) -> dict[str, int]:
-    """Sizes by symbol; MalformedGraph unless each is an integer ≥ 0."""
+    """Sizes by symbol; MalformedGraph unless all are integers ≥ 0."""
     if not isinstance(dims, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`dims` gives sizes by symbol", hint='{"M": 128}')
     for symbol, size in dims.items():
@@ -69,19 +69,19 @@ def checked_dims(dims: object) -> dict[str, int]:
 
 
 def size_symbols(node: Node) -> Iterator[str]:
-    """The symbols among a node's sizes, pads, strides and index expressions; not those that name axes."""
+    """The symbols among a node's sizes, pads, strides and index expressions, without names of axes."""
     for key, spec in node.op.args.items():
         value = node.arg.get(key, ())
         if spec.kind is ArgKind.DIMS:
-            yield from (each for each in value if isinstance(each, str))
+            yield from (size for size in value if isinstance(size, str))
         elif spec.kind is ArgKind.PAIRS:
-            yield from (each for pair in value for each in pair if isinstance(each, str))
+            yield from (size for pair in value for size in pair if isinstance(size, str))
         elif spec.kind is ArgKind.INDEX_MAP:
             yield from (name for text in value for name in index_symbols(text))
 
 
 def index_symbols(expression: str) -> Iterator[str]:
-    """The names in an index expression that are no result axis i0, i1, …"""
+    """The names in an index expression that are not axes i0, i1, … of the result."""
     return (name for name in IDENTIFIER.findall(expression) if not _RESULT_AXIS.match(name))
 
 
@@ -107,10 +107,10 @@ def read_document(source: str | os.PathLike[str]) -> Any:
 
 
 def document_of(text: str, at: str | None = None) -> Any:
-    """The JSON value of a text that may hold // comments; blanked comments keep the line and column of every error."""
+    """The JSON value of a text with // comments; comments are blanked, so that errors keep their line and column."""
     plain = _STRING_OR_COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " " * len(m[0]), text)
     try:
-        return json.loads(plain, object_pairs_hook=_unique)
+        return json.loads(plain, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         fail(
             Kind.MALFORMED_GRAPH,
@@ -125,12 +125,12 @@ def document_of(text: str, at: str | None = None) -> Any:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not JSON that can be read: {error}", at=at)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"the key {twice!r} stands twice in one object")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"the key {twice!r} occurs twice in one object")
     return record
 
 
@@ -138,7 +138,7 @@ def _node(record: object, index: int) -> Node:
     if not isinstance(record, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"uops[{index}] is not an object")
     ref = _id(record.get("id"), f"uops[{index}]")
-    _only(record, ("id", "uop", "src", "arg", "tag"), "a uop", at=ref)
+    _check_keys(record, ("id", "uop", "src", "arg", "tag"), "a uop", at=ref)
     name = record.get("uop")
     if not isinstance(name, str):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`uop` must name a uop", at=ref)
@@ -149,7 +149,7 @@ def _node(record: object, index: int) -> Node:
     arg, tag = record.get("arg") or {}, record.get("tag")
     if not isinstance(arg, Mapping) or not (tag is None or is_text(tag)):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`arg` is an object and `tag` a string", at=ref)
-    src = tuple(_operand(each, ref) for each in _list(record, "src", ref))
+    src = tuple(_operand(operand, ref) for operand in _list(record, "src", ref))
     try:
         check_operands(UOPS[name], src)
         return Node(ref, name, src, check_arg(UOPS[name], arg, bound=False), tag)
@@ -166,9 +166,9 @@ def _id(value: object, place: str) -> Ref:
 def _operand(value: object, at: Ref) -> Ref | Imm:
     if isinstance(value, Imm):
         return value
-    found = number(value)
-    if found is not None:
-        return Imm(found)
+    immediate = number(value)
+    if immediate is not None:
+        return Imm(immediate)
     if not isinstance(value, str) or not value:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{value!r} is neither an id nor a number", at=at)
     return value
@@ -183,19 +183,19 @@ def _list(record: Mapping[str, Any], key: str, at: Ref | None = None) -> Sequenc
     return value
 
 
-def _only(record: Mapping[str, Any], known: Sequence[str], what: str, at: Ref | None = None) -> None:
+def _check_keys(record: Mapping[str, Any], known: Sequence[str], owner: str, at: Ref | None = None) -> None:
     if unknown := [key for key in record if key not in known]:
         fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            f"{what} has no key {unknown[0]!r}",
+            f"{owner} has no key {unknown[0]!r}",
             at=at,
             hint="known: " + ", ".join(known),
         )
 
 
-def _ordered(nodes: Sequence[Node], outputs: Sequence[Ref]) -> tuple[Node, ...]:
-    """Sources before readers, and otherwise as written."""
+def _check_ids(nodes: Sequence[Node], outputs: Sequence[Ref]) -> tuple[Node, ...]:
+    """The nodes sorted: sources before readers, else as written. Ids must be unique and defined."""
     by_id: dict[Ref, Node] = {}
     for node in nodes:
         if node.id in by_id:
@@ -210,17 +210,17 @@ def _ordered(nodes: Sequence[Node], outputs: Sequence[Ref]) -> tuple[Node, ...]:
     for ref in outputs:
         if ref not in by_id:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the output {ref!r} is no uop", at=ref)
-    return _sorted(by_id)
+    return _sort_sources_first(by_id)
 
 
-def _sorted(by_id: Mapping[Ref, Node]) -> tuple[Node, ...]:
-    """Depth first by hand: programs may be deeper than Python's stack. A cycle is MalformedGraph."""
+def _sort_sources_first(by_id: Mapping[Ref, Node]) -> tuple[Node, ...]:
+    """Depth first with an explicit stack: programs may be deeper than Python's. A cycle is MalformedGraph."""
     done: dict[Ref, Node] = {}
     for root in by_id:
         path: dict[Ref, Iterator[Ref]] = {} if root in done else {root: iter(by_id[root].refs)}
         while path:
             ref, pending = next(reversed(path.items()))
-            below = next((each for each in pending if each not in done), None)
+            below = next((source for source in pending if source not in done), None)
             if below is None:
                 done[ref] = by_id[ref]
                 del path[ref]

@@ -13,14 +13,14 @@ import numpy as np
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
-from ir.tiny.flush import Flush, computes, flushed, flushed_operands
+from ir.tiny.flush import Flush, computes, flush_denormals, flush_operands
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref
 from ir.tiny.tf32 import to_tf32
 from ir.uop.playback import Array, convert, storage
 from ir.uop.table import UOpKind
 
 SLAB = 2**22
-"""Elements of an elementwise value that are held at once when a reduction is its only reader."""
+"""Elements of an elementwise value in memory at once, if a reduction is its only reader."""
 
 
 def playback(
@@ -31,15 +31,15 @@ def playback(
     flush: Flush = Flush.NOTHING,
     ordered: bool = False,
 ) -> tuple[Array, ...]:
-    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: multiplications whose
-    operands are rounded to it. flush: what is taken for 0. ordered: reductions take their terms one by one in index
-    order.
+    """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: the multiplications
+    whose operands are rounded to tf32. flush: the numbers replaced by 0. ordered: reductions take their terms one by
+    one in index order.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
-    A value is dropped after its last reader; a large product that is only summed is never held whole.
+    A value is dropped after its last reader; a large product that is only summed is computed in slabs.
 
     Raises:
-        EqsatError: InputMismatch for other inputs; ResourceExceeded, when a value does not fit in memory.
+        EqsatError: InputMismatch for other inputs; ResourceExceeded, if a value does not fit in memory.
     """
     machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered)
     last_use: dict[Ref, int] = {}
@@ -54,7 +54,7 @@ def playback(
 
 
 def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[Ref, Array]:
-    """Every node's value by its id."""
+    """The values of all nodes, by id."""
     machine = _Machine(graph, inputs, wide, {})
     for node in graph.nodes:
         machine.step(node)
@@ -62,27 +62,27 @@ def values(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dic
 
 
 def deferred_products(graph: Graph) -> dict[Ref, Node]:
-    """The large elementwise values whose one reader is a reduction that keeps an axis to cut along."""
+    """The large elementwise values whose only reader is a reduction that keeps an axis, so that slabs can be cut."""
     consumers = graph.consumers
-    found: dict[Ref, Node] = {}
+    products: dict[Ref, Node] = {}
     for node in graph.nodes:
         readers, type_ = consumers[node.id], graph.types[node.id]
         if (
             node.op.kind.is_elementwise
             and type_.size > SLAB
             and node.id not in graph.outputs
-            and not any(ref in found for ref in node.refs)
-            and [each.uop for each in readers] == ["REDUCE"]
+            and not any(ref in products for ref in node.refs)
+            and [reader.uop for reader in readers] == ["REDUCE"]
             and len(readers[0].arg["axes"]) < type_.rank
         ):
-            found[node.id] = node
-    return found
+            products[node.id] = node
+    return products
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) -> dict[str, Array]:
-    """The inputs as arrays by tensor_id; InputMismatch unless each is there in its dtype and shape.
+    """The inputs as arrays by tensor_id; InputMismatch unless all are there in their dtypes and shapes.
 
-    With `wide`, floats may also come as fp64, and come back so.
+    With `wide`, floats may also be fp64, and stay so.
     """
     wanted = {tensor: graph.types[node.id] for tensor, node in graph.inputs.items()}
     missing, unknown = sorted(wanted.keys() - inputs.keys()), sorted(map(str, inputs.keys() - wanted.keys()))
@@ -113,7 +113,7 @@ def _checked(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
 
 
 class _Machine:
-    """Values by id. A deferred node has none: its one reader, a reduction, computes it slab by slab."""
+    """Computes values by id. A deferred node has none: its only reader, a reduction, computes it slab by slab."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class _Machine:
         self.values: dict[Ref, Array] = {}
 
     def reads(self, node: Node) -> tuple[Ref, ...]:
-        """The values that computing `node` needs, those of the deferred product it computes included."""
+        """The values that `node` reads, including those of the deferred product that it computes."""
         if node.id in self.deferred:
             return ()
-        inner = (ref for each in node.refs if each in self.deferred for ref in self.deferred[each].refs)
+        inner = (ref for read in node.refs if read in self.deferred for ref in self.deferred[read].refs)
         return (*node.refs, *inner)
 
     def step(self, node: Node) -> None:
-        """Compute `node`, or leave it to the reduction that alone reads it."""
+        """Computes `node`, unless a reduction computes it as a deferred product."""
         if node.id in self.deferred:
             return
         if node.uop == "INPUT":
@@ -155,9 +155,9 @@ class _Machine:
                 self.values[node.id] = self._apply(node, self._operands(node))
 
     def _operands(self, node: Node) -> list[Array]:
-        found = [self._operand(node, slot) for slot in range(len(node.src))]
-        found = flushed_operands(node, found, self.flush)
-        return [to_tf32(each) for each in found] if node.id in self.tf32 else found
+        operands = [self._operand(node, slot) for slot in range(len(node.src))]
+        operands = flush_operands(node, operands, self.flush)
+        return [to_tf32(operand) for operand in operands] if node.id in self.tf32 else operands
 
     def _operand(self, node: Node, slot: int) -> Array:
         source = node.src[slot]
@@ -178,7 +178,7 @@ class _Machine:
     def _result(self, node: Node, operands: list[Array], type_: TensorType) -> Array:
         arg = {**node.arg, "in_order": True} if self.ordered and node.op.kind is UOpKind.REDUCE else node.arg
         result = node.op.apply(operands, arg, type_, self.wide)
-        return flushed(result) if self.flush is not Flush.NOTHING and computes(node) else result
+        return flush_denormals(result) if self.flush is not Flush.NOTHING and computes(node) else result
 
     def _reduce_by_slabs(self, node: Node) -> Array:
         """A reduction of a deferred operand, cut along a kept axis into slabs of about SLAB elements."""
@@ -186,19 +186,19 @@ class _Machine:
         producer, source = self.deferred[ref], self.graph.types[ref]
         result = self.graph.types[node.id]
         kept = [axis for axis in range(source.rank) if axis not in node.arg["axes"]]
-        axis = max(kept, key=lambda each: source.shape[each])
+        axis = max(kept, key=lambda k: source.shape[k])
         operands = self._operands(producer)
         out = np.empty(result.shape, storage(result.dtype, self.wide))
         for cut in _cuts(source.shape[axis], source.size):
             at = (slice(None),) * axis + (cut,)
-            part = self._result(producer, [each[at] if each.ndim else each for each in operands], source)
+            part = self._result(producer, [operand[at] if operand.ndim else operand for operand in operands], source)
             place = (slice(None),) * kept.index(axis) + (cut,)
             out[place] = self._result(node, [part], result)
         return out
 
 
 def _held_elements(node: Node, type_: TensorType) -> int:
-    """The elements of its result that take memory: of a movement none where NumPy has a view, of an IOTA one line."""
+    """Elements of the result that take memory: none of a movement that NumPy views, one line of an IOTA."""
     if node.uop == "IOTA":
         return type_.shape[node.arg["axis"]] if type_.rank else 1
     return 0 if node.op.kind is UOpKind.MOVEMENT and node.uop != "PAD" else type_.size

@@ -1,4 +1,4 @@
-"""What rounding to tf32 does to a Tiny graph: which operands tensor cores may round, and to what."""
+"""Rounding to tf32 in a Tiny graph: the operands that tensor cores may round, and the rounding."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ir.tiny.graph import Graph, Node, Ref
 from ir.uop.playback import Array
 from ir.uop.table import UOpKind
 
-_LINEAR = {"ADD": (0, 1), "SUB": (0, 1), "NEG": (0,), "WHERE": (1, 2), "FDIV": (0,)}
-"""The operands of which a sum of such values is a sum, or a multiple of one."""
+_LINEAR_OPERANDS = {"ADD": (0, 1), "SUB": (0, 1), "NEG": (0,), "WHERE": (1, 2), "FDIV": (0,)}
+"""Slots of operands: a sum of this uop's results is a sum of these operands, or a multiple of one."""
 
 
 def to_tf32(x: Array) -> Array:
@@ -24,9 +24,9 @@ def to_tf32(x: Array) -> Array:
 
 
 def summed_products(graph: Graph) -> frozenset[Ref]:
-    """The multiplications of fp32 whose results are summed: what may become a product of matrices, whose operands
-    tensor cores round. Factors that rewrites group otherwise are rounded as often."""
-    found: set[Ref] = set()
+    """The multiplications of fp32 whose results are summed. They may become matrix products, whose operands tensor
+    cores round. Rewrites that group factors otherwise round as often."""
+    products: set[Ref] = set()
     seen: set[Ref] = set()
     left = [ref for node in graph.nodes if node.uop == "REDUCE" and node.arg["op"] == "SUM" for ref in node.refs]
     while left:
@@ -36,16 +36,16 @@ def summed_products(graph: Graph) -> frozenset[Ref]:
         seen.add(ref)
         node = graph[ref]
         if node.uop == "MUL" and graph.types[ref].dtype is fp32:
-            found.add(ref)
+            products.add(ref)
         else:
             left += _addends(node)
-    return frozenset(found)
+    return frozenset(products)
 
 
 def _addends(node: Node) -> Iterator[Ref]:
     if node.op.kind in (UOpKind.MOVEMENT, UOpKind.CAST):
         yield from node.refs
-    for slot in _LINEAR.get(node.uop, ()):
-        each = node.src[slot]
-        if isinstance(each, str):
-            yield each
+    for slot in _LINEAR_OPERANDS.get(node.uop, ()):
+        operand = node.src[slot]
+        if isinstance(operand, str):
+            yield operand

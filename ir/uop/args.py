@@ -1,4 +1,4 @@
-"""The attributes of a uop: their kinds, their one canonical form, and an immutable mapping to hold them."""
+"""The attributes of a uop: their kinds, their canonical form, and an immutable mapping that holds them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ir.dtype import dtype
 NON_FINITE: Mapping[str, float] = MappingProxyType(
     {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 )
-"""How JSON text spells the numbers that JSON has not."""
+"""Spellings in JSON text of numbers that JSON does not have."""
 
 _SYMBOL = re.compile(r"[^\W\d]\w*'*\Z")
 _INT64 = 2**63
 
 
 class ArgKind(enum.StrEnum):
-    """What an attribute holds; the value is how messages call it."""
+    """The kind of an attribute; the value is its name in messages."""
 
     DIMS = "a list of sizes (integers or symbols)"
     PAIRS = "a list of [low, high] pairs (integers or symbols)"
@@ -76,12 +76,12 @@ class Arg(Mapping[str, Any]):
 
 
 def is_symbol(value: object) -> bool:
-    """Whether `value` is a name of a size: letters, digits and underscores, with trailing primes allowed."""
+    """Whether `value` is the name of a size: letters, digits and underscores, with optional trailing primes."""
     return isinstance(value, str) and _SYMBOL.match(value) is not None
 
 
 def number(value: object) -> float | int | bool | None:
-    """A number of JSON, or a non-finite one by its name; None when `value` is neither."""
+    """A number of JSON, or a non-finite number by its name; None for any other value."""
     if isinstance(value, str):
         return NON_FINITE.get(value)
     if isinstance(value, float) and math.isnan(value):
@@ -90,7 +90,7 @@ def number(value: object) -> float | int | bool | None:
 
 
 def canonical(kind: ArgKind, value: object) -> Any:
-    """`value` in the one form that later stages see; ValueError (with no message) when it is not of `kind`."""
+    """`value` in its canonical form, the one form in later stages. ValueError (without text) if not of `kind`."""
     return _CANONICAL[kind](value)
 
 
@@ -113,7 +113,7 @@ def _size(value: object) -> int | str:
 def _sequence(value: object, item: Callable[[object], Any]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise ValueError
-    return tuple(item(each) for each in value)
+    return tuple(map(item, value))
 
 
 def _pair(value: object) -> tuple[int | str, int | str]:
@@ -122,14 +122,14 @@ def _pair(value: object) -> tuple[int | str, int | str]:
 
 
 def _number(value: object) -> float | int | bool:
-    found = number(value)
-    if found is None:
+    read = number(value)
+    if read is None:
         raise ValueError
-    return found
+    return read
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether `value` is a string that UTF-8 can write: JSON's "\\ud800", half a character, is none."""
+    """Whether `value` is a string that UTF-8 can encode. JSON's "\\ud800", half a character, is not."""
     if not isinstance(value, str):
         return False
     try:
@@ -145,7 +145,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _named(value: object) -> str:
+def _nonempty_text(value: object) -> str:
     text = _text(value)
     _require(text != "")
     return text
@@ -175,7 +175,7 @@ def _index_map(value: object) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         _require(set(value) == {f"x{axis}" for axis in range(len(value))})
         value = [value[f"x{axis}"] for axis in range(len(value))]
-    return _sequence(value, lambda each: str(each) if type(each) is int else _text(each))
+    return _sequence(value, lambda entry: str(entry) if type(entry) is int else _text(entry))
 
 
 _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
@@ -186,7 +186,7 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.AXES: lambda value: _sequence(value, _size),
         ArgKind.NUMBER: _number,
         ArgKind.DTYPE: _dtype,
-        ArgKind.NAME: _named,
+        ArgKind.NAME: _nonempty_text,
         ArgKind.TEXT: _text,
         ArgKind.REDUCTION: _reduction,
         ArgKind.NAMES: lambda value: _sequence(value, _name),

@@ -1,4 +1,4 @@
-"""The type rules of the movement uops: which element goes where is a matter of shapes alone."""
+"""The type rules of the movement uops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ir.uop.types import STAGE, Names, Types, axis_position, given_names, sizes
 
 
 def reshape(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """Row-major, always; the number of elements stays."""
+    """Row-major; the number of elements stays."""
     (value,) = src
     shape = sizes(arg["result_shape"])
     if math.prod(shape) != value.size:
@@ -62,7 +62,7 @@ def pad(src: Types, arg: Mapping[str, Any]) -> TensorType:
     """Each axis grows by low + high elements that hold `value`."""
     (value,) = src
     pads = arg["pad"]
-    _one_each("pad", pads, value)
+    _check_length("pad", pads, value)
     if any(low < 0 or high < 0 for low, high in pads):
         fail(Kind.AXIS_SIZE_MISMATCH, STAGE, "a pad is negative", hint="use SHRINK to cut", pad=pads)
     shape = tuple(low + size + high for size, (low, high) in zip(value.shape, pads, strict=True))
@@ -70,11 +70,11 @@ def pad(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def shrink(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """Per axis the elements lo, lo + step, … below hi."""
+    """The elements lo, lo + step, … below hi of every axis."""
     (value,) = src
     low, high, step = arg["lo"], arg["hi"], arg.get("step", (1,) * value.rank)
-    for key, each in (("lo", low), ("hi", high), ("step", step)):
-        _one_each(key, each, value)
+    for key, entries in (("lo", low), ("hi", high), ("step", step)):
+        _check_length(key, entries, value)
     positive_steps("SHRINK", step)
     if any(not 0 <= a <= b <= size for a, b, size in zip(low, high, value.shape, strict=True)):
         fail(
@@ -111,13 +111,13 @@ def pool(src: Types, arg: Mapping[str, Any]) -> TensorType:
             kernel=kernel,
         )
     stride, dilation = arg.get("stride", (1,) * n), arg.get("dilation", (1,) * n)
-    for key, each in (("stride", stride), ("dilation", dilation)):
-        if len(each) != n:
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"POOL's {key} must have {n} entries", **{key: each})
-        positive_steps("POOL", each)
+    for key, steps in (("stride", stride), ("dilation", dilation)):
+        if len(steps) != n:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"POOL's {key} must have {n} entries", **{key: steps})
+        positive_steps("POOL", steps)
     spatial = value.shape[-n:]
     room = [size - d * (k - 1) - 1 for size, k, d in zip(spatial, kernel, dilation, strict=True)]
-    if any(k < 1 for k in kernel) or any(each < 0 for each in room):
+    if any(k < 1 for k in kernel) or any(size < 0 for size in room):
         fail(
             Kind.AXIS_SIZE_MISMATCH,
             STAGE,
@@ -127,7 +127,7 @@ def pool(src: Types, arg: Mapping[str, Any]) -> TensorType:
             dilation=dilation,
             src_shape=value.shape,
         )
-    windows = tuple(each // s + 1 for each, s in zip(room, stride, strict=True))
+    windows = tuple(size // s + 1 for size, s in zip(room, stride, strict=True))
     names = given_names(arg, value.names[:-n] + (None,) * (2 * n))
     return TensorType(value.dtype, value.shape[:-n] + windows + tuple(kernel), names)
 
@@ -145,7 +145,7 @@ def positive_steps(uop: str, steps: Sequence[int]) -> None:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{uop} has a step of 0", step=steps)
 
 
-def _one_each(key: str, values: Sequence[Any], value: TensorType) -> None:
+def _check_length(key: str, values: Sequence[Any], value: TensorType) -> None:
     if len(values) != value.rank:
         fail(
             Kind.MALFORMED_GRAPH,
@@ -160,7 +160,7 @@ def _unchanged(value: TensorType, shape: tuple[int, ...]) -> Names:
 
 
 def _kept_names(value: TensorType, shape: tuple[int, ...]) -> Names:
-    """The names of the axes that a row-major reshape leaves alone, found by walking both shapes together."""
+    """The names of the axes that a row-major reshape leaves unchanged: both shapes are walked together."""
     old = [axis for axis, size in enumerate(value.shape) if size != 1]
     new = [axis for axis, size in enumerate(shape) if size != 1]
     names: list[str | None] = [None] * len(shape)

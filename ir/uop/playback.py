@@ -1,8 +1,8 @@
 """The meaning of the uops on NumPy arrays.
 
-A meaning is `(operands, arg, result type, wide) -> array`. The result is rounded once, to its dtype: fp16 and bf16 are
-computed in fp32. With `wide`, every float array is fp64 and nothing is rounded. Integers wrap. NumPy's floating
-point warnings are the caller's to silence (`np.errstate`).
+A meaning is `(operands, arg, result type, wide) -> array`. The result is rounded once, to its dtype; fp16 and bf16 are
+computed in fp32. With `wide`, every float array is fp64 and nothing is rounded. Integers wrap. The caller silences
+NumPy's floating-point warnings (`np.errstate`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def convert(x: Array, element: DType, wide: bool) -> Array:
 
 
 def elementwise(fn: Callable[..., Array]) -> Meaning:
-    """`fn` in the computing precision of the result, then rounded to it."""
+    """`fn` in the computing precision of the result's dtype, then rounded to that dtype."""
 
     def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
         compute = storage(out.dtype.accumulator, wide)
@@ -68,9 +68,9 @@ def cast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: boo
 
 
 def reduction(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
-    """REDUCE: floats accumulate in the wider of the source and the result's accumulator, integers in the result's
-    dtype; no element gives the identity; `init` is one more element, the first. In the order and the groups that NumPy
-    takes them in, or one by one in index order where `in_order` asks it."""
+    """REDUCE. Floats accumulate in the wider accumulator of source and result, integers in the result's dtype. Without
+    elements the result is the identity. `init` is one more element, the first. Elements are taken in NumPy's order and
+    groups, or one by one in index order if `in_order` is set."""
     accumulator = _accumulator(xs[0], out.dtype, wide)
     values = convert(xs[0], accumulator, wide)
     op = arg["op"]
@@ -94,12 +94,12 @@ def _one_by_one(ufunc: np.ufunc, values: Array, axes: tuple[int, ...], start: An
 
 
 def identity(op: str, element: DType) -> float | int:
-    """What an empty reduction gives: 0, 1, the lowest or the highest value."""
+    """The result of an empty reduction: 0, 1, the lowest or the highest value."""
     return {"SUM": 0, "PROD": 1, "MAX": element.lowest, "MIN": element.highest}[op]
 
 
 def scan(op: str) -> Meaning:
-    """The running reduction along `axis`, its own element included."""
+    """The running reduction along `axis`, the current element included."""
 
     def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
         values = convert(xs[0], _accumulator(xs[0], out.dtype, wide), wide)
@@ -124,7 +124,7 @@ def gather(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: b
     if out.size == 0:
         return np.empty(out.shape, src.dtype)
     inside = np.clip(index.astype(np.int64), 0, src.shape[axis] - 1)
-    box = tuple(slice(None) if each == axis else slice(size) for each, size in enumerate(out.shape))
+    box = tuple(slice(None) if k == axis else slice(size) for k, size in enumerate(out.shape))
     return np.take_along_axis(src[box], inside, axis=axis)
 
 
@@ -150,7 +150,7 @@ def pad(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool
 
 def shrink(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     steps = arg.get("step", (1,) * out.rank)
-    return xs[0][tuple(slice(*each) for each in zip(arg["lo"], arg["hi"], steps, strict=True))]
+    return xs[0][tuple(slice(*bounds) for bounds in zip(arg["lo"], arg["hi"], steps, strict=True))]
 
 
 def flip(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
@@ -175,20 +175,20 @@ def pool(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: boo
 
 
 def integer_division(x: Array, y: Array) -> Array:
-    """Floor division; by zero it is 0."""
+    """Floor division; 0 for a divisor of 0."""
     zero = y == 0
     return np.where(zero, 0, np.floor_divide(x, np.where(zero, 1, y)))
 
 
 def integer_remainder(x: Array, y: Array) -> Array:
-    """x − y·⌊x/y⌋, with the sign of y; by zero it is 0."""
+    """x − y·⌊x/y⌋, with the sign of y; 0 for y = 0."""
     zero = y == 0
     return np.where(zero, 0, np.mod(x, np.where(zero, 1, y)))
 
 
 def power(x: Array, y: Array) -> Array:
-    """C's pow. NumPy answers an exponent that repeats by a square or a root, which differ at −inf and −0: here every
-    element has an exponent of its own."""
+    """C's pow. NumPy computes a repeated exponent as a square or a root, which differ at −inf and −0. Here every
+    element gets an exponent of its own."""
     shape = np.broadcast_shapes(x.shape, y.shape)
     flat = np.power(np.broadcast_to(x, shape).flatten(), np.broadcast_to(y, shape).flatten())
     return np.asarray(flat.reshape(shape))
@@ -204,7 +204,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function in fp64, whatever the dtype: NumPy has none."""
+    """The error function, computed in fp64 for every dtype: NumPy has none."""
     return np.asarray(_erf(x.astype(np.float64)), np.float64)
 
 
@@ -227,7 +227,7 @@ def _accumulator(x: Array, result: DType, wide: bool) -> DType:
 
 
 def _saturate(x: Array, element: DType) -> Array:
-    """fp64 to an integer dtype. The largest i64 is no fp64, so the upper end is compared, not clipped."""
+    """fp64 to an integer dtype. The largest i64 is not an fp64 number, so the upper end is compared, not clipped."""
     whole = np.trunc(np.where(np.isnan(x), 0, x))
     above, below = whole >= float(element.highest), whole <= float(element.lowest)
     inside = np.where(above | below, 0, whole).astype(element.numpy)

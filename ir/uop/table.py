@@ -1,7 +1,7 @@
-"""The uops of Tiny IR: ONE table that gives each its kind, arity, attributes, type rule, meaning and cost.
+"""The uops of Tiny IR: ONE table with the kind, arity, attributes, type rule, meaning and cost of every uop.
 
-Every result is rounded to its dtype once; fp16 and bf16 compute in fp32. Integer arithmetic wraps. The rest of what
-a uop means is in its `doc`, and its `meaning` is executable.
+Every result is rounded to its dtype once; fp16 and bf16 compute in fp32. Integer arithmetic wraps. The `doc` of a uop
+says the rest, and its `meaning` is executable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ELEMENTARY", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", 
 
 
 class UOpKind(enum.StrEnum):
-    """What a uop is to the stages that follow."""
+    """How the later stages treat a uop."""
 
     INPUT = "input"
     INDEX = "index"
@@ -42,13 +42,13 @@ class UOpKind(enum.StrEnum):
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether result element i needs operand elements i only."""
+        """Whether element i of the result needs only elements i of the operands."""
         return self in (UOpKind.UNARY, UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST)
 
 
 class UOp(msgspec.Struct, frozen=True):
-    """One row of the table. `flops` counts, in additions, the work of one result element; a REDUCE or SCAN counts
-    one per element that it reads."""
+    """One row of the table. `flops`: the work of one result element in additions; for a REDUCE or SCAN, of one element
+    of the operand."""
 
     name: str
     kind: UOpKind
@@ -65,33 +65,34 @@ class UOp(msgspec.Struct, frozen=True):
         return self.name.lower()
 
     def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
-        """How diagnostics name it: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" where the kind says it all."""
-        told = str(arg.get("op", self.fn)).lower() if self.kind is UOpKind.REDUCE else self.fn
-        return self.kind.title() if told == self.kind else f"{self.kind.title()}({told})"
+        """The name in diagnostics: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" if kind and function agree."""
+        fn = str(arg.get("op", self.fn)).lower() if self.kind is UOpKind.REDUCE else self.fn
+        return self.kind.title() if fn == self.kind else f"{self.kind.title()}({fn})"
 
     def type_of(self, src: Sequence[TensorType], arg: Mapping[str, Any]) -> TensorType:
         """The result's type; raises EqsatError."""
         return self.infer(src, arg)
 
     def apply(self, xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool = False) -> Array:
-        """The result on arrays: operands in their dtypes (every float fp64 when `wide`), immediates as 0-d arrays."""
+        """The result. Operands are in their dtypes (every float fp64 when `wide`); immediates are 0-d arrays."""
         with np.errstate(all="ignore"):
             return self.meaning(xs, arg, out, wide)
 
 
 def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
-    """Additions-worth of work to compute the whole result."""
+    """The work of the whole result, in additions."""
     counted = src[0].size if uop.kind in (UOpKind.REDUCE, UOpKind.SCAN) else out.size
     return counted * uop.flops
 
 
 CHEAP = 1
-"""Additions-worth of an arithmetic op. The dearer weights of the table are the time of this project's own vector code
-(`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) over that of an addition, on a Zen 5 core with 16 lanes, rounded:
-what `codegen.compile.op_speeds` measures. `ir.target.Target.weights` says where a machine or a dtype differs."""
+"""Cost of an arithmetic op, in additions. Higher weights in the table are times of this project's own vector code
+(`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) divided by the time of an addition, on a Zen 5 core with 16 lanes,
+rounded; `codegen.compile.op_speeds` measures them. `ir.target.Target.weights` has the deviations of machines and
+dtypes."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
-"""The functions that every implementation only approximates."""
+"""Functions that every implementation approximates."""
 
 
 def _args(**specs: ArgKind | tuple[ArgKind]) -> Mapping[str, ArgSpec]:

@@ -1,6 +1,6 @@
-"""The type rules of the uops: from the operands' types and the bound attributes to the result's type.
+"""The type rules of the uops: the result's type from the operands' types and the bound attributes.
 
-An immediate operand has the type of the tensor beside it. Errors carry no place: whoever knows the uop adds it.
+An immediate operand has the type of the tensor beside it. Errors name no place: the caller, who knows the uop, adds it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def where(src: Types, arg: Mapping[str, Any]) -> TensorType:
         fail(Kind.DTYPE_MISMATCH, STAGE, "the condition must be bool", found=condition.dtype)
     common = _agree(values)
     _same_shape(condition, common)
-    return TensorType(common.dtype, common.shape, merge_names([each.names for each in src]))
+    return TensorType(common.dtype, common.shape, merge_names([operand.names for operand in src]))
 
 
 def cast(src: Types, arg: Mapping[str, Any]) -> TensorType:
@@ -71,7 +71,7 @@ def cast(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def input_(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """What `dtype`, `shape` and `names` say."""
+    """The type that `dtype`, `shape` and `names` state."""
     shape = sizes(arg["shape"])
     return TensorType(dtype(arg["dtype"]), shape, given_names(arg, (None,) * len(shape)))
 
@@ -86,7 +86,7 @@ def iota(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """`axes` vanish; the result has the stated `dtype` (float from floats, integer from integers and bool)."""
+    """`axes` are removed; the result has the stated `dtype` (float from floats, integer from integers and bool)."""
     (value,) = src
     axes = [axis_position(axis, value.rank) for axis in arg["axes"]]
     if not axes or len(set(axes)) != len(axes):
@@ -97,7 +97,7 @@ def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def scan(*, boolean: bool) -> TypeRule:
-    """The source's shape in the stated `dtype`; `boolean` where bools may stay bools."""
+    """The source's shape in the stated `dtype`. `boolean`: bools may stay bools."""
 
     def rule(src: Types, arg: Mapping[str, Any]) -> TensorType:
         (value,) = src
@@ -108,7 +108,7 @@ def scan(*, boolean: bool) -> TypeRule:
 
 
 def gather(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """The index's shape; ranks agree and off the axis the index is no larger than the source."""
+    """The index's shape. Ranks agree; off the axis the index is no larger than the source."""
     value, index = src
     require_dtype(index.dtype, integers)
     if value.rank != index.rank:
@@ -135,7 +135,7 @@ def gather(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def require_dtype(element: DType, allowed: Allowed) -> None:
-    """DtypeMismatch unless `element` is allowed; the predicate's docstring says what is."""
+    """DtypeMismatch unless `element` is allowed; the predicate's docstring names the allowed dtypes."""
     if not allowed(element):
         fail(
             Kind.DTYPE_MISMATCH,
@@ -147,7 +147,7 @@ def require_dtype(element: DType, allowed: Allowed) -> None:
 
 
 def sizes(shape: Sequence[int]) -> tuple[int, ...]:
-    """`shape`, once every size is known to be an integer ≥ 0."""
+    """`shape`, after a check that every size is an integer ≥ 0."""
     for size in shape:
         if not isinstance(size, int):
             fail(Kind.UNBOUND_DIM, STAGE, f"the size {size!r} is not bound", shape=shape)
@@ -157,7 +157,7 @@ def sizes(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def axis_position(axis: int, rank: int) -> int:
-    """`axis`, once it is known to be one of `rank` positions."""
+    """`axis`, after a check that it is one of `rank` positions."""
     if not isinstance(axis, int) or not 0 <= axis < rank:
         fail(
             Kind.MALFORMED_GRAPH,
@@ -170,13 +170,13 @@ def axis_position(axis: int, rank: int) -> int:
 
 
 def merge_names(several: Sequence[Names]) -> Names:
-    """Per axis the name that all who have one share; two different names leave the axis unnamed."""
-    found = [{name for name in axis if name is not None} for axis in zip(*several, strict=True)]
-    return tuple(next(iter(names)) if len(names) == 1 else None for names in found)
+    """For every axis the name that all named ones share; an axis with two different names becomes unnamed."""
+    names_of_axes = [{name for name in axis if name is not None} for axis in zip(*several, strict=True)]
+    return tuple(next(iter(names)) if len(names) == 1 else None for names in names_of_axes)
 
 
 def given_names(arg: Mapping[str, Any], otherwise: Names) -> Names:
-    """The names that `names` gives, and elsewhere those that `otherwise` has."""
+    """The entries of the attribute `names`; entries that are null or missing come from `otherwise`."""
     given = arg.get("names")
     if given is None:
         return otherwise
@@ -203,7 +203,7 @@ def _agree(src: Types) -> TensorType:
                 rhs_dtype=other.dtype,
             )
         _same_shape(first, other)
-    return TensorType(first.dtype, first.shape, merge_names([each.names for each in src]))
+    return TensorType(first.dtype, first.shape, merge_names([operand.names for operand in src]))
 
 
 def _same_shape(a: TensorType, b: TensorType) -> None:

@@ -1,4 +1,4 @@
-"""VIEW: the general remap, result[i0, i1, …] = source[x0, x1, …], each x an expression over the result's axes."""
+"""VIEW: result[i0, i1, …] = source[x0, x1, …], where the x are expressions over the result's axes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ir.uop.types import STAGE, Types, given_names, sizes
 
 _EMPTY = (0, -1)
 _LARGEST = 2**62
-_GRID = 2**24
-"""Points that are tried one by one where an interval cannot show an expression to be in bounds."""
+_MAX_POINTS = 2**24
+"""An expression over at most this many points is evaluated at all of them, if its interval is out of bounds."""
 
 
 def view(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """`index_map` reads every source axis in bounds, and forward."""
+    """A VIEW reads every source axis in bounds and forward."""
     (value,) = src
     shape = sizes(arg["result_shape"])
     expressions = index_map(arg, len(shape))
@@ -34,7 +34,7 @@ def view(src: Types, arg: Mapping[str, Any]) -> TensorType:
             src_shape=value.shape,
         )
     for text, expr, size in zip(arg["index_map"], expressions, value.shape, strict=True):
-        _require_small(text, expr, shape)
+        _check_magnitude(text, expr, shape)
         if any(_mean_stride(expr, axis, len(shape)) < 0 for axis in expr.axes):
             fail(
                 Kind.NEGATIVE_STRIDE_UNSUPPORTED,
@@ -58,23 +58,23 @@ def view(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def view_array(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
-    """Every index is evaluated on a grid, then gathered."""
-    grid = _grid(out.shape)
+    """Evaluates the index expressions on a grid, then gathers."""
+    grid = _axis_grid(out.shape)
     index = tuple(np.broadcast_to(expr.eval(grid), out.shape) for expr in index_map(arg, out.rank))
     return np.broadcast_to(xs[0][index], out.shape)
 
 
 def index_map(arg: Mapping[str, Any], rank: int) -> tuple[AxisExpr, ...]:
-    """A VIEW's expressions, one per source axis, over the axes i0 … of a result of this rank."""
+    """The expressions of a VIEW, one per source axis, over the axes i0 … of a result of this rank."""
     return tuple(parse_expr(text, axis_names(rank)) for text in arg["index_map"])
 
 
-def _grid(shape: Sequence[int]) -> tuple[Array, ...]:
+def _axis_grid(shape: Sequence[int]) -> tuple[Array, ...]:
     return tuple(np.ogrid[tuple(slice(size) for size in shape)]) if shape else ()
 
 
 def _mean_stride(expr: AxisExpr, axis: int, rank: int) -> int:
-    """The growth over one period of all floors along `axis`: its sign is the direction of reading."""
+    """The growth over one period of all floors along `axis`. Its sign is the direction of reading."""
     point = [0] * rank
     start: int = expr.eval(point)
     point[axis] = math.prod(_divisors(expr))
@@ -89,14 +89,14 @@ def _divisors(expr: AxisExpr) -> Iterator[int]:
             yield from _divisors(term.expr)
 
 
-def _require_small(text: str, expr: AxisExpr, shape: Sequence[int]) -> None:
-    """ResourceExceeded unless the expression and all that is added up in it fit a signed 64-bit integer."""
+def _check_magnitude(text: str, expr: AxisExpr, shape: Sequence[int]) -> None:
+    """ResourceExceeded unless the expression and all its summands fit a signed 64-bit integer."""
     if max(_magnitude(expr, shape), *_divisors(expr), 0) > _LARGEST:
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{text!r} computes numbers that no index can be", largest=_LARGEST)
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{text!r} computes numbers beyond {_LARGEST}", largest=_LARGEST)
 
 
 def _magnitude(expr: AxisExpr, shape: Sequence[int]) -> int:
-    """A bound on the absolute value of every number that an evaluation over this shape meets."""
+    """A bound on the absolute value of every number in an evaluation over this shape."""
     total = abs(expr.const)
     below = 0
     for term, coefficient in expr.terms:
@@ -115,7 +115,7 @@ def _range(expr: AxisExpr, shape: Sequence[int]) -> tuple[int, int]:
     if 0 in shape:
         return _EMPTY
     used = [size if axis in expr.axes else 1 for axis, size in enumerate(shape)]
-    if expr.is_affine or math.prod(used) > _GRID:
+    if expr.is_affine or math.prod(used) > _MAX_POINTS:
         return interval(expr, box_of(shape))
-    values = np.asarray(expr.eval(_grid(used)))
+    values = np.asarray(expr.eval(_axis_grid(used)))
     return int(values.min()), int(values.max())

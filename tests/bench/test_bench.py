@@ -143,7 +143,7 @@ def test_a_bench_of_nothing_tells_the_names(
     [
         (["--kinds", "family,fam"], "'fam' is none of family, term, extractor"),
         (["--models", "squeeze"], "'squeeze' is none of bvlc_alexnet"),
-        (["--rounds", "0"], "'0' is no number from 1 on"),
+        (["--rounds", "0"], "'0' is not a positive integer"),
     ],
 )
 def test_a_bench_refuses_words_that_stand_for_nothing(

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.device.ceilings import Ceilings
+from bench.device.ceilings import Ceilings, measure_ceilings
 from bench.device.ceilings import check as check_ceilings
-from bench.device.ceilings import measured as measured_ceilings
 from bench.device.clock import Runner, Times, in_turns, quartiles
 from bench.device.launch import EmulatedDevice
 from bench.facts import ROOT
@@ -117,7 +116,7 @@ def test_what_is_drawn_is_random_and_no_row_repeats() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_case_is_measured(name: str, lab: TorchLab) -> None:
     """eqsat beside torch, the same numbers; a row with all its figures."""
-    row = gpu_measure.measured(SMALL[name], lab, FakeClock(), CEILINGS, 0.1)
+    row = gpu_measure.measure_case(SMALL[name], lab, FakeClock(), CEILINGS, 0.1)
     assert "failed" not in row, row["failed"]
     assert 0 < row["errors"]["torch"] + 1e-30 <= SMALL[name].tolerance
     assert row["times"].keys() == {"eqsat", "torch"}
@@ -133,18 +132,18 @@ def test_wrong_outputs_are_not_timed(lab: TorchLab, monkeypatch: pytest.MonkeyPa
     right = gpu_peers._PEERS["torch"]
     wrong = {"torch": lambda case, tensors: lambda: 1.1 * right(case, tensors)()}
     monkeypatch.setattr(gpu_peers, "_PEERS", {**gpu_peers._PEERS, **wrong})
-    row = gpu_measure.measured(case, lab, FakeClock(), CEILINGS, 0.1)
+    row = gpu_measure.measure_case(case, lab, FakeClock(), CEILINGS, 0.1)
     assert "eqsat differs from torch" in row["failed"]
     assert "times" not in row
     assert cells(row)[1] == "failed"
     assert row["errors"]["torch"] == pytest.approx(1 - 1 / 1.1, rel=0.1)
     nothing = {"torch": lambda case, tensors: lambda: right(case, tensors)() * float("nan")}
     monkeypatch.setattr(gpu_peers, "_PEERS", {**gpu_peers._PEERS, **nothing})
-    assert "failed" in gpu_measure.measured(case, lab, FakeClock(), CEILINGS, 0.1)
+    assert "failed" in gpu_measure.measure_case(case, lab, FakeClock(), CEILINGS, 0.1)
 
 
 def test_without_a_peer_the_small_case_is_played_back() -> None:
-    row = gpu_measure.measured(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1)
+    row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1)
     assert set(row["absent"]) == {"torch", "torch.compile"}
     assert row["errors"]["playback of the small case"] < 1e-5
     assert row["times"].keys() == {"eqsat"}
@@ -166,7 +165,7 @@ def test_a_lost_case_is_tried_without_the_peers_that_compile(tmp_path: Path) -> 
     assert results.is_done("a")
     assert "no answer within 9 s" in results.rows["a"]["absent"]["triton"]
     left_out = {"torch": "slow", "torch.compile": "slow"}
-    row = gpu_measure.measured(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1, left_out)
+    row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1, left_out)
     assert row["absent"] == left_out
 
 
@@ -175,7 +174,7 @@ def test_a_peer_that_fails_is_named(lab: TorchLab, monkeypatch: pytest.MonkeyPat
         raise RuntimeError("no kernel for this")
 
     monkeypatch.setattr(gpu_peers, "_PEERS", {**gpu_peers._PEERS, "cuDNN attention": lambda case, tensors: fails})
-    row = gpu_measure.measured(SMALL["attention bf16 33 ×2 heads of 16"], lab, FakeClock(), CEILINGS, 0.1)
+    row = gpu_measure.measure_case(SMALL["attention bf16 33 ×2 heads of 16"], lab, FakeClock(), CEILINGS, 0.1)
     assert row["absent"]["flash-attn"] == "flash_attn is not installed"
     assert row["absent"]["cuDNN attention"] == "RuntimeError: no kernel for this"
     assert row["times"].keys() == {"eqsat", "torch"}
@@ -194,7 +193,7 @@ def test_turns_are_reversed() -> None:
 
 def test_the_kernels_of_the_ceilings_are_right() -> None:
     check_ceilings(EmulatedDevice())
-    found = measured_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=2)
+    found = measure_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=2)
     assert found.bytes_per_s == 2 * (1 << 15) / 1e-3
     assert found.flops_per_s == 8 * 2 * 16 * 2 * 16 * 8 * 16 / 2e-3
     assert found.floor_s(found.flops_per_s, 0) == 1
@@ -225,8 +224,10 @@ def test_the_answers_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     class Emulated(EmulatedDevice):
         found = Device("Emulated A100", "80", 1, 1 << 30, 13000)
 
-    small = partial(measured_ceilings, copied=1 << 14, turns=1)
-    monkeypatch.setattr("bench.device.ceilings.measured", lambda device, clock, blocks: small(device, clock, blocks))
+    small = partial(measure_ceilings, copied=1 << 14, turns=1)
+    monkeypatch.setattr(
+        "bench.device.ceilings.measure_ceilings", lambda device, clock, blocks: small(device, clock, blocks)
+    )
     monkeypatch.setattr("bench.device.launch.CudaDevice", Emulated)
     monkeypatch.setattr("bench.device.clock.EventClock", FakeClock)
     monkeypatch.setattr("bench.gpu.lab.cuda_lab", lambda target: HostLab())
@@ -289,9 +290,9 @@ def test_without_ceilings_cases_are_measured(tmp_path: Path, capsys: pytest.Capt
     assert results.is_done("a")
     assert "the ceilings of this device were not measured: no answer within 9 s" in capsys.readouterr().out
     assert "whose ceilings were not measured" in gpu._title("X-1", results.ceilings)
-    row = gpu_measure.measured(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), None, 0.1)
+    row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), None, 0.1)
     assert row["of ceiling"] is None
-    assert gpu._short(row) == "1,000.0 µs"
+    assert gpu._summary(row) == "1,000.0 µs"
     assert cells(row)[4] == ""
 
 

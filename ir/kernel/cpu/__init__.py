@@ -1,1 +1,1 @@
-"""The CPU dialect: a kernel as a tree of statements over vectors of lanes."""
+"""The CPU dialect: a kernel is a tree of statements over vectors of lanes."""

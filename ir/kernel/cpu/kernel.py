@@ -1,9 +1,9 @@
 """CPU dialect: a kernel as a tree of typed statements over vectors of `lanes` elements.
 
-A kernel has variables (integers: loop counters, tile origins) with known ranges; every offset and bound is an
-`AxisExpr` over their numbers, so that strides are literals and accesses can be proved inside their buffers.
-Values are registers of `lanes` elements whatever the dtype (fp16 and bf16 live rounded in fp32 lanes); a scalar
-is a register whose lanes are equal. Loads and stores say which lanes touch memory: the others never do.
+The variables of a kernel are integers with known ranges: loop counters, tile origins. Every offset and bound is an
+`AxisExpr` over their numbers, so that strides are literals and accesses can be proved inside their buffers. A value is
+a register of `lanes` elements for every dtype: fp16 and bf16 are held in fp32 lanes, rounded. A scalar is a register
+with equal lanes. Loads and stores name the lanes that touch memory; the other lanes never do.
 
     kernel softmax lanes=16 (x: fp32[8192], y: fp32[8192] out)
       phase t in 0..8
@@ -25,11 +25,11 @@ from ir.kernel.nodes import Variable
 from ir.module.launch import Workspace
 
 LINE_BYTES = 64
-"""A cache line: scratch buffers share none."""
+"""Size of a cache line in bytes. Scratch buffers share no line."""
 
 
 class CpuParam(msgspec.Struct, frozen=True):
-    """A buffer the caller passes: `dtype` and number of elements in memory."""
+    """A buffer that the caller passes: dtype and number of elements in memory."""
 
     name: str
     dtype: str
@@ -38,7 +38,7 @@ class CpuParam(msgspec.Struct, frozen=True):
 
 
 class Scratch(msgspec.Struct, frozen=True):
-    """A buffer of the kernel's own, in the workspace that the caller passes; not initialised."""
+    """A buffer that only the kernel uses, in the workspace that the caller passes; not initialised."""
 
     name: str
     dtype: str
@@ -46,12 +46,12 @@ class Scratch(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Its place in a workspace: whole cache lines."""
+        """Bytes that the buffer takes in a workspace: whole cache lines."""
         return -(-self.elements * DTYPES[self.dtype].bytes // LINE_BYTES) * LINE_BYTES
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """`tasks` independent runs of `body`, `variable` numbering them; a phase starts when the one before ended."""
+    """`tasks` independent runs of `body`, numbered by `variable`. A phase starts when the one before it has ended."""
 
     variable: int
     tasks: int
@@ -59,9 +59,9 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class CpuKernel(msgspec.Struct, frozen=True):
-    """`params` are the region's inputs, then its outputs. `shared` scratch lives through all phases and is seen
-    by all tasks; of `private` scratch every thread has its own, and what a task leaves there is lost. `comment` is
-    printed above the text."""
+    """`params` are the region's inputs, then its outputs. `shared` scratch lives through all phases and all tasks see
+    it. Every thread has its own `private` scratch, whose contents do not survive a task. `comment` is printed above
+    the text."""
 
     name: str
     lanes: int
@@ -74,26 +74,30 @@ class CpuKernel(msgspec.Struct, frozen=True):
 
     @property
     def buffers(self) -> tuple[CpuParam | Scratch, ...]:
-        """What the phases see."""
+        """All buffers that the phases may access."""
         return (*self.params, *self.shared, *self.private)
 
     @property
     def workspace(self) -> Workspace:
         """The memory that a call needs besides its params."""
-        return Workspace(sum(each.nbytes for each in self.shared), sum(each.nbytes for each in self.private))
+        return Workspace(
+            sum(scratch.nbytes for scratch in self.shared), sum(scratch.nbytes for scratch in self.private)
+        )
 
     @property
     def box(self) -> Box:
         """The ranges of the variables, as `ir.index.expr` takes them."""
-        return tuple((each.low, each.high) for each in self.variables)
+        return tuple((variable.low, variable.high) for variable in self.variables)
 
     def __str__(self) -> str:
         """The kernel as indented lines, as in the example above."""
         printer = CpuPrinter(self.variables)
-        params = ", ".join(f"{each.name}: {each.dtype}[{each.elements}]{' out' * each.written}" for each in self.params)
+        params = ", ".join(
+            f"{param.name}: {param.dtype}[{param.elements}]{' out' * param.written}" for param in self.params
+        )
         lines = [f"kernel {self.name} lanes={self.lanes} ({params})"]
         for role, buffers in (("shared", self.shared), ("private", self.private)):
-            lines += [f"  {role} {each.name}: {each.dtype}[{each.elements}]" for each in buffers]
+            lines += [f"  {role} {scratch.name}: {scratch.dtype}[{scratch.elements}]" for scratch in buffers]
         for phase in self.phases:
             lines.append(f"  phase {printer.variable(phase.variable)} in 0 .. {phase.tasks}")
             lines += printer.block(phase.body, 2)

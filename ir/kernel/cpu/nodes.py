@@ -1,4 +1,4 @@
-"""The values and statements of the CPU dialect: what vectors of lanes hold, and what is done with them."""
+"""The values and statements of the CPU dialect. A value is a register of `lanes` elements."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 from ir.index.expr import AxisExpr
 from ir.kernel.nodes import Bind, Comment, Const, KernelNode, Reg, Within
 
-# Values: registers of `lanes` elements. `dtype` is that of the register, never fp16 or bf16.
+# Values. `dtype` is the dtype of the register, so never fp16 or bf16.
 
 
 class Lanes(KernelNode, frozen=True):
     """`expr` with `variable` advanced by the lane number: the values of an index (i32 or i64) in neighbouring
-    lanes; equal lanes where `variable` is None."""
+    lanes. All lanes are equal if `variable` is None."""
 
     expr: AxisExpr
     variable: int | None
@@ -21,7 +21,7 @@ class Lanes(KernelNode, frozen=True):
 
 
 class Inside(KernelNode, frozen=True):
-    """A mask: of the first `count` lanes (all when None) those in which all `conditions` hold, with `variable`
+    """A mask of the lanes, among the first `count` (None: all), in which all `conditions` hold; `variable` is
     advanced by the lane number."""
 
     conditions: tuple[Within, ...]
@@ -31,7 +31,7 @@ class Inside(KernelNode, frozen=True):
 
 
 class CpuCall(KernelNode, frozen=True):
-    """A prelude function, lane by lane: `eq_<fn>_<type of the last argument>`; "cast" converts to `dtype`."""
+    """A prelude function applied lane by lane: `eq_<fn>_<type of the last argument>`; "cast" converts to `dtype`."""
 
     fn: str
     args: tuple[Value, ...]
@@ -39,10 +39,10 @@ class CpuCall(KernelNode, frozen=True):
 
 
 class Load(KernelNode, frozen=True):
-    """`count` elements (all lanes when None; the others are 0) of `buffer` from element `offset`.
+    """`count` elements (None: all lanes; further lanes are 0) of `buffer` from element `offset`.
 
     unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
-    gather: at offset + `index` (i64 lanes). Of unit and gather `mask` says which lanes exist (all when None).
+    gather: at offset + `index` (i64 lanes). In modes unit and gather `mask` selects the lanes to load (None: all).
     """
 
     buffer: str
@@ -62,7 +62,7 @@ Value: TypeAlias = Const | Reg | Lanes | Inside | CpuCall | Load
 
 
 class CpuLet(KernelNode, frozen=True):
-    """A register, defined until the end of its block; `mutable` ones may be assigned."""
+    """A register, defined until the end of its block; only a `mutable` one may be assigned."""
 
     name: str
     value: Value
@@ -75,7 +75,7 @@ class CpuAssign(KernelNode, frozen=True):
 
 
 class Store(KernelNode, frozen=True):
-    """The first `count` lanes (all when None) to `buffer` from element `offset`, `step` elements apart.
+    """Stores the first `count` lanes (None: all) to `buffer` from element `offset`, `step` elements apart.
     `stream` bypasses the caches."""
 
     buffer: str
@@ -87,14 +87,14 @@ class Store(KernelNode, frozen=True):
 
 
 class CpuPick(KernelNode, frozen=True):
-    """Sets a variable to an i64 register's first lane, held within the variable's range: an index from data."""
+    """Sets a variable to the first lane of an i64 register, clamped to the variable's range: an index from data."""
 
     variable: int
     value: Value
 
 
 class CpuFor(KernelNode, frozen=True):
-    """`variable` from `start` while it is below min(stop, limit)."""
+    """Runs `body` with `variable` = start, start + step, … below min(stop, limit)."""
 
     variable: int
     start: AxisExpr
@@ -111,11 +111,11 @@ class CpuIf(KernelNode, frozen=True):
 
 
 class CpuFence(KernelNode, frozen=True):
-    """Streamed stores before it are seen by whatever starts after it."""
+    """Makes the streamed stores before it visible to every task that starts after it."""
 
 
 class Transpose(KernelNode, frozen=True):
-    """lanes × lanes elements turned: element j of row i of `source` becomes element i of row j of `buffer`. Rows
+    """Transposes lanes × lanes elements: element j of row i of `source` becomes element i of row j of `buffer`. Rows
     start at the offsets and are `step` elements apart."""
 
     buffer: str
@@ -130,12 +130,12 @@ Stmt: TypeAlias = Comment | CpuLet | CpuAssign | Store | Bind | CpuPick | CpuFor
 
 
 def children(node: Value) -> tuple[Value, ...]:
-    """The values that a value is computed from."""
+    """The operands of a value."""
     match node:
         case CpuCall():
             return node.args
         case Load():
-            return tuple(each for each in (node.index, node.mask) if each is not None)
+            return tuple(operand for operand in (node.index, node.mask) if operand is not None)
     return ()
 
 
@@ -152,7 +152,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def values_of(stmt: Stmt) -> Iterator[Value]:
-    """The values in a statement itself, not in its body: operands before what uses them."""
+    """The values in a statement itself, not in its body: operands before their users."""
     match stmt:
         case CpuLet() | CpuAssign() | Store() | CpuPick():
             yield from _below(stmt.value)

@@ -1,4 +1,4 @@
-"""The printed form of a CPU kernel: what people read beside the plan and the C text."""
+"""The printed form of a CPU kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of a CPU kernel: names are bound, types agree, and no access leaves its buffer."""
+"""Verifies a CPU kernel: names are bound, types agree, and no access leaves its buffer."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ STAGE = "cpu"
 
 
 def verify(kernel: CpuKernel) -> None:
-    """Raises an EqsatError (MalformedGraph) with all that is wrong with a kernel.
+    """Raises an EqsatError (MalformedGraph) with everything that is wrong with a kernel.
 
-    Accesses are held against their buffers by the ranges of the variables (a variable that lanes run along counts
-    its lanes); those under an `CpuIf` or a mask are legal by their conditions, which this does not follow, and
-    those to private scratch by the distance of two variables, which their ranges do not tell.
+    Accesses are checked by the ranges of the variables; the range of a variable that lanes advance includes its lanes.
+    Two kinds are not checked: accesses under a `CpuIf` or a mask, which their conditions keep inside, and accesses to
+    private scratch, whose offsets are differences of two variables.
     """
-    found = _CpuCheck(kernel).run()
-    if found:
+    problems = _CpuCheck(kernel).run()
+    if problems:
         raise EqsatError(
-            Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=message, at=kernel.name) for message in found
+            Diagnostic(kind=Kind.MALFORMED_GRAPH, stage=STAGE, message=message, at=kernel.name) for message in problems
         )
 
 
 class _CpuScope:
-    """What is bound in a block and around it: register → (dtype, mutable), and variables."""
+    """Names that are bound in a block and around it: register → (dtype, mutable), and variables."""
 
     def __init__(self, registers: dict[str, tuple[str, bool]], variables: set[int], guarded: bool) -> None:
         self.registers, self.variables, self.guarded = dict(registers), set(variables), guarded
@@ -53,10 +53,10 @@ class _CpuCheck:
     def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
         self.problems: list[str] = []
-        self.elements = {each.name: each.elements for each in kernel.buffers}
-        self.dtypes = {each.name: each.dtype for each in kernel.buffers}
-        self.private = {each.name for each in kernel.private}
-        self.read_only = {each.name for each in kernel.params if not each.written}
+        self.elements = {buffer.name: buffer.elements for buffer in kernel.buffers}
+        self.dtypes = {buffer.name: buffer.dtype for buffer in kernel.buffers}
+        self.private = {buffer.name for buffer in kernel.private}
+        self.read_only = {param.name for param in kernel.params if not param.written}
 
     def run(self) -> list[str]:
         for phase in self.kernel.phases:
@@ -94,8 +94,8 @@ class _CpuCheck:
                 inner.variables.add(stmt.variable)
                 self._block(stmt.body, inner)
             case CpuIf():
-                for each in stmt.conditions:
-                    self._bound(each.expr, scope)
+                for condition in stmt.conditions:
+                    self._bound(condition.expr, scope)
                 self._block(stmt.then, scope.inner(guarded=True))
                 self._block(stmt.orelse, scope.inner(guarded=True))
             case Transpose():
@@ -111,8 +111,8 @@ class _CpuCheck:
             case Lanes():
                 self._bound(value.expr, scope)
             case Inside():
-                for each in value.conditions:
-                    self._bound(each.expr, scope)
+                for condition in value.conditions:
+                    self._bound(condition.expr, scope)
             case Load():
                 if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
@@ -134,7 +134,7 @@ class _CpuCheck:
         self._require(high < size, f"{buffer} of {size} elements is reached at {high}")
 
     def _bound(self, expr: AxisExpr, scope: _CpuScope) -> None:
-        free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables)
+        free = sorted(self.kernel.variables[number].name for number in expr.axes - scope.variables)
         self._require(not free, f"{', '.join(free)} not bound in {expr}")
 
     def _require(self, condition: bool, message: str) -> None:

@@ -1,1 +1,1 @@
-"""The GPU dialect: a kernel as a tree of statements that every thread of a block executes."""
+"""The GPU dialect: a kernel is a tree of statements that every thread of a block executes."""

@@ -1,13 +1,13 @@
-"""Whether a kernel's threads see the tiles they read: the kernel's accesses to shared memory, run turn by turn.
+"""Checks that threads see the tiles they read, by running the kernel's accesses to shared memory turn by turn.
 
-All threads of a block execute the same statements, so that one run over what they agree on (loops, stages, the block)
-tells in which order a tile (one stage of one buffer) is filled, waited for, read and filled again:
+All threads of a block execute the same statements. One run over the values that they agree on (loops, stages, the
+block) therefore shows the order in which a tile (one stage of one buffer) is filled, waited for, read and refilled:
 
-    filled by copies → WaitGroup: its own copies have arrived → Barrier: everybody's have → may be read
+    filled by copies → WaitGroup: this thread's copies have arrived → Barrier: all threads' have → may be read
     filled by stores → Barrier → may be read
-    read → Barrier: all have read it → may be filled again
+    read → Barrier: all threads have read it → may be filled again
 
-A tile is one piece here: two threads that touch different parts of it are told apart by barriers only.
+A tile is checked as a whole: accesses of different threads to different parts of it still need a barrier between them.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from dataclasses import dataclass, field
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.effects import Branch, Commit, Effect, EffectLoop, Set, SharedAccess, Sync, Wait, axes_of, effects
 from ir.kernel.gpu.kernel import BLOCK_X, BLOCK_Y, BLOCK_Z, GpuKernel, Shared
-from ir.kernel.gpu.repeat import period, steady
+from ir.kernel.gpu.repeat import is_steady, period
 from ir.kernel.nodes import Within
 
 _BLOCKS = (BLOCK_X, BLOCK_Y, BLOCK_Z)
 Values = list[int | None]
-"""Of the variables; None where threads differ, or nothing is known."""
+"""The value of every variable; None if it differs between threads or is unknown."""
 
 
 def hazards(kernel: GpuKernel) -> list[str]:
-    """What is read or overwritten before its time, one message for each buffer and reason."""
+    """Reads and writes that come too early, one message per buffer and reason."""
     tree = effects(kernel)
     used = axes_of(tree)
     ends = [sorted({kernel.variables[axis].low, kernel.variables[axis].high}) for axis in _BLOCKS if axis in used]
-    found: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for block in itertools.product(*ends):
         values: Values = [None] * len(kernel.variables)
         for axis, value in zip((axis for axis in _BLOCKS if axis in used), block, strict=True):
             values[axis] = value
-        found |= dict.fromkeys(_AsyncRun(kernel, values).run(tree))
-    return list(found)
+        messages |= dict.fromkeys(_AsyncRun(kernel, values).run(tree))
+    return list(messages)
 
 
 @dataclass
 class _StagedTile:
-    """One stage of one buffer, by what happened to it last."""
+    """The state of one stage of one buffer."""
 
     shared: Shared
     stage: int
     over: list[_StagedTile] = field(default_factory=list)
     """Tiles of other buffers in the same bytes."""
     groups: set[int] = field(default_factory=set)
-    """Copies to it that nothing has waited for."""
+    """Groups of copies to the tile that nothing has waited for."""
     arrived: bool = False
-    """This thread's copies are complete, and others may not know."""
+    """This thread's copies are complete; other threads may not know."""
     stored: bool = False
-    """Threads have stored to it since the last barrier."""
+    """Threads have stored to the tile since the last barrier."""
     held: bool = False
-    """It may be read."""
+    """The tile may be read."""
     reading: bool = False
-    """Others may still read it."""
+    """Other threads may still read the tile."""
     unread: bool = False
-    """Nobody has read it since it was filled."""
+    """No thread has read the tile since it was filled."""
 
     @property
     def name(self) -> str:
@@ -75,25 +75,25 @@ class _AsyncRun:
     def __init__(self, kernel: GpuKernel, values: Values) -> None:
         self.kernel, self.values = kernel, values
         self.group = 0
-        """The number of the group that is being made."""
+        """The number of the group that the next commit ends."""
         self.started = False
-        """Whether it has copies."""
+        """Whether that group has copies."""
         tiles = [_StagedTile(shared, stage) for shared in kernel.shared for stage in range(shared.stages)]
-        self.tiles = {(each.shared.name, each.stage): each for each in tiles}
+        self.tiles = {(tile.shared.name, tile.stage): tile for tile in tiles}
         for a, b in itertools.permutations(tiles, 2):
             apart = a.first + a.shared.stage_bytes <= b.first or b.first + b.shared.stage_bytes <= a.first
             if a.shared.name != b.shared.name and not apart:
                 a.over.append(b)
 
     def run(self, tree: Sequence[Effect]) -> Iterator[str]:
-        yield from self._all(tree)
+        yield from self._effects(tree)
         if self.started:
             yield "copies are never committed"
         for tile in self.tiles.values():
             if tile.groups and not self.started:
                 yield f"copies to {tile.name} are still under way at the end"
 
-    def _all(self, tree: Sequence[Effect]) -> Iterator[str]:
+    def _effects(self, tree: Sequence[Effect]) -> Iterator[str]:
         for effect in tree:
             match effect:
                 case SharedAccess():
@@ -103,7 +103,7 @@ class _AsyncRun:
                 case Wait():
                     yield from self._wait(effect.pending)
                 case Sync():
-                    self._sync(effect.block)
+                    self._synchronize(effect.block)
                 case Set():
                     self._set(effect)
                 case EffectLoop():
@@ -111,13 +111,13 @@ class _AsyncRun:
                 case Branch():
                     taken = self._holds(effect.conditions)
                     if taken is not False:
-                        yield from self._all(effect.then)
+                        yield from self._effects(effect.then)
                     if taken is not True:
-                        yield from self._all(effect.orelse)
+                        yield from self._effects(effect.orelse)
 
     def _loop(self, loop: EffectLoop) -> Iterator[str]:
         start, stop = self._value(loop.start), self._value(loop.stop)
-        if start is None or stop is None:  # threads differ: some come here, and none synchronises inside
+        if start is None or stop is None:  # threads disagree on the turns: nothing inside synchronises
             yield from self._turn(loop, None)
             return
         turns = range(start, stop, loop.step)
@@ -129,29 +129,29 @@ class _AsyncRun:
             if every is not None and position % every == 0:
                 state = self._state()
                 if state == before:
-                    position, every = self._repeated(loop, turns, position, every), None
+                    position, every = self._skip_turns(loop, turns, position, every), None
                 before = state
 
     def _turn(self, loop: EffectLoop, value: int | None) -> Iterator[str]:
         self.values[loop.variable] = value
-        yield from self._all(loop.body)
+        yield from self._effects(loop.body)
         self.values[loop.variable] = None
 
-    def _repeated(self, loop: EffectLoop, turns: range, position: int, every: int) -> int:
-        """The turn that finds what turn `position` does, as late as conditions stay what they were since the state was
-        the same."""
+    def _skip_turns(self, loop: EffectLoop, turns: range, position: int, every: int) -> int:
+        """The last turn that starts in the same state as turn `position`, with the same conditions since that state
+        was first seen."""
         ranges = zip(self.values, self.kernel.box, strict=True)
         box = tuple(around if value is None else (value, value) for value, around in ranges)
         rest = every
         while position + rest < len(turns):
             later = position + (len(turns) - position - rest) // every * every
-            if steady(loop, turns[position - every], turns[later - 1], box):
+            if is_steady(loop, turns[position - every], turns[later - 1], box):
                 return later
             rest *= 2
         return position
 
     def _state(self) -> tuple[object, ...]:
-        """All that later turns depend on, groups counted from the one that is being made."""
+        """Everything that later turns depend on. Groups are counted from the current one."""
         tiles = [
             (
                 max(tile.groups, default=0) - self.group if tile.groups else None,
@@ -162,21 +162,21 @@ class _AsyncRun:
         return (*tiles, self.started, self.group > 0)
 
     def _set(self, effect: Set) -> None:
-        exprs = [self._value(each) for each in (effect.expr, *effect.most, *effect.least)]
+        exprs = [self._value(expr) for expr in (effect.expr, *effect.most, *effect.least)]
         value: int | None = None
         if effect.known and None not in exprs:
-            known = [each for each in exprs if each is not None]
+            known = [value for value in exprs if value is not None]
             most = 1 + len(effect.most)
             value = max([min(known[:most]), *known[most:]])
         self.values[effect.variable] = value
 
-    # --- what happens to tiles ---
+    # --- the state of tiles ---
 
     def _access(self, access: SharedAccess) -> Iterator[str]:
         stage = self._value(access.stage)
         tile = self.tiles.get((access.shared, stage if stage is not None else -1))
         if tile is None:
-            yield f"the stage of {access.shared} is not known where it is reached"
+            yield f"the stage of {access.shared} is unknown at an access"
         elif access.kind == "read":
             yield from self._read(tile)
         else:
@@ -186,25 +186,25 @@ class _AsyncRun:
         if tile.groups:
             yield f"{tile.name} is read, and nothing has waited for the copies to it"
         elif tile.arrived:
-            yield f"{tile.name} is read, and no barrier has told that the copies of other threads have arrived"
+            yield f"{tile.name} is read with no barrier since the copies of other threads to it"
         elif tile.stored:
-            yield f"{tile.name} is read, and no barrier has told that other threads have stored to it"
+            yield f"{tile.name} is read with no barrier since other threads stored to it"
         elif not tile.held:
-            yield f"{tile.name} is read, and holds nothing"
+            yield f"{tile.name} is read, but nothing was stored to it"
         tile.reading, tile.unread = True, False
 
     def _write(self, tile: _StagedTile, *, copied: bool) -> Iterator[str]:
-        for each in (tile, *tile.over):
-            if each.reading:
-                yield f"{tile.name} is filled, and others may still read {each.name}: no barrier since"
-            if each.groups - {self.group} or (each.groups and (each is not tile or not copied)):
-                yield f"{tile.name} is filled while copies to {each.name} are under way"
-            if each.stored and (each is not tile or copied):
-                yield f"{tile.name} is filled, and others may still store to {each.name}: no barrier since"
+        for other in (tile, *tile.over):
+            if other.reading:
+                yield f"{tile.name} is filled, and others may still read {other.name}: no barrier since"
+            if other.groups - {self.group} or (other.groups and (other is not tile or not copied)):
+                yield f"{tile.name} is filled while copies to {other.name} are under way"
+            if other.stored and (other is not tile or copied):
+                yield f"{tile.name} is filled, and others may still store to {other.name}: no barrier since"
         if tile.unread and (tile.held or tile.arrived):
             yield f"{tile.name} is filled again before anything has read it"
-        for each in tile.over:
-            each.held = each.arrived = each.unread = False
+        for other in tile.over:
+            other.held = other.arrived = other.unread = False
         tile.unread, tile.arrived = True, False
         if copied:
             tile.groups.add(self.group)
@@ -220,13 +220,13 @@ class _AsyncRun:
                 tile.groups.clear()
                 tile.arrived = True
 
-    def _sync(self, block: bool) -> None:
+    def _synchronize(self, block: bool) -> None:
         for tile in self.tiles.values():
             if block or tile.shared.scope == "warp":
                 tile.held |= tile.arrived or tile.stored
                 tile.arrived = tile.stored = tile.reading = False
 
-    # --- what threads agree on ---
+    # --- the values that threads agree on ---
 
     def _value(self, expr: AxisExpr) -> int | None:
         if any(self.values[axis] is None for axis in expr.axes):
@@ -235,9 +235,9 @@ class _AsyncRun:
         return value
 
     def _holds(self, conditions: Sequence[Within]) -> bool | None:
-        """Whether all hold; None where that is not known, or threads differ."""
-        known = [self._value(each.expr) for each in conditions]
-        truths = [None if v is None else each.low <= v < each.high for each, v in zip(conditions, known, strict=True)]
+        """Whether all conditions hold; None if that is unknown or differs between threads."""
+        values = [self._value(condition.expr) for condition in conditions]
+        truths = [None if v is None else c.low <= v < c.high for c, v in zip(conditions, values, strict=True)]
         if False in truths:
             return False
         return None if None in truths else True

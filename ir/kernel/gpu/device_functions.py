@@ -1,28 +1,27 @@
-"""The device functions: ALL that a GPU kernel's body may call. One table, and what each row means.
+"""The device functions: ALL functions that a GPU kernel's body may call, in one table with their meanings.
 
-A body is C++17 that includes nothing and holds no `asm`, no `__shared__` and no CUDA builtin: expressions, loops and
-calls of these functions. Two preludes define them, one as inline PTX and one as the emulator, so that the same text
-runs on both.
+A body is C++17 without includes, `asm`, `__shared__` or CUDA builtins: expressions, loops and calls of these
+functions. Two preludes define them, one as inline PTX and one as the emulator, so that the same text runs on both.
 
     extern "C" EQ_KERNEL(256, 2) void eq_k0(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C) {
       const int thread = eq_thread();
       EQ_UNROLL
       for (int i = 0; i < 4; i++) eq_cp_async16(16 * thread + 4096 * i, A + 8 * thread + 2048 * i, 16);
 
-Macros: `EQ_KERNEL(threads, min_blocks)` stands between `extern "C"` and `void`: exactly so many threads a block, in one
-dimension, and at least so many blocks an SM. `EQ_UNROLL` stands above a loop whose every turn is written out;
-`EQ_NO_UNROLL` above one that stays a loop.
+Macros: `EQ_KERNEL(threads, min_blocks)` stands between `extern "C"` and `void`. A block has exactly `threads` threads,
+in one dimension, and an SM holds at least `min_blocks` blocks. `EQ_UNROLL` stands above a loop that is unrolled
+completely, `EQ_NO_UNROLL` above one that is not unrolled.
 
 Types in memory (T → cell): f16 `eq_f16`, bf16 `eq_bf16` (opaque 16-bit structs), f32 `eq_f32` (float), f64 `eq_f64`
 (double), i8 `eq_i8`, u8 `eq_u8`, i16 `eq_i16`, i32 `eq_i32`, i64 `eq_i64`, bool `eq_bool` (one byte, 0 or 1).
-In registers: fp16 and bf16 live rounded in `float`, bool is `bool`, the others are their cell's C type. A *word* is
-an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
+In registers: fp16 and bf16 are held in `float`, rounded; bool is `bool`; the others have the C type of their cell. A
+*word* is an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
 
-Memory that blocks count in is of cells `eq_counter`: 0 before a launch and after it, and touched by `eq_ticket` alone.
+Blocks count one another in cells `eq_counter`: 0 before and after a launch, accessed by `eq_ticket` alone.
 
-Shared memory is one array of bytes per block, addressed by its byte offset (`unsigned`, 0 is its start, which is
-aligned to 1024 bytes); its size is a launch parameter. What was never written there is undefined.
-Registers that a function fills or reads in number are passed as a pointer to the first of an array.
+Shared memory is one array of bytes per block, addressed by byte offset (`unsigned`; 0 is its start, which is aligned
+to 1024 bytes). Its size is a launch parameter. Its contents are undefined until written. A function that fills or
+reads several registers takes a pointer to the first of an array.
 
 Every access of n bytes is aligned to n bytes. Numbers follow Tiny IR: NaN stays NaN in max and min, integers wrap,
 floats round to nearest even, denormals are kept.
@@ -40,38 +39,38 @@ from ir.dtype import DTYPES
 
 
 class Effect(enum.StrEnum):
-    """What a device function does besides computing, and who must call it together."""
+    """The effect of a device function besides its result, and the threads that must call it together."""
 
     PLAIN = "plain"
-    """A function of its arguments (registers behind pointers included)."""
+    """No effect: a function of its arguments, registers behind pointers included."""
     ID = "id"
-    """Tells the thread where it stands."""
+    """Returns the thread's place in block or grid."""
     GLOBAL_READ = "global_read"
     GLOBAL_WRITE = "global_write"
     GLOBAL_ATOMIC = "global_atomic"
-    """Reads and writes memory at once, ordered with nothing else."""
+    """Reads and writes memory in one step that orders nothing else."""
     FENCE = "fence"
-    """Orders what this thread has seen and done in memory before what it does next, for the whole device."""
+    """Orders this thread's earlier accesses to memory before its later ones, for the whole device."""
     SHARED_READ = "shared_read"
     SHARED_WRITE = "shared_write"
     WARP = "warp"
-    """All 32 lanes of a warp call it at the same place."""
+    """All 32 lanes of a warp call the function together."""
     WARP_SHARED_READ = "warp_shared_read"
-    """As WARP, and reads shared memory."""
+    """As WARP, and the function reads shared memory."""
     WARP_SYNC = "warp_sync"
-    """As WARP; accesses before it, to shared and global memory, are seen by the warp's other lanes after it."""
+    """As WARP. The warp's other lanes see accesses made before it, to shared and global memory, after it."""
     BARRIER = "barrier"
-    """All threads of the block call it; accesses before it are seen by all of them after it."""
+    """All threads of the block call the function. After it they see all accesses made before it."""
     ASYNC_COPY = "async_copy"
     """Starts a copy from global to shared memory; undefined until the thread that started it has waited for it."""
     COMMIT = "commit"
-    """Makes a group of this thread's copies started since its last commit (of none, too)."""
+    """Closes the group of copies that this thread started since its last commit; the group may be empty."""
     WAIT = "wait"
-    """Until all but the N latest groups of this thread are complete, and seen by this thread alone."""
+    """Waits until all but the N latest groups of this thread are complete. Only this thread then sees them."""
 
 
 class DeviceFunction(msgspec.Struct, frozen=True):
-    """One row: `signature` is C++, `nbytes` what one thread touches in memory (0: nothing)."""
+    """One row. `signature` is C++; `nbytes` is the size of one thread's access to memory (0: none)."""
 
     name: str
     signature: str
@@ -94,7 +93,7 @@ CELLS: Mapping[str, str] = MappingProxyType(
         "bool": "bool",
     }
 )
-"""dtype → T, the name of its cell in function names; `eq_T` is the C type of one element in memory."""
+"""dtype → T, the name of its cell in function names; `eq_T` is the C type of an element in memory."""
 
 REGISTER_C: Mapping[str, str] = MappingProxyType(
     {
@@ -109,13 +108,13 @@ REGISTER_C: Mapping[str, str] = MappingProxyType(
         "word": "unsigned",
     }
 )
-"""Register dtype → its C type."""
+"""Register dtype → C type."""
 
 SUFFIXES: Mapping[str, str] = MappingProxyType({name: CELLS[name] for name in REGISTER_C if name in CELLS})
 """Register dtype → R, its name in function names."""
 
 VECTOR_BYTES = (4, 8, 16)
-"""What one thread moves at once, besides single elements."""
+"""Sizes that one thread moves at once, besides single elements."""
 
 _FLOAT_UNARY: Mapping[str, str] = MappingProxyType(
     {
@@ -157,7 +156,7 @@ _SHUFFLES = {
 
 
 def register_suffix(dtype: str) -> str:
-    """R of a register dtype: "word" is u32."""
+    """R of a register dtype; "word" is u32."""
     return "u32" if dtype == "word" else SUFFIXES[dtype]
 
 
@@ -254,19 +253,19 @@ def _conversions() -> Iterator[DeviceFunction]:
 
 
 def _memory() -> Iterator[DeviceFunction]:
-    """`eq_ld_*` and `eq_st_*`: single elements T, n neighbours TxN, and raw bytes `_4`, `_8`, `_16`."""
+    """`eq_ld_*` and `eq_st_*`: single elements T, vectors of n neighbours TxN, and raw bytes `_4`, `_8`, `_16`."""
     for dtype, t in CELLS.items():
         size = DTYPES[dtype].bytes
         register = REGISTER_C["fp32" if dtype in ("fp16", "bf16") else dtype]
-        yield from _element(t, register, size)
+        yield from _elements(t, register, size)
         for nbytes in VECTOR_BYTES:
             if nbytes > size:
-                yield from _several(f"{t}x{nbytes // size}", register, f"eq_{t}", nbytes, f"{nbytes // size} elements")
+                yield from _vectors(f"{t}x{nbytes // size}", register, f"eq_{t}", nbytes, f"{nbytes // size} elements")
     for nbytes in VECTOR_BYTES:
-        yield from _several(str(nbytes), "unsigned", "void", nbytes, f"{nbytes // 4} words as they stand")
+        yield from _vectors(str(nbytes), "unsigned", "void", nbytes, f"{nbytes // 4} words as they stand")
 
 
-def _element(t: str, register: str, size: int) -> Iterator[DeviceFunction]:
+def _elements(t: str, register: str, size: int) -> Iterator[DeviceFunction]:
     read, write = Effect.GLOBAL_READ, Effect.GLOBAL_WRITE
     one, rounded = "one element", "one element, rounded to its type"
     yield DeviceFunction(f"eq_ld_global_{t}", f"{register} eq_ld_global_{t}(const eq_{t} *from)", read, one, size)
@@ -288,9 +287,9 @@ def _element(t: str, register: str, size: int) -> Iterator[DeviceFunction]:
     yield DeviceFunction(name, f"void {name}(unsigned offset, {register} x)", Effect.SHARED_WRITE, rounded, size)
 
 
-def _several(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iterator[DeviceFunction]:
+def _vectors(suffix: str, register: str, cell: str, nbytes: int, doc: str) -> Iterator[DeviceFunction]:
     read, write = Effect.GLOBAL_READ, Effect.GLOBAL_WRITE
-    name = f"eq_ld_global_{what}"
+    name = f"eq_ld_global_{suffix}"
     yield DeviceFunction(name, f"void {name}({register} *to, const {cell} *from)", read, doc, nbytes)
     yield DeviceFunction(
         f"{name}_if",
@@ -299,7 +298,7 @@ def _several(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iter
         f"{doc}, or zeros without touching memory",
         nbytes,
     )
-    name = f"eq_st_global_{what}"
+    name = f"eq_st_global_{suffix}"
     yield DeviceFunction(name, f"void {name}({cell} *to, const {register} *from)", write, doc, nbytes)
     yield DeviceFunction(
         f"{name}_if",
@@ -308,9 +307,9 @@ def _several(what: str, register: str, cell: str, nbytes: int, doc: str) -> Iter
         f"{doc}, or nothing",
         nbytes,
     )
-    name = f"eq_ld_shared_{what}"
+    name = f"eq_ld_shared_{suffix}"
     yield DeviceFunction(name, f"void {name}({register} *to, unsigned offset)", Effect.SHARED_READ, doc, nbytes)
-    name = f"eq_st_shared_{what}"
+    name = f"eq_st_shared_{suffix}"
     yield DeviceFunction(
         name, f"void {name}(unsigned offset, const {register} *from)", Effect.SHARED_WRITE, doc, nbytes
     )
@@ -339,7 +338,7 @@ def _copies() -> Iterator[DeviceFunction]:
 
 
 def _blocks() -> Iterator[DeviceFunction]:
-    """How blocks of one launch meet."""
+    """The functions by which blocks of one launch hand results to one another."""
     yield DeviceFunction(
         "eq_barrier_or",
         "int eq_barrier_or(bool x)",
@@ -401,7 +400,7 @@ def _collectives() -> Iterator[DeviceFunction]:
 
 def _table() -> Mapping[str, DeviceFunction]:
     rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
-    return MappingProxyType({each.name: each for each in rows})
+    return MappingProxyType({row.name: row for row in rows})
 
 
 DEVICE_FUNCTIONS: Mapping[str, DeviceFunction] = _table()
@@ -409,8 +408,8 @@ DEVICE_FUNCTIONS: Mapping[str, DeviceFunction] = _table()
 
 
 def called(fn: str, arguments: Sequence[str], result: str) -> str:
-    """The device function that a `Call` means: `eq_<fn>_<R of its last argument>`, or `eq_<fn>` where there is but one;
-    a cast names both types. It may not be in the table."""
+    """The name of the device function of a `Call`: `eq_<fn>_<R of the last argument>`, or `eq_<fn>` if there is only
+    one. The name of a cast has both types. The name may be missing in the table."""
     last = register_suffix(arguments[-1]) if arguments else ""
     if fn == "cast":
         return f"eq_cast_{last}_{register_suffix(result)}"
@@ -419,7 +418,10 @@ def called(fn: str, arguments: Sequence[str], result: str) -> str:
 
 
 def parameters(function: DeviceFunction) -> tuple[str, list[str]]:
-    """The C types of its result and of its parameters."""
+    """The C types of the function's result and of its parameters."""
     head, _, tail = function.signature.partition(f"{function.name}(")
-    types = [each.strip().rpartition(" ")[0] if "*" not in each else each for each in tail.rstrip(")").split(",")]
-    return head.rpartition(">")[2].strip(), [each for each in types if each]
+    types = [
+        parameter.strip().rpartition(" ")[0] if "*" not in parameter else parameter
+        for parameter in tail.rstrip(")").split(",")
+    ]
+    return head.rpartition(">")[2].strip(), [parameter for parameter in types if parameter]

@@ -1,6 +1,6 @@
 """The dump of a GPU kernel as seed 000 §9 shows it: `{"gpu_ir": {"arch": …, "stmts": [{"CpAsync": {…}}, …]}}`.
 
-It is for people; `ir.serde` writes the kernel as data that reads back.
+This form is for people; `ir.serde` writes the kernel as data that can be read back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VARIABLE = "variable"
 
 
 def kernel_dump(kernel: GpuKernel) -> dict[str, Any]:
-    """The kernel as plain JSON: each statement an object of one key, its name; indices as people write them."""
+    """The kernel as plain JSON: every statement is an object with one key, its name; indices are text."""
     printer = GpuPrinter(kernel.variables)
     return {
         "gpu_ir": {
@@ -28,19 +28,19 @@ def kernel_dump(kernel: GpuKernel) -> dict[str, Any]:
             "arch": kernel.arch,
             "threads": kernel.threads,
             "grid": list(kernel.grid),
-            "params": [jsonable(msgspec.to_builtins(each)) for each in kernel.params],
+            "params": [jsonable(msgspec.to_builtins(param)) for param in kernel.params],
             **_workspace(kernel),
-            "smem": [str(each) for each in kernel.shared],
+            "smem": [str(shared) for shared in kernel.shared],
             "smem_bytes": kernel.shared_bytes,
-            "registers": [jsonable(msgspec.to_builtins(each)) for each in kernel.registers],
+            "registers": [jsonable(msgspec.to_builtins(array)) for array in kernel.registers],
             "stmts": _block(kernel.body, printer),
         }
     }
 
 
 def _workspace(kernel: GpuKernel) -> dict[str, Any]:
-    each = [jsonable(msgspec.to_builtins(each)) for each in kernel.workspace]
-    return {"workspace": each} if each else {}
+    buffers = [jsonable(msgspec.to_builtins(buffer)) for buffer in kernel.workspace]
+    return {"workspace": buffers} if buffers else {}
 
 
 def _block(body: tuple[Stmt, ...], printer: GpuPrinter) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ def _field(name: str, value: Any, printer: GpuPrinter) -> Any:
     if isinstance(value, Within):
         return f"{value.low} <= {printer.index(value.expr)} < {value.high}"
     if isinstance(value, tuple):
-        return [_field("", each, printer) for each in value if not isinstance(each, KernelNode)]
+        return [_field("", item, printer) for item in value if not isinstance(item, KernelNode)]
     if isinstance(value, KernelNode):
         return printer.value(value)  # type: ignore[arg-type]  # the only nodes in a field are values
     return value

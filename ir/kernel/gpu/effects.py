@@ -1,4 +1,4 @@
-"""What a kernel's statements do to shared memory and to the order of threads, and the control around it."""
+"""The effects of a kernel's statements on shared memory and on the order of threads, with the control around them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ir.kernel.nodes import Bind, Within
 
 
 class SharedAccess(msgspec.Struct, frozen=True):
-    """To one stage of a shared buffer; "copy" is an asynchronous one to it."""
+    """An access to one stage of a shared buffer; "copy" is an asynchronous write."""
 
     kind: Literal["read", "store", "copy"]
     shared: str
@@ -49,13 +49,13 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Sync(msgspec.Struct, frozen=True):
-    """A barrier of the block, or of each warp alone."""
+    """A barrier of the block, or of single warps."""
 
     block: bool
 
 
 class Set(msgspec.Struct, frozen=True):
-    """A variable set as `Bind` does; `known`: not by data."""
+    """A variable set as `Bind` does. `known` is False if the value comes from data."""
 
     variable: int
     expr: AxisExpr = ZERO
@@ -65,7 +65,7 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class EffectLoop(msgspec.Struct, frozen=True):
-    """`alike`: every turn does the same, and a second one nothing more."""
+    """`alike`: every turn has the same effect, and a second turn adds nothing to the first."""
 
     variable: int
     start: AxisExpr
@@ -85,23 +85,23 @@ Effect: TypeAlias = "SharedAccess | Commit | Wait | Sync | Set | EffectLoop | Br
 
 
 def effects(kernel: GpuKernel) -> tuple[Effect, ...]:
-    """Those of a kernel; what has none is left out."""
+    """The effects of a kernel, in order; statements without effect are left out."""
     return tuple(_block(kernel.body))
 
 
 def axes_of(tree: Sequence[Effect]) -> frozenset[int]:
-    """The variables on which effects, or whether they happen, depend."""
+    """The variables that the effects, or their conditions, depend on."""
     used: frozenset[int] = frozenset()
     for effect in tree:
         match effect:
             case SharedAccess():
                 used |= effect.stage.axes
             case Set():
-                used = used.union(*(each.axes for each in (effect.expr, *effect.most, *effect.least)))
+                used = used.union(*(expr.axes for expr in (effect.expr, *effect.most, *effect.least)))
             case EffectLoop():
                 used |= effect.start.axes | effect.stop.axes | axes_of(effect.body)
             case Branch():
-                used = used.union(*(each.expr.axes for each in effect.conditions))
+                used = used.union(*(condition.expr.axes for condition in effect.conditions))
                 used |= axes_of(effect.then) | axes_of(effect.orelse)
     return used
 
@@ -148,9 +148,9 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
 
 
 def _loop(variable: int, start: AxisExpr, stop: AxisExpr, step: int, body: tuple[Effect, ...]) -> Iterator[EffectLoop]:
-    if any(not isinstance(each, Set) for each in body):
-        kinds = {each.kind for each in body if isinstance(each, SharedAccess)}
-        plain = all(isinstance(each, SharedAccess) for each in body) and len(kinds) == 1
+    if any(not isinstance(effect, Set) for effect in body):
+        kinds = {effect.kind for effect in body if isinstance(effect, SharedAccess)}
+        plain = all(isinstance(effect, SharedAccess) for effect in body) and len(kinds) == 1
         yield EffectLoop(variable, start, stop, step, plain and variable not in axes_of(body), body)
 
 

@@ -1,9 +1,9 @@
 """GPU dialect: a kernel as a tree of typed statements that every thread of a block executes.
 
-Indices are `AxisExpr`s over the kernel's variables, whose ranges are known; the first six are where a thread stands
-(`IDS`). Buffers in memory and in shared memory are read and written at coordinates, so that strides are literals, and
-bounds, alignment and asynchrony can be proved (`ir.kernel.gpu.verify`). Values are scalars of one thread (fp16 and bf16
-live rounded in fp32); register arrays hold fragments, and their indices are constants once loops are unrolled.
+Indices are `AxisExpr`s over the kernel's variables, whose ranges are known. The first six variables are the thread's
+place in block and grid (`IDS`). Buffers in memory and shared memory are accessed by coordinates, so that strides are
+literals, and bounds, alignment and asynchrony can be proved (`ir.kernel.gpu.verify`). Values are scalars of one thread;
+fp16 and bf16 are held in fp32, rounded. Register arrays hold fragments; after unrolling their indices are constants.
 
     kernel gemm sm80 threads=128 grid=(2, 3, 1) (A: bf16[200, 64], B: bf16[64, 320], C: bf16[200, 320] out)
       shared As: bf16[3 stages of 128, 32] swizzle 2 at 0
@@ -15,7 +15,7 @@ live rounded in fp32); register arrays hold fragments, and their indices are con
           ldmatrix x4 a[4*i] := As[k % 3][64*warp + 16*i + lane % 16, 8*(lane//16)]
           mma m16n8k16 bf16 acc[4*i] += a[4*i] · b[0]
 
-Statements of SM90 (TMA, mbarrier, wgmma) join these as a branch; nothing above this dialect knows the architecture.
+Statements of SM90 (TMA, mbarrier, wgmma) will be further classes here; no stage above knows the architecture.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ir.kernel.nodes import Variable
 
 WARP_LANES = 32
 IDS = ("thread", "lane", "warp", "block_x", "block_y", "block_z")
-"""The first variables of every kernel: `thread` of the block, its `lane` and `warp`, the block's place in the grid."""
+"""The first variables of every kernel: `thread` in the block, its `lane` and `warp`, the block's place in the grid."""
 THREAD, LANE, WARP, BLOCK_X, BLOCK_Y, BLOCK_Z = range(len(IDS))
 WORD = "word"
-"""The dtype of registers that hold 32 bits as they stand: two halves, or a tf32."""
+"""The dtype of a register of 32 raw bits: two halves, or a tf32."""
 COUNTER = "counter"
-"""The dtype of 32 bits in memory that count blocks: 0 before a launch and after it, touched by `TakeTicket` alone."""
+"""The dtype of 32-bit counters of blocks: 0 before and after a launch, accessed by `TakeTicket` alone."""
 COUNTER_BYTES = 4
 SWIZZLE_ATOM = 128
-"""Bytes of which swizzles permute the 16-byte chunks; the pattern repeats after 2^bits of them."""
+"""Bytes. A swizzle permutes the 16-byte chunks of so many; the pattern repeats after 2^bits of them."""
 
 
 class GpuParam(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class GpuParam(msgspec.Struct, frozen=True):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one coordinate to the next, per axis."""
+        """The stride of every axis, in elements."""
         return row_major(self.shape)
 
     @property
@@ -65,11 +65,11 @@ class GpuParam(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """`stages` row-major arrays in a block's shared memory, from byte `start`; buffers may overlay each other.
+    """`stages` row-major arrays in a block's shared memory, from byte `start` on. Buffers may overlap.
 
-    pitch: elements from one row of the last axis to the next (None: without padding). swizzle: 2^bits rows of 128
-    bytes have their 16-byte chunks permuted (`eq_swizzle`). scope: "warp" where each warp keeps to a part of its own,
-    so that a SyncWarp orders its accesses.
+    pitch: elements from one row of the last axis to the next (None: no padding). swizzle: the 16-byte chunks of 2^bits
+    rows of 128 bytes are permuted (`eq_swizzle`). scope: "warp" if every warp uses a part of its own, so that a
+    SyncWarp orders the accesses.
     """
 
     name: str
@@ -83,17 +83,17 @@ class Shared(msgspec.Struct, frozen=True):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one coordinate to the next, per axis."""
+        """The stride of every axis of a stage, in elements."""
         return row_major((*self.shape[:-1], self.pitch or self.shape[-1]))
 
     @property
     def period(self) -> int:
-        """Bytes after which the swizzle repeats: what `start` and a stage are multiples of."""
+        """Bytes after which the swizzle repeats. `start` and `stage_bytes` are multiples of it."""
         return SWIZZLE_ATOM << self.swizzle if self.swizzle else 16
 
     @property
     def stage_bytes(self) -> int:
-        """From one stage to the next: whole periods."""
+        """Bytes from one stage to the next."""
         elements = math.prod((*self.shape[:-1], self.pitch or self.shape[-1]))
         return -(-elements * DTYPES[self.dtype].bytes // self.period) * self.period
 
@@ -112,7 +112,7 @@ class Shared(msgspec.Struct, frozen=True):
 
 
 class Registers(msgspec.Struct, frozen=True):
-    """An array in a thread's registers; `zero`: it starts as zeros. dtype: a register's, or `WORD`."""
+    """An array in a thread's registers, zeroed at the start if `zero`. dtype: a register's, or `WORD`."""
 
     name: str
     dtype: str
@@ -121,10 +121,10 @@ class Registers(msgspec.Struct, frozen=True):
 
 
 class GpuKernel(msgspec.Struct, frozen=True):
-    """One launch: `grid` blocks of `threads` threads (whole warps), at least `min_blocks` of them at home on an SM.
-    `params` are the region's inputs, then its outputs; `workspace`, behind them, is memory in which blocks meet: it
-    holds anything, counters zeros. `arch` is the least that it runs on: "sm80", "sm90". `comment` is printed above the
-    text."""
+    """One launch: `grid` blocks of `threads` threads (whole warps); an SM holds at least `min_blocks` blocks. `params`
+    are the region's inputs, then its outputs. `workspace` follows them: memory through which blocks exchange results,
+    uninitialised except for counters, which are 0. `arch` is the least architecture that runs the kernel: "sm80" or
+    "sm90". `comment` is printed above the text."""
 
     name: str
     arch: str
@@ -146,29 +146,29 @@ class GpuKernel(msgspec.Struct, frozen=True):
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
-        return max((each.end for each in self.shared), default=0)
+        """Bytes of dynamic shared memory of a block."""
+        return max((shared.end for shared in self.shared), default=0)
 
     @property
     def box(self) -> Box:
         """The ranges of the variables, as `ir.index.expr` takes them."""
-        return tuple((each.low, each.high) for each in self.variables)
+        return tuple((variable.low, variable.high) for variable in self.variables)
 
     def __str__(self) -> str:
         """The kernel as indented lines, as in the example above."""
         params = ", ".join(
-            f"{each.name}: {each.dtype}{list(each.shape)}{' out' * each.written}" for each in self.params
+            f"{param.name}: {param.dtype}{list(param.shape)}{' out' * param.written}" for param in self.params
         )
         lines = [f"kernel {self.name} {self.arch} threads={self.threads} grid={self.grid} ({params})"]
-        lines += [f"  workspace {each.name}: {each.dtype}{list(each.shape)}" for each in self.workspace]
-        lines += [f"  shared {each}" for each in self.shared]
+        lines += [f"  workspace {buffer.name}: {buffer.dtype}{list(buffer.shape)}" for buffer in self.workspace]
+        lines += [f"  shared {shared}" for shared in self.shared]
         lines += [
-            f"  registers {each.name}: {each.dtype}[{each.count}]{' zero' * each.zero}" for each in self.registers
+            f"  registers {array.name}: {array.dtype}[{array.count}]{' zero' * array.zero}" for array in self.registers
         ]
         return "\n".join([*lines, *GpuPrinter(self.variables).block(self.body, 1)])
 
 
 def id_variables(threads: int, grid: tuple[int, int, int]) -> tuple[Variable, ...]:
-    """The variables that every kernel starts with."""
-    highest = (threads - 1, WARP_LANES - 1, threads // WARP_LANES - 1, *(each - 1 for each in grid))
+    """The variables that every kernel starts with, with their ranges."""
+    highest = (threads - 1, WARP_LANES - 1, threads // WARP_LANES - 1, *(blocks - 1 for blocks in grid))
     return tuple(Variable(name, 0, high) for name, high in zip(IDS, highest, strict=True))

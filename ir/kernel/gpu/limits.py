@@ -1,4 +1,4 @@
-"""What each GPU architecture allows: the one place of the dialect that tells them apart."""
+"""The limits of every GPU architecture: the only place of the dialect that distinguishes architectures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from types import MappingProxyType
 import msgspec
 
 MAX_THREADS = 1024
-"""Of a block."""
+"""Most threads of a block."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
+"""Most blocks of a grid along x, y and z."""
 
 
 class Mma(msgspec.Struct, frozen=True):
-    """A tile of a tensor core: acc (m × n) += a (m × k) · b (k × n), and the registers a lane holds of each."""
+    """A tile of a tensor core: acc (m × n) += a (m × k) · b (k × n), and the registers per lane of each operand."""
 
     m: int
     n: int
@@ -24,7 +25,7 @@ class Mma(msgspec.Struct, frozen=True):
 
 
 class GpuLimits(msgspec.Struct, frozen=True):
-    """`shared_bytes` of a block at most; `mma`: by shape and dtype of the operands."""
+    """`shared_bytes`: most shared memory of a block. `mma`: the tiles by shape and dtype of the operands."""
 
     shared_bytes: int
     mma: Mapping[tuple[str, str], Mma]
@@ -40,15 +41,15 @@ _SYNC = MappingProxyType(
 LIMITS: Mapping[str, GpuLimits] = MappingProxyType(
     {"sm80": GpuLimits(163 * 1024, _SYNC), "sm90": GpuLimits(227 * 1024, _SYNC)}
 )
-"""By `GpuKernel.arch`. Figures: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
+"""Limits by `GpuKernel.arch`. Source: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
 
 
 def least_arch(shared_bytes: int) -> str:
-    """The least architecture whose blocks may have so much shared memory."""
+    """The least architecture whose blocks may have `shared_bytes` bytes of shared memory."""
     return "sm80" if shared_bytes <= LIMITS["sm80"].shared_bytes else "sm90"
 
 
 HIDING_THREADS = 512
-"""Threads × independent instructions of each that hide an SM's latencies: four schedulers, each with four warps'
-instructions under way. An addition takes 4 cycles and one starts each cycle; an mma takes some 33, one starts every 8
+"""Threads × independent instructions per thread that hide an SM's latencies: four schedulers with instructions of four
+warps each. An addition takes 4 cycles and one starts every cycle; an mma takes some 33 cycles and one starts every 8
 (V. Volkov, "Better performance at lower occupancy", GTC 2010)."""

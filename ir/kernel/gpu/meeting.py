@@ -1,6 +1,6 @@
-"""Whether blocks that meet in a kernel's workspace see what they read there: the statements in the order of the text.
+"""Checks that blocks see the stores of other blocks to the workspace, in the order of the kernel's statements.
 
-stored → Barrier, unless thread 0 has stored alone → Fence → TakeTicket → Fence → Barrier or AnyThread → may be read
+stored → Barrier, unless only thread 0 has stored → Fence → TakeTicket → Fence → Barrier or AnyThread → may be read
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from ir.kernel.gpu.nodes import (
     bodies,
     values_of,
 )
-from ir.kernel.gpu.places import Facts, narrowed
+from ir.kernel.gpu.places import Facts, narrow_box
 
 
 class _MeetingStage(enum.IntEnum):
-    """How far a block is on its way from what it stores to what others stored."""
+    """How far a block has come from its own stores to reading the stores of other blocks."""
 
     STORED = 0
-    TOLD = 1
-    """All its threads know, or nothing is stored."""
+    AGREED = 1
+    """All threads of the block know of its stores, or there are none."""
     FENCED = 2
     COUNTED = 3
     SEEN = 4
-    """By the thread that took the ticket."""
+    """The thread that took the ticket sees the stores of the other blocks."""
     SHARED = 5
 
 
 _MISSING = {
     _MeetingStage.STORED: "no ticket has been taken for it",
-    _MeetingStage.TOLD: "no ticket has been taken for it",
+    _MeetingStage.AGREED: "no ticket has been taken for it",
     _MeetingStage.FENCED: "no ticket has been taken for it",
     _MeetingStage.COUNTED: "no fence since the ticket",
     _MeetingStage.SEEN: "no barrier since the fence",
 }
-"""What a read lacks."""
+"""What is missing before a read in this stage."""
 
 
-def meetings(kernel: GpuKernel) -> list[str]:
-    """What is published or read before its time."""
-    parts = frozenset(each.name for each in kernel.workspace if each.dtype != COUNTER)
-    return list(dict.fromkeys(_Walk(kernel, parts).block(kernel.body, ()))) if kernel.workspace else []
+def workspace_hazards(kernel: GpuKernel) -> list[str]:
+    """Stores published, and buffers read, too early: one message for each."""
+    parts = frozenset(buffer.name for buffer in kernel.workspace if buffer.dtype != COUNTER)
+    return list(dict.fromkeys(_WorkspaceWalk(kernel, parts).block(kernel.body, ()))) if kernel.workspace else []
 
 
-class _Walk:
+class _WorkspaceWalk:
     def __init__(self, kernel: GpuKernel, parts: frozenset[str]) -> None:
         self.box, self.parts = kernel.box, parts
-        self.stage = _MeetingStage.TOLD
+        self.stage = _MeetingStage.AGREED
 
     def block(self, body: tuple[Stmt, ...], facts: Facts) -> Iterator[str]:
         for stmt in body:
@@ -69,28 +69,28 @@ class _Walk:
                 yield from self.block(inner, inside)
 
     def _stmt(self, stmt: Stmt, facts: Facts) -> Iterator[str]:
-        read = [each.buffer for each in values_of(stmt) if isinstance(each, LoadGlobal)]
+        read = [value.buffer for value in values_of(stmt) if isinstance(value, LoadGlobal)]
         for buffer in [*read, *([stmt.buffer] if isinstance(stmt, LdGlobalVec | CpAsync) else [])]:
             if buffer in self.parts and self.stage is not _MeetingStage.SHARED:
-                yield f"{buffer} is read, which other blocks store to: {_MISSING[self.stage]}"
+                yield f"{buffer} is read, to which other blocks store: {_MISSING[self.stage]}"
         match stmt:
             case StGlobal() | StGlobalVec() if stmt.buffer in self.parts:
                 alone = self.stage is not _MeetingStage.STORED and self._is_first_thread((*facts, *stmt.where))
-                self.stage = _MeetingStage.TOLD if alone else _MeetingStage.STORED
+                self.stage = _MeetingStage.AGREED if alone else _MeetingStage.STORED
             case Barrier() | AnyThread():
-                after = {_MeetingStage.STORED: _MeetingStage.TOLD, _MeetingStage.SEEN: _MeetingStage.SHARED}
+                after = {_MeetingStage.STORED: _MeetingStage.AGREED, _MeetingStage.SEEN: _MeetingStage.SHARED}
                 self.stage = after.get(self.stage, self.stage)
             case Fence():
                 if self.stage is _MeetingStage.STORED:
-                    yield "a fence, and no barrier has told that all threads have stored what it is to publish"
+                    yield "a fence with no barrier since all threads stored what it publishes"
                 self.stage = (
                     _MeetingStage.SEEN if self.stage is _MeetingStage.COUNTED else max(self.stage, _MeetingStage.FENCED)
                 )
             case TakeTicket():
                 if self.stage < _MeetingStage.FENCED:
-                    yield f"a ticket of {stmt.buffer}, and no fence has published what is stored before it"
+                    yield f"a ticket of {stmt.buffer} with no fence since the stores before it"
                 self.stage = _MeetingStage.COUNTED
 
     def _is_first_thread(self, facts: Facts) -> bool:
-        inside = narrowed(facts, self.box)
+        inside = narrow_box(facts, self.box)
         return inside is None or inside[THREAD] == (0, 0)

@@ -1,4 +1,4 @@
-"""The values and statements of the GPU dialect: what one thread computes, and what threads do together."""
+"""The values and statements of the GPU dialect: some compute in one thread, some are done by threads together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ir.kernel.nodes import Bind, Comment, Const, KernelNode, Reg, Within
 
 
 class At(msgspec.Struct, frozen=True):
-    """An element of shared memory: the stage, and the coordinates in it."""
+    """An element of shared memory: the buffer, the coordinates and the stage."""
 
     shared: str
     at: tuple[AxisExpr, ...]
@@ -23,7 +23,7 @@ class At(msgspec.Struct, frozen=True):
 
 
 class Index(KernelNode, frozen=True):
-    """The value of an index, as i32 or i64 (or a float, rounded)."""
+    """The value of an index as i32 or i64, or rounded to a float."""
 
     expr: AxisExpr
     dtype: str = "i32"
@@ -38,7 +38,7 @@ class Holds(KernelNode, frozen=True):
 
 class Call(KernelNode, frozen=True):
     """A device function on scalars: `eq_<fn>_<R of the last argument>`; "cast" converts to `dtype`; "pack_f16" and
-    "pack_bf16" make a word of two."""
+    "pack_bf16" pack two values into a word."""
 
     fn: str
     args: tuple[Value, ...]
@@ -54,7 +54,7 @@ class Element(KernelNode, frozen=True):
 
 
 class LoadGlobal(KernelNode, frozen=True):
-    """One element; 0, and memory is not touched, where one of `where` does not hold."""
+    """One element; 0 if a condition in `where` fails, and memory is then not touched."""
 
     buffer: str
     at: tuple[AxisExpr, ...]
@@ -70,7 +70,7 @@ class LoadShared(KernelNode, frozen=True):
 
 
 class Shuffle(KernelNode, frozen=True):
-    """The value that another lane of the warp passes here: `eq_shfl_<way>`."""
+    """The value of another lane of the warp: `eq_shfl_<way>`."""
 
     way: Literal["xor", "down", "up", "lane"]
     value: Value
@@ -82,7 +82,7 @@ class Shuffle(KernelNode, frozen=True):
 
 
 class Let(KernelNode, frozen=True):
-    """A scalar, defined until the end of its block; `mutable` ones may be assigned."""
+    """A scalar, defined until the end of its block; only a `mutable` one may be assigned."""
 
     name: str
     value: Value
@@ -103,15 +103,15 @@ class SetElement(KernelNode, frozen=True):
 
 
 class Pick(KernelNode, frozen=True):
-    """Sets a variable to an integer from data, held within [0, its greatest value]."""
+    """Sets a variable to an integer from data, clamped to [0, the variable's greatest value]."""
 
     variable: int
     value: Value
 
 
 class For(KernelNode, frozen=True):
-    """`variable` from `start` while it is below `stop`; `unroll`: every turn is written out, so that it may index
-    registers."""
+    """Runs `body` with `variable` = start, start + step, … below stop. With `unroll` every turn is written out, and
+    the variable may index registers."""
 
     variable: int
     start: AxisExpr
@@ -128,9 +128,9 @@ class If(KernelNode, frozen=True):
 
 
 class CpAsync(KernelNode, frozen=True):
-    """Starts a copy of `nbytes` (4, 8 or 16) neighbours from memory to shared memory. Where one of `where` fails zeros
-    are written and memory is not touched; of `count` only so many elements (held within the piece) come from memory,
-    and zeros follow."""
+    """Starts a copy of `nbytes` (4, 8 or 16) neighbours from memory to shared memory. If a condition in `where` fails,
+    zeros are written and memory is not touched. `count` limits the elements that come from memory, clamped to the
+    piece; zeros follow them."""
 
     to: At
     buffer: str
@@ -141,39 +141,39 @@ class CpAsync(KernelNode, frozen=True):
 
 
 class CommitGroup(KernelNode, frozen=True):
-    """Ends this thread's group of copies; one without copies is a group too."""
+    """Closes this thread's current group of copies, which may be empty."""
 
 
 class WaitGroup(KernelNode, frozen=True):
-    """Until all but the `pending` latest groups of this thread are complete, and seen by this thread alone."""
+    """Waits until all but the `pending` latest groups of this thread are complete. Only this thread then sees them."""
 
     pending: int
 
 
 class Barrier(KernelNode, frozen=True):
-    """All threads of the block: what any wrote before it is seen by all after it."""
+    """A barrier of the block: afterwards all threads see the writes of all threads before it."""
 
 
 class SyncWarp(KernelNode, frozen=True):
-    """As a barrier, among the lanes of one warp."""
+    """A barrier of the lanes of one warp."""
 
 
 class AnyThread(KernelNode, frozen=True):
-    """A barrier, after which `variable` is 1 in all threads of the block where `value` holds in any, else 0."""
+    """A barrier. Afterwards `variable` is 1 in all threads of the block if `value` holds in any thread, else 0."""
 
     variable: int
     value: Value
 
 
 class Fence(KernelNode, frozen=True):
-    """What this thread has done in memory, and what barriers have told it of others, comes before all that it does
-    next, for every thread of the device: a `TakeTicket` after it publishes that, one before it brings what other blocks
-    published."""
+    """Orders this thread's earlier accesses to memory, and those that barriers showed it, before its later ones, for
+    every thread of the device. A `TakeTicket` after a fence publishes stores; a fence after a `TakeTicket` makes the
+    stores of other blocks visible."""
 
 
 class TakeTicket(KernelNode, frozen=True):
-    """The scalar `name`: how many of `count` came to this counter before; the last sets it back to 0. It orders nothing
-    without a `Fence`."""
+    """Sets the scalar `name` to the number of earlier arrivals at this counter, of `count`. The last arrival resets
+    the counter to 0. Without a `Fence` it orders nothing."""
 
     name: str
     buffer: str
@@ -182,8 +182,8 @@ class TakeTicket(KernelNode, frozen=True):
 
 
 class LdMatrix(KernelNode, frozen=True):
-    """`matrices` tiles of 8 × 8 halves, or of 8 × 4 words unless `trans`, into as many words from `index` on; the row
-    that a lane points at is `source`, which depends on `LANE` (lane 8m + r: row r of tile m)."""
+    """Loads `matrices` tiles of 8 × 8 halves, or of 8 × 4 words unless `trans`, into as many words from `index` on.
+    `source` is the row that a lane addresses and depends on `LANE` (lane 8m + r: row r of tile m)."""
 
     registers: str
     index: AxisExpr
@@ -193,7 +193,7 @@ class LdMatrix(KernelNode, frozen=True):
 
 
 class MmaSync(KernelNode, frozen=True):
-    """acc += a · b of one tile of a tensor core, from the given registers on (`eq_mma_<shape>_<dtype>`)."""
+    """acc += a · b for one tile of a tensor core, from the given registers on (`eq_mma_<shape>_<dtype>`)."""
 
     shape: str
     dtype: str
@@ -206,8 +206,8 @@ class MmaSync(KernelNode, frozen=True):
 
 
 class Epilogue(KernelNode, frozen=True):
-    """`body` for every register of `acc` in turn, `variable` numbering them, unrolled: what is applied to the
-    accumulator where it stands. `ops` names it for people."""
+    """`body` for every register of `acc`, numbered by `variable`, unrolled: the ops applied to the accumulator in
+    registers. `ops` are their names, for people."""
 
     acc: str
     ops: tuple[str, ...]
@@ -216,8 +216,8 @@ class Epilogue(KernelNode, frozen=True):
 
 
 class LdGlobalVec(KernelNode, frozen=True):
-    """`count` neighbours at once into registers from `index` on: elements, or words as they stand where the registers
-    are `WORD`s. Zeros where one of `where` fails."""
+    """Loads `count` neighbours at once into registers from `index` on: elements, or raw words if the registers are
+    `WORD`s. Zeros if a condition in `where` fails."""
 
     registers: str
     index: AxisExpr
@@ -228,8 +228,8 @@ class LdGlobalVec(KernelNode, frozen=True):
 
 
 class StGlobalVec(KernelNode, frozen=True):
-    """`count` registers at once to neighbours in memory: elements rounded to its dtype, or words as they stand.
-    Nothing where one of `where` fails."""
+    """Stores `count` registers at once to neighbours in memory: elements rounded to its dtype, or raw words. Stores
+    nothing if a condition in `where` fails."""
 
     buffer: str
     at: tuple[AxisExpr, ...]
@@ -240,7 +240,7 @@ class StGlobalVec(KernelNode, frozen=True):
 
 
 class StGlobal(KernelNode, frozen=True):
-    """One element, rounded to the buffer's dtype; nothing where one of `where` fails."""
+    """Stores one element, rounded to the buffer's dtype; nothing if a condition in `where` fails."""
 
     buffer: str
     at: tuple[AxisExpr, ...]
@@ -249,7 +249,7 @@ class StGlobal(KernelNode, frozen=True):
 
 
 class LdSharedVec(KernelNode, frozen=True):
-    """As `LdGlobalVec`, from shared memory."""
+    """As `LdGlobalVec`, but from shared memory."""
 
     registers: str
     index: AxisExpr
@@ -258,7 +258,7 @@ class LdSharedVec(KernelNode, frozen=True):
 
 
 class StSharedVec(KernelNode, frozen=True):
-    """As `StGlobalVec`, to shared memory."""
+    """As `StGlobalVec`, but to shared memory."""
 
     to: At
     registers: str
@@ -267,7 +267,7 @@ class StSharedVec(KernelNode, frozen=True):
 
 
 class StShared(KernelNode, frozen=True):
-    """One element, rounded to the buffer's dtype."""
+    """Stores one element, rounded to the buffer's dtype."""
 
     to: At
     value: Value
@@ -304,7 +304,7 @@ Stmt: TypeAlias = (
 
 
 def children(value: Value) -> tuple[Value, ...]:
-    """The values that a value is computed from."""
+    """The operands of a value."""
     match value:
         case Call():
             return value.args
@@ -332,7 +332,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def values_of(stmt: Stmt) -> Iterator[Value]:
-    """The values in a statement itself, not in its body: operands before what uses them."""
+    """The values in a statement itself, not in its body: operands before their users."""
     match stmt:
         case Let() | Assign() | SetElement() | Pick() | AnyThread() | StGlobal() | StShared():
             yield from _below(stmt.value)
@@ -345,7 +345,7 @@ def _below(value: Value) -> Iterator[Value]:
 
 
 def used_variables(part: object) -> frozenset[int]:
-    """The variables on which indices in a part of a kernel (a node, or several) depend."""
+    """The variables that the indices in a part of a kernel (one node or a tuple) depend on."""
     if isinstance(part, AxisExpr):
         return part.axes
     inner: tuple[object, ...] = ()

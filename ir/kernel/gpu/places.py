@@ -1,4 +1,4 @@
-"""Whether accesses of a GPU kernel stay inside their buffers and are aligned, from ranges and conditions."""
+"""Proves from ranges and conditions that accesses of a GPU kernel stay inside their buffers and are aligned."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ir.index.text import bounds
 from ir.kernel.nodes import Within
 
 Facts = tuple[Within, ...]
-"""Conditions that hold where an access happens."""
-_POINTS = 1 << 16
-"""So many values of a few variables are tried one by one; beyond, isl decides."""
+"""Conditions that hold at an access."""
+_MAX_POINTS = 1 << 16
+"""At most so many values of the variables are tried one by one; isl decides larger cases."""
 
 
-def narrowed(facts: Facts, box: Box) -> Box | None:
-    """The ranges of the variables where the facts hold; None where they never do."""
+def narrow_box(facts: Facts, box: Box) -> Box | None:
+    """The ranges of the variables where the facts hold; None if they hold nowhere."""
     if not facts:
         return box
-    found = tighten(_bounds(facts), box)
-    return None if found is None else found[1]
+    tight = tighten(_bounds(facts), box)
+    return None if tight is None else tight[1]
 
 
 def _bounds(facts: Facts) -> tuple[Bound, ...]:
-    return tuple(Bound(each.expr, each.low, each.high) for each in facts)
+    return tuple(Bound(fact.expr, fact.low, fact.high) for fact in facts)
 
 
 def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
-    """Bounds (inclusive) of an expression where the facts hold; `box` is theirs already."""
+    """Bounds (inclusive) of an expression where the facts hold; `box` is already narrowed by the facts."""
     low, high = bounds(expr, box)
-    for fact in facts:  # an expression is what a fact bounds, or its negative, and the rest
+    for fact in facts:  # expr = ±(the fact's expression) + rest
         least, most = bounds(expr - fact.expr, box)
         low, high = max(low, fact.low + least), min(high, fact.high - 1 + most)
         least, most = bounds(expr + fact.expr, box)
@@ -42,25 +42,25 @@ def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
     if len(expr.terms) == 1:
         floor, c = expr.terms[0]
         if isinstance(floor, FloorDiv):
-            ends = [expr.const + c * (each // floor.divisor) for each in value_range(floor.expr, facts, box)]
+            ends = [expr.const + c * (end // floor.divisor) for end in value_range(floor.expr, facts, box)]
             low, high = max(low, min(ends)), min(high, max(ends))
     return low, high
 
 
 def exact_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
-    """The least and the greatest value where those facts hold that share a variable with the expression: (1, 0) where
-    there is none."""
+    """The least and the greatest value where the facts hold; (1, 0) if they hold nowhere. Facts that share no
+    variable with the expression are ignored."""
     related = tuple(fact for fact in facts if fact.expr.axes & expr.axes)
     axes = sorted(expr.axes.union(*(fact.expr.axes for fact in related)))
     sizes = [box[axis][1] - box[axis][0] + 1 for axis in axes]
-    if math.prod(sizes) > _POINTS:
+    if math.prod(sizes) > _MAX_POINTS:
         from ir.index.isl import exact_range as range_by_isl
 
         return range_by_isl(expr, box, _bounds(related))
     point: list[Any] = [0] * len(box)
     for position, axis in enumerate(axes):
         values = np.arange(box[axis][0], box[axis][1] + 1)
-        point[axis] = values.reshape([-1 if each == position else 1 for each in range(len(axes))])
+        point[axis] = values.reshape([-1 if k == position else 1 for k in range(len(axes))])
     kept = np.ones(sizes, np.bool_)
     for fact in related:
         value = fact.expr.eval(point)
@@ -77,9 +77,9 @@ def divisor(expr: AxisExpr) -> int:
 def outside(
     at: Sequence[AxisExpr], shape: Sequence[int], count: int, facts: Facts, box: Box, limit: AxisExpr | None = None
 ) -> Iterator[str]:
-    """What is wrong with an access to `count` neighbours along the last axis from `at` on, of which only the first
-    `limit` are touched. Coordinates are held to their axes one by one."""
-    inside = narrowed(facts, box)
+    """Problems of an access to `count` neighbours along the last axis from `at` on, of which the first `limit` are
+    touched: one message per axis that the access may leave."""
+    inside = narrow_box(facts, box)
     if inside is None:
         return
     cut = limit is not None and limit == AxisExpr(shape[-1]) - at[-1]
@@ -87,10 +87,10 @@ def outside(
         last = axis == len(shape) - 1
         low, high = value_range(expr, facts, inside)
         step = math.gcd(*(c for _, c in expr.terms))
-        if step > 1:  # the greatest value that the coefficients can make
+        if step > 1:  # lower `high` to a value that the coefficients can reach
             high -= (high - expr.const) % step
         more = count if last else 1
-        if low <= high and (low < 0 or high + more > size):  # what the ranges do not prove, the points may
+        if low <= high and (low < 0 or high + more > size):  # the ranges prove nothing: look at the points
             low, high = exact_range(expr, facts, inside)
         if low > high:
             continue

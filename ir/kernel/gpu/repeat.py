@@ -1,5 +1,5 @@
-"""When the turns of a loop repeat: after how many its accesses reach the same stages again, and how far its conditions
-stay what they are. A ring of stages is in one of few states, so that a long loop need not be run to its end."""
+"""Detects repeating turns of a loop: after how many turns its accesses reach the same stages again, and how long its
+conditions keep their truth. A ring of stages has few states, so a long loop need not be run to its end."""
 
 from __future__ import annotations
 
@@ -13,45 +13,47 @@ from ir.kernel.nodes import Within
 
 
 def period(loop: EffectLoop) -> int | None:
-    """Turns after which all effects but for conditions are the same again; None where they never are."""
-    found = 1
+    """Turns after which all effects repeat, conditions aside; None if they never do."""
+    turns = 1
     for expr in _exprs(loop.body):
-        each = _period(expr, loop.variable)
-        if each is None:
+        distance = _period(expr, loop.variable)
+        if distance is None:
             return None
-        found = math.lcm(found, each // math.gcd(each, loop.step))
-    return found
+        turns = math.lcm(turns, distance // math.gcd(distance, loop.step))
+    return turns
 
 
-def steady(loop: EffectLoop, first: int, last: int, box: Box) -> bool:
-    """Whether each condition in the loop is one thing while its variable goes from `first` to `last`. `box` holds what
-    is known of the others; conditions that threads answer differently are known to none."""
+def is_steady(loop: EffectLoop, first: int, last: int, box: Box) -> bool:
+    """Whether every condition in the loop keeps its truth while the loop's variable goes from `first` to `last`. `box`
+    has the ranges of the other variables; a condition that differs between threads never keeps its truth."""
     around = (*box[: loop.variable], (min(first, last), max(first, last)), *box[loop.variable + 1 :])
-    return all(_one_truth(each, around) for each in _conditions(loop.body) if loop.variable in each.expr.axes)
+    return all(
+        _is_constant(condition, around) for condition in _conditions(loop.body) if loop.variable in condition.expr.axes
+    )
 
 
-def _one_truth(condition: Within, box: Box) -> bool:
+def _is_constant(condition: Within, box: Box) -> bool:
     low, high = bounds(condition.expr, box)
     return (condition.low <= low and high < condition.high) or high < condition.low or condition.high <= low
 
 
 def _period(expr: AxisExpr, variable: int) -> int | None:
-    """How far the variable goes until the expression has its values again."""
-    found = 1
+    """The distance of the variable after which the expression repeats its values; None if it never does."""
+    distance = 1
     for _, piece in pieces(expr)[1]:
         if isinstance(piece, Remainder):
             if variable in piece.expr.axes:
                 step = piece.expr.coeff(variable)
                 if step is None:
                     return None
-                found = math.lcm(found, piece.modulus // math.gcd(piece.modulus, step))
+                distance = math.lcm(distance, piece.modulus // math.gcd(piece.modulus, step))
         elif variable in AxisExpr(0, ((piece, 1),)).axes:
             return None
-    return found
+    return distance
 
 
 def _exprs(body: Sequence[Effect]) -> Iterator[AxisExpr]:
-    """What decides which effects there are, conditions aside."""
+    """The expressions that decide the effects, without those of conditions."""
     for effect in body:
         match effect:
             case SharedAccess():

@@ -1,4 +1,4 @@
-"""The printed form of a GPU kernel: what people read beside the plan and the CUDA text."""
+"""The printed form of a GPU kernel."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class GpuPrinter(KernelPrinter[Stmt]):
                 return f"shfl_{value.way}({self.value(value.value)}, {self.index(value.by)})"
 
     def at(self, at: At) -> str:
-        """A place in shared memory: `As[stage][row, column]`, the stage where there is one."""
+        """A place in shared memory: `As[stage][row, column]`; stage 0 is left out."""
         stage = f"[{self.index(at.stage)}]" if at.stage != ZERO else ""
         return f"{at.shared}{stage}[{', '.join(map(self.index, at.at))}]"
 

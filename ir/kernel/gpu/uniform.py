@@ -1,5 +1,5 @@
-"""Who agrees on a value: all threads of a block, the lanes of each warp, or nobody. What is done together must not
-hang on what they do not agree on."""
+"""Which threads agree on a value: all threads of a block, the lanes of a warp, or none. Control around a statement
+that threads execute together may depend only on values that they agree on."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ir.kernel.nodes import Within
 
 
 class Spread(enum.IntEnum):
-    """How far a value differs."""
+    """The threads among which a value may differ."""
 
     BLOCK = 0
-    """It is the same in all threads of a block."""
+    """All threads of a block have the same value."""
     WARP = 1
-    """It is the same in the lanes of a warp."""
+    """The lanes of a warp have the same value."""
     THREAD = 2
-    """It may differ from lane to lane."""
+    """Lanes may have different values."""
 
 
 ID_SPREADS = {THREAD: Spread.THREAD, LANE: Spread.THREAD, WARP: Spread.WARP} | dict.fromkeys(
@@ -29,22 +29,22 @@ ID_SPREADS = {THREAD: Spread.THREAD, LANE: Spread.THREAD, WARP: Spread.WARP} | d
 
 
 def spread(exprs: Iterable[AxisExpr], known: dict[int, Spread]) -> Spread:
-    """That of expressions over variables of known spread."""
-    return max((_of(expr, known) for expr in exprs), default=Spread.BLOCK)
+    """The spread of expressions over variables of known spread."""
+    return max((_spread_of_expr(expr, known) for expr in exprs), default=Spread.BLOCK)
 
 
 def spread_of(conditions: Sequence[Within], known: dict[int, Spread]) -> Spread:
-    """That of the truth of conditions."""
-    return spread((each.expr for each in conditions), known)
+    """The spread of the truth of conditions."""
+    return spread((condition.expr for condition in conditions), known)
 
 
-def _of(expr: AxisExpr, known: dict[int, Spread]) -> Spread:
-    found = Spread.BLOCK
+def _spread_of_expr(expr: AxisExpr, known: dict[int, Spread]) -> Spread:
+    widest = Spread.BLOCK
     for term, _ in expr.terms:
         if not isinstance(term, FloorDiv):
-            found = max(found, known.get(term, Spread.THREAD))
+            widest = max(widest, known.get(term, Spread.THREAD))
         elif term.expr.lone_axis == THREAD and term.expr.const == 0 and term.divisor % WARP_LANES == 0:
-            found = max(found, Spread.WARP)
+            widest = max(widest, Spread.WARP)
         else:
-            found = max(found, _of(term.expr, known))
-    return found
+            widest = max(widest, _spread_of_expr(term.expr, known))
+    return widest

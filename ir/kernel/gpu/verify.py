@@ -1,6 +1,6 @@
-"""What must hold of a GPU kernel: names are bound, types agree, no access leaves its buffer or its alignment, what
-threads do together they reach together, and nothing is read or overwritten before its time, neither a tile
-(`ir.kernel.gpu.async_copies`) nor what blocks hand on (`ir.kernel.gpu.meeting`)."""
+"""Verifies a GPU kernel: names are bound, types agree, no access leaves its buffer or its alignment, threads reach
+together what they must do together, and nothing is read or overwritten too early: no tile
+(`ir.kernel.gpu.async_copies`), no buffer through which blocks exchange results (`ir.kernel.gpu.meeting`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ir.kernel.gpu.async_copies import hazards
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called, parameters
 from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam, Registers, Shared
 from ir.kernel.gpu.limits import LIMITS
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import (
     AnyThread,
     Assign,
@@ -57,37 +57,40 @@ from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
 from ir.kernel.nodes import Bind, Const, Reg, Within, register_type
 
 STAGE = "gpu"
-Found = Iterator[tuple[Kind, str]]
+Problems = Iterator[tuple[Kind, str]]
 
 _WRONG, _MISALIGNED = Kind.MALFORMED_GRAPH, Kind.ALIGNMENT_MISMATCH
 
 
 def verify(kernel: GpuKernel) -> None:
-    """Raises an EqsatError with all that is wrong with a kernel: MalformedGraph, AlignmentMismatch for an access that
-    its width forbids, ResourceExceeded for what no block may have.
+    """Raises an EqsatError with everything that is wrong with a kernel: MalformedGraph, AlignmentMismatch for an access
+    whose width its address does not allow, ResourceExceeded for more than a block may have.
 
-    Bounds are those of coordinates, one by one, by the ranges of the variables and the conditions around an access.
-    Threads are told apart by where they stand only: two accesses by different threads are ordered by barriers alone.
+    Coordinates are checked one by one against the ranges of the variables and the conditions around an access.
+    Accesses of different threads are ordered by barriers alone.
     """
-    found = dict.fromkeys((*gpu_declared.problems(kernel), *_GpuCheck(kernel).run()))
-    if not found:  # what follows walks through a kernel that is well formed
-        found = dict.fromkeys((_WRONG, message) for message in (*hazards(kernel), *meetings(kernel)))
-    if found:
-        raise EqsatError(Diagnostic(kind=kind, stage=STAGE, message=message, at=kernel.name) for kind, message in found)
+    problems = dict.fromkeys((*gpu_declared.problems(kernel), *_GpuCheck(kernel).run()))
+    if not problems:  # the checks below need a well-formed kernel
+        messages = (*hazards(kernel), *workspace_hazards(kernel))
+        problems = dict.fromkeys((_WRONG, message) for message in messages)
+    if problems:
+        raise EqsatError(
+            Diagnostic(kind=kind, stage=STAGE, message=message, at=kernel.name) for kind, message in problems
+        )
 
 
 class _GpuScope:
-    """What is bound in a block and around it."""
+    """Names that are bound in a block and around it."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = set(names)
         self.scalars: dict[str, tuple[str, bool]] = {}
-        """Register → its dtype, and whether it may be assigned."""
+        """Register → its dtype, and whether it is mutable."""
         self.variables: dict[int, Spread] = dict(ID_SPREADS)
         self.unrolled: frozenset[int] = frozenset()
         self.facts: tuple[Within, ...] = ()
         self.control = Spread.BLOCK
-        """Who comes here together."""
+        """The threads that reach the block together."""
 
     def inner(self) -> _GpuScope:
         scope = _GpuScope(self.names)
@@ -95,8 +98,8 @@ class _GpuScope:
         scope.unrolled, scope.facts, scope.control = self.unrolled, self.facts, self.control
         return scope
 
-    def named(self, name: str) -> Found:
-        """Takes a name, which must not hide another."""
+    def named(self, name: str) -> Problems:
+        """Binds a name, which must not hide another."""
         yield from _unless(name not in self.names, f"the name {name} hides another")
         self.names.add(name)
 
@@ -105,16 +108,16 @@ class _GpuCheck:
     def __init__(self, kernel: GpuKernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params: dict[str, GpuParam] = {each.name: each for each in kernel.memory}
-        self.shared: dict[str, Shared] = {each.name: each for each in kernel.shared}
-        self.registers: dict[str, Registers] = {each.name: each for each in kernel.registers}
-        self.filled = {each.name for each in kernel.registers if each.zero}
+        self.params: dict[str, GpuParam] = {buffer.name: buffer for buffer in kernel.memory}
+        self.shared: dict[str, Shared] = {shared.name: shared for shared in kernel.shared}
+        self.registers: dict[str, Registers] = {array.name: array for array in kernel.registers}
+        self.filled = {array.name for array in kernel.registers if array.zero}
 
     def run(self) -> list[tuple[Kind, str]]:
-        ids = (each.name for each in self.kernel.variables if each.name in IDS)
+        ids = (variable.name for variable in self.kernel.variables if variable.name in IDS)
         return list(self._block(self.kernel.body, _GpuScope((*self.params, *self.registers, *ids))))
 
-    def _block(self, body: tuple[Stmt, ...], scope: _GpuScope) -> Found:
+    def _block(self, body: tuple[Stmt, ...], scope: _GpuScope) -> Problems:
         for stmt in body:
             for value in values_of(stmt):
                 yield from self._value(value, scope)
@@ -122,7 +125,7 @@ class _GpuCheck:
 
     # --- statements ---
 
-    def _stmt(self, stmt: Stmt, scope: _GpuScope) -> Found:
+    def _stmt(self, stmt: Stmt, scope: _GpuScope) -> Problems:
         match stmt:
             case Bind() | Pick():
                 yield from self._bind(stmt, scope)
@@ -141,15 +144,17 @@ class _GpuCheck:
             case Epilogue():
                 yield from self._epilogue(stmt, scope)
             case CommitGroup() | WaitGroup() | Barrier() | SyncWarp():
-                yield from self._synchronising(stmt, scope)
+                yield from self._check_together(stmt, scope)
             case AnyThread():
-                yield from self._any(stmt, scope)
+                yield from self._any_thread(stmt, scope)
             case TakeTicket():
                 yield from self._ticket(stmt, scope)
             case CpAsync():
                 yield from self._copy(stmt, scope)
             case LdMatrix() | MmaSync():
-                yield from _unless(scope.control <= Spread.WARP, f"a {_named(stmt)} that not all lanes reach together")
+                yield from _unless(
+                    scope.control <= Spread.WARP, f"a {_class_name(stmt)} that not all lanes reach together"
+                )
                 yield from self._load_matrix(stmt, scope) if isinstance(stmt, LdMatrix) else self._mma(stmt, scope)
             case LdGlobalVec() | StGlobalVec() | LdSharedVec() | StSharedVec():
                 yield from self._vector(stmt, scope)
@@ -161,7 +166,7 @@ class _GpuCheck:
                 yield from self._place(stmt.to, 1, 1, scope)
                 yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
 
-    def _bind(self, stmt: Bind | Pick, scope: _GpuScope) -> Found:
+    def _bind(self, stmt: Bind | Pick, scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
         known = Spread.THREAD
         if isinstance(stmt, Bind):
@@ -169,10 +174,10 @@ class _GpuCheck:
             yield from self._bound(exprs, scope)
             known = spread(exprs, scope.variables)
             low, high = bounds(stmt.expr, self.box)
-            for each in stmt.most:
-                low, high = (min(a, b) for a, b in zip((low, high), bounds(each, self.box), strict=True))
-            for each in stmt.least:
-                low, high = (max(a, b) for a, b in zip((low, high), bounds(each, self.box), strict=True))
+            for limit in stmt.most:
+                low, high = (min(a, b) for a, b in zip((low, high), bounds(limit, self.box), strict=True))
+            for limit in stmt.least:
+                low, high = (max(a, b) for a, b in zip((low, high), bounds(limit, self.box), strict=True))
             inside = variable.low <= low and high <= variable.high
             yield from _unless(inside, f"{variable.name} is set to {low} … {high}, beyond its range")
         else:
@@ -181,7 +186,7 @@ class _GpuCheck:
         yield from scope.named(variable.name)
         scope.variables[stmt.variable] = known
 
-    def _for(self, loop: For, scope: _GpuScope) -> Found:
+    def _for(self, loop: For, scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[loop.variable]
         yield from self._bound((loop.start, loop.stop), scope)
         yield from _unless(loop.step >= 1, f"the loop over {variable.name} does not advance")
@@ -198,15 +203,15 @@ class _GpuCheck:
             inner.unrolled |= {loop.variable}
         yield from self._block(loop.body, inner)
 
-    def _if(self, stmt: If, scope: _GpuScope) -> Found:
-        yield from self._bound((each.expr for each in stmt.conditions), scope)
+    def _if(self, stmt: If, scope: _GpuScope) -> Problems:
+        yield from self._bound((condition.expr for condition in stmt.conditions), scope)
         together = max(scope.control, spread_of(stmt.conditions, scope.variables))
         for body, facts in ((stmt.then, stmt.conditions), (stmt.orelse, ())):
             inner = scope.inner()
             inner.facts, inner.control = (*scope.facts, *facts), together
             yield from self._block(body, inner)
 
-    def _epilogue(self, stmt: Epilogue, scope: _GpuScope) -> Found:
+    def _epilogue(self, stmt: Epilogue, scope: _GpuScope) -> Problems:
         inner = scope.inner()
         inner.variables[stmt.variable] = Spread.BLOCK
         inner.unrolled |= {stmt.variable}
@@ -218,24 +223,24 @@ class _GpuCheck:
             yield from _unless(inside, f"{variable.name} does not number the {acc.count} registers of {stmt.acc}")
         yield from self._block(stmt.body, inner)
 
-    def _synchronising(self, stmt: CommitGroup | WaitGroup | Barrier | SyncWarp, scope: _GpuScope) -> Found:
+    def _check_together(self, stmt: CommitGroup | WaitGroup | Barrier | SyncWarp, scope: _GpuScope) -> Problems:
         widest = Spread.WARP if isinstance(stmt, SyncWarp) else Spread.BLOCK
         whose = "lanes of a warp" if widest is Spread.WARP else "threads of the block"
-        yield from _unless(scope.control <= widest, f"a {_named(stmt)} that not all {whose} reach together")
+        yield from _unless(scope.control <= widest, f"a {_class_name(stmt)} that not all {whose} reach together")
         if isinstance(stmt, WaitGroup):
             yield from _unless(stmt.pending >= 0, "a WaitGroup for fewer than no groups")
 
-    def _any(self, stmt: AnyThread, scope: _GpuScope) -> Found:
+    def _any_thread(self, stmt: AnyThread, scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
         together = scope.control is Spread.BLOCK
         yield from _unless(together, "an AnyThread that not all threads of the block reach together")
         dtype = stmt.value.dtype
-        yield from _unless(dtype == "bool", f"{variable.name} is whether any thread has a {dtype}")
+        yield from _unless(dtype == "bool", f"{variable.name} needs a bool of every thread, not a {dtype}")
         yield from _unless((variable.low, variable.high) == (0, 1), f"{variable.name} is 0 or 1, beyond its range")
         yield from scope.named(variable.name)
         scope.variables[stmt.variable] = Spread.BLOCK
 
-    def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Found:
+    def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Problems:
         counters = self.params.get(stmt.buffer)
         if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
             yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
@@ -247,7 +252,7 @@ class _GpuCheck:
         yield from scope.named(stmt.name)
         scope.scalars[stmt.name] = ("i32", False)
 
-    def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Found:
+    def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Problems:
         param = self.params.get(stmt.buffer)
         if param is None or param.dtype == COUNTER:
             yield _WRONG, f"there is no buffer {stmt.buffer} of elements"
@@ -259,17 +264,17 @@ class _GpuCheck:
         yield from self._place(stmt.to, count, stmt.nbytes, scope)
         shared = self.shared.get(stmt.to.shared)
         same = shared is None or shared.dtype == param.dtype
-        yield from _unless(same, f"{stmt.buffer} copied as it stands to {stmt.to.shared} of another dtype")
+        yield from _unless(same, f"{stmt.buffer} is copied to {stmt.to.shared}, which has another dtype")
 
-    def _load_matrix(self, stmt: LdMatrix, scope: _GpuScope) -> Found:
+    def _load_matrix(self, stmt: LdMatrix, scope: _GpuScope) -> Problems:
         shared = self.shared.get(stmt.source.shared)
         size = DTYPES[shared.dtype].bytes if shared is not None else 2
         fits = size == 2 or (size == 4 and not stmt.trans)
-        yield from _unless(fits, f"an LdMatrix of {stmt.source.shared}, whose elements are no halves")
+        yield from _unless(fits, f"an LdMatrix of {stmt.source.shared}, whose elements are not halves")
         yield from self._place(stmt.source, 16 // size, 16, scope)
         yield from self._fill(stmt.registers, stmt.index, stmt.matrices, WORD, scope)
 
-    def _mma(self, stmt: MmaSync, scope: _GpuScope) -> Found:
+    def _mma(self, stmt: MmaSync, scope: _GpuScope) -> Problems:
         limits = LIMITS.get(self.kernel.arch)
         tile = limits.mma.get((stmt.shape, stmt.dtype)) if limits else None
         if tile is None:
@@ -279,7 +284,7 @@ class _GpuCheck:
         yield from self._read(stmt.a, stmt.a_index, tile.a, WORD, scope)
         yield from self._read(stmt.b, stmt.b_index, tile.b, WORD, scope)
 
-    def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _GpuScope) -> Found:
+    def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _GpuScope) -> Problems:
         registers = self.registers.get(stmt.registers)
         if registers is None:
             yield _WRONG, f"there are no registers {stmt.registers}"
@@ -293,7 +298,7 @@ class _GpuCheck:
         nbytes = stmt.count * (4 if registers.dtype == WORD else size)
         yield from _unless(nbytes in (4, 8, 16), f"{nbytes} bytes moved at once")
         if registers.dtype != WORD:
-            yield from _unless(stmt.count > 1, f"one element of {stmt.registers} moved as several")
+            yield from _unless(stmt.count > 1, f"one element of {stmt.registers} moved as a vector")
             yield from _fits(buffer, registers.dtype, stmt.registers)
         elements = max(1, nbytes // size)
         match stmt:
@@ -312,7 +317,7 @@ class _GpuCheck:
 
     # --- values ---
 
-    def _value(self, value: Value, scope: _GpuScope) -> Found:
+    def _value(self, value: Value, scope: _GpuScope) -> Problems:
         match value:
             case Const():
                 yield from _unless(value.dtype in REGISTER_C, f"a constant {value.dtype}")
@@ -322,7 +327,7 @@ class _GpuCheck:
             case Index():
                 yield from self._bound((value.expr,), scope)
             case Holds():
-                yield from self._bound((each.expr for each in value.conditions), scope)
+                yield from self._bound((condition.expr for condition in value.conditions), scope)
             case Call():
                 yield from _calls(value)
             case Element():
@@ -350,12 +355,12 @@ class _GpuCheck:
         *,
         write: bool = False,
         limit: AxisExpr | None = None,
-    ) -> Found:
+    ) -> Problems:
         param = self.params.get(buffer)
         if param is None or param.dtype == COUNTER or len(param.shape) != len(at):
             yield _WRONG, f"there is no buffer {buffer} of {len(at)} axes"
             return
-        yield from self._bound((*at, *(each.expr for each in where)), scope)
+        yield from self._bound((*at, *(condition.expr for condition in where)), scope)
         if write:
             yield from _unless(param.written, f"a store to the input {buffer}")
         for problem in outside(at, param.shape, count, (*scope.facts, *where), self.box, limit):
@@ -363,11 +368,10 @@ class _GpuCheck:
         size = DTYPES[param.dtype].bytes
         offset = flat(at, param.strides) * size
         aligned = divisor(offset) % (count * size) == 0 and param.alignment % (count * size) == 0
-        yield from _unless(
-            aligned, f"{count * size} bytes of {buffer} at once, which are not aligned to it", _MISALIGNED
-        )
+        message = f"{count * size} bytes of {buffer} at once, which are not aligned"
+        yield from _unless(aligned, message, _MISALIGNED)
 
-    def _place(self, at: At, count: int, nbytes: int, scope: _GpuScope) -> Found:
+    def _place(self, at: At, count: int, nbytes: int, scope: _GpuScope) -> Problems:
         shared = self.shared.get(at.shared)
         if shared is None or len(shared.shape) != len(at.at):
             yield _WRONG, f"there is no shared {at.shared} of {len(at.at)} axes"
@@ -381,63 +385,63 @@ class _GpuCheck:
             yield _WRONG, f"{at.shared}: {problem}"
         size = DTYPES[shared.dtype].bytes
         offset = flat(at.at, shared.strides) * size
-        aligned = all(each % nbytes == 0 for each in (divisor(offset), shared.start, shared.stage_bytes))
-        yield from _unless(aligned, f"{nbytes} bytes of {at.shared} at once, which are not aligned to it", _MISALIGNED)
+        aligned = all(number % nbytes == 0 for number in (divisor(offset), shared.start, shared.stage_bytes))
+        yield from _unless(aligned, f"{nbytes} bytes of {at.shared} at once, which are not aligned", _MISALIGNED)
 
-    def _fill(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+    def _fill(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Problems:
         yield from self._array(name, index, count, dtype, scope)
         self.filled.add(name)
 
-    def _read(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+    def _read(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Problems:
         yield from self._array(name, index, count, dtype, scope)
-        yield from _unless(name in self.filled, f"{name} is read before anything is put into it")
+        yield from _unless(name in self.filled, f"{name} is read before anything is stored to it")
 
-    def _array(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Found:
+    def _array(self, name: str, index: AxisExpr, count: int, dtype: str, scope: _GpuScope) -> Problems:
         registers = self.registers.get(name)
         if registers is None:
             yield _WRONG, f"there are no registers {name}"
             return
         yield from _unless(registers.dtype == dtype, f"{name} holds {registers.dtype}, not {dtype}")
         yield from self._bound((index,), scope)
-        running = sorted(self.kernel.variables[each].name for each in index.axes - scope.unrolled)
+        running = sorted(self.kernel.variables[number].name for number in index.axes - scope.unrolled)
         yield from _unless(not running, f"{name} is indexed by {', '.join(running)}, which is not unrolled")
         for problem in outside((index,), (registers.count,), count, scope.facts, self.box):
             yield _WRONG, f"{name}: {problem}"
 
-    def _bound(self, exprs: Iterable[AxisExpr], scope: _GpuScope) -> Found:
+    def _bound(self, exprs: Iterable[AxisExpr], scope: _GpuScope) -> Problems:
         for expr in exprs:
-            free = sorted(self.kernel.variables[each].name for each in expr.axes - scope.variables.keys())
+            free = sorted(self.kernel.variables[number].name for number in expr.axes - scope.variables.keys())
             yield from _unless(not free, f"{', '.join(free)} not bound in an index")
-            yield from _unless(not _negative(expr, self.box), "a floor of what may be negative in an index")
+            yield from _unless(not _has_negative_floor(expr, self.box), "a floor of a negative number in an index")
 
 
-def _calls(call: Call) -> Found:
-    dtypes = [each.dtype for each in call.args]
+def _calls(call: Call) -> Problems:
+    dtypes = [argument.dtype for argument in call.args]
     name = called(call.fn, dtypes, call.dtype)
     if name not in DEVICE_FUNCTIONS:
         yield _WRONG, f"there is no device function {name}"
         return
     result, takes = parameters(DEVICE_FUNCTIONS[name])
-    given = [REGISTER_C[each] for each in dtypes]
+    given = [REGISTER_C[dtype] for dtype in dtypes]
     agree = takes == given and result == REGISTER_C[call.dtype]
     yield from _unless(agree, f"{name} of {', '.join(dtypes)} as a {call.dtype}")
 
 
-def _negative(expr: AxisExpr, box: Box) -> bool:
-    """Whether a floor in it may have a negative numerator, which languages divide as they please."""
+def _has_negative_floor(expr: AxisExpr, box: Box) -> bool:
+    """Whether a floor may have a negative numerator, which languages divide differently."""
     floors = [term.expr for term, _ in expr.terms if isinstance(term, FloorDiv)]
-    return any(bounds(each, box)[0] < 0 or _negative(each, box) for each in floors)
+    return any(bounds(floor, box)[0] < 0 or _has_negative_floor(floor, box) for floor in floors)
 
 
-def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Found:
+def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     fits = buffer is None or register_type(buffer.dtype) == dtype
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 
 
-def _unless(condition: bool, message: str, kind: Kind = _WRONG) -> Found:
+def _unless(condition: bool, message: str, kind: Kind = _WRONG) -> Problems:
     if not condition:
         yield kind, message
 
 
-def _named(stmt: Stmt) -> str:
+def _class_name(stmt: Stmt) -> str:
     return type(stmt).__name__

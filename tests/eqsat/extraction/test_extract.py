@@ -316,11 +316,11 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
 @first_few(2, "name", ["shufflenet", "squeezenet", "resnet50"])
 def test_light_models_are_no_dearer_than_by_ordinary_fusion(name: str) -> None:
     pytest.importorskip("onnx")
-    from bench.optimizing import light_program, optimized
+    from bench.optimizing import light_program, sample_optimization
     from eqsat.options import checked_options
 
     best, ordinary = (
-        optimized(lambda: light_program(name), checked_options(rules, "rounding", "pareto", "roofline", None))
+        sample_optimization(lambda: light_program(name), checked_options(rules, "rounding", "pareto", "roofline", None))
         for rules in (None, ORDINARY)
     )
     assert best["predicted us"] <= ordinary["predicted us"]

@@ -12,7 +12,7 @@ from bench.device.clock import EventClock
 from bench.gpu.cases import cases
 from bench.gpu.decoder import decoder
 from bench.gpu.lab import cuda_lab
-from bench.gpu.measure import measured
+from bench.gpu.measure import measure_case
 from codegen.run.device import find_device
 from eqsat import Program, optimize_and_compile
 from eqsat.cost.targets import device_target
@@ -47,7 +47,7 @@ def test_models_compute_what_playback_does(source: Any) -> None:
 def test_a_case_of_the_bench_is_measured(name: str) -> None:
     case, target = cases()[name].small(), device_target(DEVICE.name, DEVICE.arch, DEVICE.units) if DEVICE else None
     assert target is not None
-    row = measured(case, cuda_lab(target), EventClock(), Ceilings(3e12, 6e14), 0.1)
+    row = measure_case(case, cuda_lab(target), EventClock(), Ceilings(3e12, 6e14), 0.1)
     assert "failed" not in row
     assert 1 < row["times"]["eqsat"]["us"] < 1000
 

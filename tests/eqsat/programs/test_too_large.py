@@ -12,7 +12,7 @@ import ir.host.memory
 from eqsat import optimize_and_compile, tensor
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, Severity
-from ir.host.memory import host_bytes, memory_for, shown
+from ir.host.memory import bytes_text, host_bytes, memory_for
 
 HUGE = 2**40
 
@@ -91,4 +91,4 @@ def test_a_system_that_gives_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_machine_has_memory() -> None:
     assert 2**28 < host_bytes() < 2**60
-    assert [shown(each) for each in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]
+    assert [bytes_text(each) for each in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]

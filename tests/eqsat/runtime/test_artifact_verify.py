@@ -90,19 +90,22 @@ def test_what_is_refused_for_any_target(case: str, program: Program) -> None:
 
 CPU: dict[str, tuple[Edit, str]] = {
     "packed from no constant": (lambda r: r["table"]["packings"][0].update(sources=["x"]), "which is no constant"),
-    "packed from another": (lambda r: r["table"]["packings"][0].update(sources=["b"]), "from what it does not read"),
+    "packed from another": (
+        lambda r: r["table"]["packings"][0].update(sources=["b"]),
+        "from a slot that it does not read",
+    ),
     "packed into a slot": (lambda r: r["table"]["packings"][0].update(slot="x"), "is taken"),
     "negative elements": (lambda r: r["table"]["packings"][0].update(elements=-5), "-5 elements"),
     "packed as no dtype": (lambda r: r["table"]["packings"][0].update(dtype="x"), "no dtype"),
     "a geometry": (
         lambda r: r["table"]["launches"][0].update(geometry={"grid": [1, 1, 1], "threads": 1, "shared_bytes": 0}),
-        "only a GPU's launch",
+        "a launch must have a geometry",
     ),
     "no instruction set": (lambda r: r["target"].update(arch="avx3"), "no instruction set"),
     "texts without a contract": (lambda r: r.update(units={}), "name no contract"),
 }
 GPU: dict[str, tuple[Edit, str]] = {
-    "no geometry": (lambda r: r["table"]["launches"][0].update(geometry=None), "only a GPU's launch"),
+    "no geometry": (lambda r: r["table"]["launches"][0].update(geometry=None), "a launch must have a geometry"),
     "no blocks": (lambda r: r["table"]["launches"][0]["geometry"].update(grid=[0, 1, 1]), "a grid of 0x1x1"),
     "threads": (lambda r: r["table"]["launches"][0]["geometry"].update(threads=4096), "a block of 4096"),
     "shared": (lambda r: r["table"]["launches"][0]["geometry"].update(shared_bytes=-1), "-1 bytes of shared"),

@@ -13,7 +13,7 @@ from ir.index import moves as axis_moves
 from ir.index.expr import AxisExpr, axis, box_of, floordiv, weighted_sum
 from ir.index.linear import FloorDiv
 from ir.index.map import AxisMap, apply, compose
-from ir.index.table import respelt
+from ir.index.table import respell
 
 SIZES = (4, 6)
 BOX = box_of(SIZES)
@@ -36,7 +36,7 @@ def test_the_values_stay(parts: list[tuple[tuple[int, int, int], int, int]], a: 
         terms.append((raw_floor(numerator, divisor), weight))
     expr = weighted_sum(1, terms)
     grid = np.ix_(*(np.arange(size) for size in SIZES))
-    one, other = np.broadcast_arrays(expr.eval(grid), respelt(expr, BOX).eval(grid))
+    one, other = np.broadcast_arrays(expr.eval(grid), respell(expr, BOX).eval(grid))
     assert np.array_equal(one, other)
 
 
@@ -49,20 +49,20 @@ def test_the_values_stay(parts: list[tuple[tuple[int, int, int], int, int]], a: 
     ],
 )
 def test_one_function_has_one_spelling(expr: AxisExpr, wanted: str) -> None:
-    assert str(respelt(expr, BOX)) == wanted
+    assert str(respell(expr, BOX)) == wanted
 
 
 def test_a_function_of_the_row_major_number_is_spelt_by_it() -> None:
     number = weighted_sum(0, [(axis(0, BOX), 6), (axis(1, BOX), 1)])
     again = weighted_sum(0, [(raw_floor(number, 8), 1), (raw_floor(number.shift(8), 8), 1)])
-    assert str(respelt(again, BOX)) == str((floordiv(number, 8, BOX) * 2).shift(1))
+    assert str(respell(again, BOX)) == str((floordiv(number, 8, BOX) * 2).shift(1))
 
 
 def test_an_interior_box_keeps_its_place() -> None:
     box = ((2, 5), (1, 3))
     expr = weighted_sum(0, [(raw_floor(axis(0, box).shift(-2), 2), 1), (raw_floor(axis(1, box) * 2, 2), 1)])
     grid = np.ix_(np.arange(2, 6), np.arange(1, 4))
-    one, other = np.broadcast_arrays(expr.eval(grid), respelt(expr, box).eval(grid))
+    one, other = np.broadcast_arrays(expr.eval(grid), respell(expr, box).eval(grid))
     assert np.array_equal(one, other)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ir.index.expr import ZERO, AxisExpr, box_of, parse_expr
 from ir.kernel.gpu.kernel import BLOCK_X, LANE, THREAD, WARP
-from ir.kernel.gpu.places import divisor, exact_range, narrowed, outside, value_range
+from ir.kernel.gpu.places import divisor, exact_range, narrow_box, outside, value_range
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread
 from ir.kernel.nodes import Within
 from tests.ir.index.test_index_text import EXPRESSIONS, NAMES
@@ -34,7 +34,7 @@ def test_ranges_hold_what_can_happen(
     ]
     values = [expr.eval(point) for point in points]
     assert all(value % divisor(expr) == 0 for value in values if divisor(expr))
-    inside = narrowed(facts, box)
+    inside = narrow_box(facts, box)
     if inside is None:
         assert not points
         return

@@ -14,7 +14,7 @@ from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import A100, H100
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import Fence
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu_nest import GpuRowsPlan
@@ -205,7 +205,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     broken = [msgspec.structs.replace(without(kernel, Fence, i), name=f"eq_b{i}") for i in (0, 1)]
     runs = compile_kernels("\n".join(map(cuda_text, broken)))
     for each in broken:
-        assert meetings(each)
+        assert workspace_hazards(each)
         for order in Order:
             arrays = [*values_of(one).values(), *(np.zeros(2, np.float32) for _ in one.outputs), *workspace_of(each)]
             report = runs[each.name].launch(each.grid, arrays, shared_bytes=each.shared_bytes, order=order)

@@ -18,7 +18,7 @@ from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu import GpuStreamPlan
@@ -253,7 +253,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     broken = [msgspec.structs.replace(each, name=f"eq_b{number}") for number, each in enumerate(broken)]
     runs = compile_kernels("\n".join(map(cuda_text, broken)))
     for each in broken:
-        assert meetings(each)
+        assert workspace_hazards(each)
         assert FindingKind.BLOCK_RACE in _findings(one, each, runs[each.name].launch)
 
 

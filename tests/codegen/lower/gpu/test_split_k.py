@@ -17,7 +17,7 @@ from ir.diagnostics import EqsatError
 from ir.index.expr import ZERO
 from ir.kernel.gpu.dump import kernel_dump
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu import ContractionTile, GpuContractionPlan
@@ -132,7 +132,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     broken["barrier"] = without(kernel, Barrier, before - 1)
     broken["count"] = changed(kernel, TakeTicket, 0, count=lambda stmt: stmt.count.shift(1))
     for name, each in broken.items():
-        assert bool(meetings(each)) == (name != "count"), name
+        assert bool(workspace_hazards(each)) == (name != "count"), name
     texts = {
         name: cuda_text(each).replace(" eq_k(", f" eq_{number}(") for number, (name, each) in enumerate(broken.items())
     }
@@ -155,7 +155,7 @@ def test_what_the_verifier_asks_of_a_meeting() -> None:
         "counters parts": changed(kernel, TakeTicket, 0, buffer="parts"),
         "axis 0": changed(kernel, TakeTicket, 0, at=lambda stmt: (stmt.at[0].shift(tickets.shape[0]), *stmt.at[1:])),
         "of none": changed(kernel, TakeTicket, 0, count=ZERO),
-        "whether any thread": changed(
+        "needs a bool": changed(
             kernel, AnyThread, 0, value=lambda stmt: msgspec.structs.replace(stmt.value, dtype="i32")
         ),
     }.items():

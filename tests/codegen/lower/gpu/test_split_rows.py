@@ -15,7 +15,7 @@ from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.meeting import meetings
+from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import Barrier, Fence, TakeTicket, walk
 from ir.kernel.gpu.verify import verify
 from ir.plan.gpu_nest import GpuRowsPlan
@@ -155,7 +155,7 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     texts = [cuda_text(each).replace(f" {each.name}(", f" eq_b{number}(") for number, each in enumerate(broken)]
     kernels = compile_kernels("\n".join(texts))
     for number, each in enumerate(broken):
-        assert meetings(each)
+        assert workspace_hazards(each)
         for order in Order:
             outputs = [np.zeros(2, np.float32) for _ in case.region.outputs]
             arrays = [*values_of(case.region).values(), *outputs, *workspace_of(each)]
