@@ -17,7 +17,6 @@ from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
     CpuAssign,
     CpuCall,
-    CpuFence,
     CpuFor,
     CpuIf,
     CpuLet,
@@ -186,8 +185,6 @@ class _CEmitter:
                 if orelse:
                     lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
                 return [*lines, f"{pad}}}"]
-            case CpuFence():
-                return [f"{pad}EQ_STREAM_FENCE();"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
 
@@ -214,7 +211,7 @@ class _CEmitter:
             return f"eq_store_strided_{kind}({at}, {stmt.step}, {value}, {count})"
         if stmt.count is not None:
             return f"eq_store_n_{kind}({at}, {value}, {self._count(stmt.count)})"
-        return f"eq_{'stream' if stmt.stream else 'store'}_{kind}({at}, {value})"
+        return f"eq_store_{kind}({at}, {value})"
 
     # --- values ---
 
