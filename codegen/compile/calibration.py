@@ -46,8 +46,8 @@ def calibrate() -> Calibration:
     on = machine()
     peaks = [measure_peaks(on, copy_megabytes=COPY_MEGABYTES) for _ in range(PASSES)]
     fastest = Peaks(
-        fma_flops={n: max(each.fma_flops[n] for each in peaks) for n in peaks[0].fma_flops},
-        copy_bytes={n: max(each.copy_bytes[n] for each in peaks) for n in peaks[0].copy_bytes},
+        fma_flops={n: max(peak.fma_flops[n] for peak in peaks) for n in peaks[0].fma_flops},
+        copy_bytes={n: max(peak.copy_bytes[n] for peak in peaks) for n in peaks[0].copy_bytes},
     )
     memory = [measure_memory(on) for _ in range(PASSES)]
     weights = [measure_weights(on, cycle_ns(on, fastest)) for _ in range(PASSES)]
@@ -56,7 +56,7 @@ def calibrate() -> Calibration:
         compiler=str(find_compiler()),
         peaks=fastest,
         memory=best_of(memory),
-        weights={name: min(each[name] for each in weights) for name in weights[0]},
+        weights={name: min(weight[name] for weight in weights) for name in weights[0]},
     )
 
 

@@ -72,7 +72,7 @@ def load_cubins(code: bytes) -> Cubins:
         stored = msgspec.msgpack.decode(code, type=StoredCubins)
     except msgspec.DecodeError as error:
         fail(Kind.INPUT_MISMATCH, _STAGE, f"no cubins: {error}")
-    kept = {name: store_loaded(each, ".cubin") for name, each in stored.modules.items()}
+    kept = {name: store_loaded(module, ".cubin") for name, module in stored.modules.items()}
     notes = _once([note for _, found in kept.values() for note in found])
     return Cubins(stored.arch, {name: path for name, (path, _) in kept.items()}, stored.resources, notes)
 

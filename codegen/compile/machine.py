@@ -64,7 +64,7 @@ def restricted(whole: Machine, arch: str) -> Machine:
         )
     if arch == whole.arch:
         return whole
-    features = tuple(each for each in whole.features if each in _NEEDS.get(arch, ()))
+    features = tuple(feature for feature in whole.features if feature in _NEEDS.get(arch, ()))
     return msgspec.structs.replace(whole, arch=arch, vector_bytes=_VECTOR_BYTES[arch], features=features)
 
 
@@ -72,7 +72,7 @@ def restricted(whole: Machine, arch: str) -> Machine:
 def _detected() -> Machine:
     info = _cpuinfo()
     flags = set(info.get("flags", "").split())
-    features = tuple(each for each in _FEATURES if each in flags)
+    features = tuple(feature for feature in _FEATURES if feature in flags)
     arch = _arch(flags)
     l1, l2, l3 = _cache_bytes()
     return Machine(

@@ -83,7 +83,7 @@ def _time(library: Library, kind: str, fn: str) -> float:
     run = library.function(f"eq_speed_{fn}_{kind}", (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
     points = np.linspace(0.5, 1.5, _POINTS) if kind.startswith("f") else np.arange(_POINTS) % 7 + 1
     arrays = [_aligned(points, kind) for _ in range(3)]
-    addresses = [each.ctypes.data for each in arrays]
+    addresses = [array.ctypes.data for array in arrays]
     rounds = 1
     while _sample(run, addresses, rounds) < _SAMPLE_NS and rounds < 1 << 20:
         rounds *= 2

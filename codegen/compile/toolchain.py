@@ -102,7 +102,10 @@ def _ages(compilers: Sequence[Compiler]) -> dict[str, Any]:
     """What to tell of compilers that are too old."""
     if not compilers:
         return {}
-    return {"too_old": [str(each) for each in compilers], "needed": [f"{name} {age}" for name, age in OLDEST.items()]}
+    return {
+        "too_old": [str(compiler) for compiler in compilers],
+        "needed": [f"{name} {age}" for name, age in OLDEST.items()],
+    }
 
 
 def probe(command: tuple[str, ...]) -> Compiler | None:
@@ -159,7 +162,7 @@ def compile_flags(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
     base = (baseline,) if machine.arch in ARCHES else ()
     isa = (
         *base,
-        *(_ISA_FLAGS[each] for each in machine.features if each in _ISA_FLAGS),
+        *(_ISA_FLAGS[feature] for feature in machine.features if feature in _ISA_FLAGS),
         f"-DEQ_VL={machine.lanes}",
     )
     width = ["-mprefer-vector-width=512"] if machine.arch == "avx512" else []

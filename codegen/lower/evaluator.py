@@ -41,7 +41,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def __init__(self, region: Region, names: Names, conversions: Conversions[V]) -> None:
         self.region, self._names, self._conversions = region, names, conversions
         self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
-        self.buffers: dict[str, Buffer] = {each.name: each for each in region.buffers}
+        self.buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in region.buffers}
         self.provided: dict[str, Provider[B, V]] = {}
 
     def dtype(self, name: str) -> str:
@@ -88,8 +88,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         args: list[V] = []
-        for each in op.inputs:
-            args.append((yield self._operand(each, point, block, where)))
+        for operand in op.inputs:
+            args.append((yield self._operand(operand, point, block, where)))
         if op.kind in ("copy", "cast"):
             return self._conversions.converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
         result = self._conversions.call(op.fn, tuple(args), register_type(op.dtype))

@@ -22,7 +22,7 @@ class Names:
 
     def __init__(self, variables: Iterable[Variable] = (), taken: Iterable[str] = ()) -> None:
         self.variables: list[Variable] = list(variables)
-        self._box: Box = tuple((each.low, each.high) for each in self.variables)
+        self._box: Box = tuple((variable.low, variable.high) for variable in self.variables)
         self._used = dict.fromkeys(taken, 1)
         self._buffers: dict[str, str] = {}
 
@@ -66,8 +66,8 @@ class Names:
 
     def conditions(self, guard: Guard, point: tuple[AxisExpr, ...]) -> tuple[Within, ...]:
         """When a guard's map reads, at a point."""
-        exprs = self.at((each.expr for each in guard.bounds), point)
-        return tuple(Within(expr, each.lo, each.hi) for expr, each in zip(exprs, guard.bounds, strict=True))
+        exprs = self.at((bound.expr for bound in guard.bounds), point)
+        return tuple(Within(expr, bound.lo, bound.hi) for expr, bound in zip(exprs, guard.bounds, strict=True))
 
     def proves(self, condition: Within) -> bool:
         """Whether the condition holds wherever the variables are."""

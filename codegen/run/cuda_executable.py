@@ -76,10 +76,10 @@ class CudaExecutable:
         with _reported(_WHOLE):
             import cupy
 
-            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
-            self.run_on_device([cupy.asarray(flat_bytes(each)) for each in inputs], results)
-            for each, result in zip(outputs, results, strict=True):
-                flat_bytes(each)[...] = result.get()
+            results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
+            self.run_on_device([cupy.asarray(flat_bytes(array)) for array in inputs], results)
+            for output, result in zip(outputs, results, strict=True):
+                flat_bytes(output)[...] = result.get()
 
     def run_on_device(self, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
         """As `run`, on the memory of the current device, in the order of the current stream; it does not wait.
@@ -107,8 +107,8 @@ class CudaExecutable:
             import cupy
 
             loaded = self._on(cupy.cuda.Device().id)
-            given = [cupy.asarray(flat_bytes(each)) for each in inputs]
-            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
+            given = [cupy.asarray(flat_bytes(array)) for array in inputs]
+            results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
             space = self._space()
             rows = []
             for _ in range(repeats + 1):
@@ -178,7 +178,7 @@ class CudaExecutable:
                 if shared > _STATIC_SHARED_BYTES:
                     _take_shared(function, shared, launch.function)
             functions.append(function)
-        constants = {name: cupy.asarray(flat_bytes(each)) for name, each in self._constants.items()}
+        constants = {name: cupy.asarray(flat_bytes(constant)) for name, constant in self._constants.items()}
         cupy.cuda.get_current_stream().synchronize()  # later calls may come on other streams
         return _Loaded(functions, constants)
 
@@ -203,8 +203,8 @@ class CudaExecutable:
         """Memory first, as nothing may be allocated while a stream is captured."""
         import cupy
 
-        own = [cupy.empty(each.size, cupy.uint8) for each in inputs]
-        results = [cupy.empty(each.size, cupy.uint8) for each in outputs]
+        own = [cupy.empty(array.size, cupy.uint8) for array in inputs]
+        results = [cupy.empty(output.size, cupy.uint8) for output in outputs]
         space = Space(*self._unset(), cupy.zeros(self._workspace.counters, cupy.uint8))
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:

@@ -70,9 +70,9 @@ class EmulatedExecutable:
         with memory_for(sum(sizes), _STAGE, "what the program keeps between its kernels"):
             arena, shared = (np.full(size, _POISON, np.uint8) for size in sizes)
         space = Space(arena, shared, np.zeros(self._workspace.counters, np.uint8))
-        results = [flat_bytes(each) for each in outputs]
+        results = [flat_bytes(output) for output in outputs]
         placed = self._memory.place(
-            space.arena, self._constants, _apart([flat_bytes(each) for each in inputs]), results
+            space.arena, self._constants, _apart([flat_bytes(array) for array in inputs]), results
         )
         for launch in self._launches:
             self._launch(launch, self._memory.arguments(launch, placed, space))
@@ -87,7 +87,7 @@ class EmulatedExecutable:
     def _launch(self, launch: Launch, memory: Sequence[np.ndarray]) -> None:
         kernel, geometry = self._library.kernels[launch.function], _geometry(launch)
         parameters = kernel.signature.parameters
-        arguments = [given.view(each.dtype) for given, each in zip(memory, parameters, strict=True)]
+        arguments = [given.view(parameter.dtype) for given, parameter in zip(memory, parameters, strict=True)]
         limit = LIMITS[self._library.arch].shared_bytes
         shared = geometry.shared_bytes
         kernel.launch(geometry.grid, arguments, shared_bytes=shared, shared_limit=limit).require_clean()
@@ -101,9 +101,9 @@ def _geometry(launch: Launch) -> Geometry:
 def _apart(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The arrays, copied where they lie in one another: the emulator tells buffers apart by their addresses."""
     found: list[np.ndarray] = []
-    for each in arrays:
-        meets = any(np.may_share_memory(each, other) and not _same(each, other) for other in found)
-        found.append(each.copy() if meets else each)
+    for array in arrays:
+        meets = any(np.may_share_memory(array, other) and not _same(array, other) for other in found)
+        found.append(array.copy() if meets else array)
     return found
 
 

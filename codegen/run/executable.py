@@ -117,10 +117,10 @@ class WorkspaceMemory:
     """A workspace for `threads` threads: a table of addresses, of the shared bytes and of each thread's own."""
 
     def __init__(self, workspace: Workspace, threads: int) -> None:
-        shared, private = (-(-each // PAGE) * PAGE for each in (workspace.shared, workspace.private))
+        shared, private = (-(-buffer // PAGE) * PAGE for buffer in (workspace.shared, workspace.private))
         self._memory = aligned(shared + threads * private)
         start = address(self._memory)
-        self._table = np.array([start, *(start + shared + each * private for each in range(threads))], np.uint64)
+        self._table = np.array([start, *(start + shared + thread * private for thread in range(threads))], np.uint64)
         self.address = address(self._table)
 
 
@@ -129,16 +129,16 @@ def _pack(
 ) -> dict[str, np.ndarray]:
     """The packed constants, filled by the library."""
     packed = {
-        each.slot: aligned(each.elements * dtype(each.dtype).bytes).view(dtype(each.dtype).numpy)
-        for each in table.packings
+        packing.slot: aligned(packing.elements * dtype(packing.dtype).bytes).view(dtype(packing.dtype).numpy)
+        for packing in table.packings
     }
     arrays = {**constants, **packed}
     threads = min(threads, POOL_THREADS)
     space = WorkspaceMemory(table.workspace, threads)
     addresses = [
         at
-        for each in table.packings
-        for at in (*(address(arrays[name]) for name in (*each.sources, each.slot)), space.address)
+        for packing in table.packings
+        for at in (*(address(arrays[name]) for name in (*packing.sources, packing.slot)), space.address)
     ]
     slots = np.array(addresses or [0], np.uint64)
     library.function("eq_pack", (ctypes.c_void_p, ctypes.c_int32))(slots.ctypes.data, threads)

@@ -36,8 +36,8 @@ class SlotMemory:
         self._module = module
         args = {name for launch in table.launches for name in launch.args}
         used = args | {slot for _, slot in module.outputs}
-        constants = [each.name for each in module.slots if each.role == "constant"]
-        packed = [each.slot for each in table.packings]
+        constants = [slot.name for slot in module.slots if slot.role == "constant"]
+        packed = [packing.slot for packing in table.packings]
         self.constants = tuple(name for name in (*constants, *packed) if name in used)
         written = args - set(module.inputs) - set(self.constants)
         self.owner: dict[str, int] = {}
@@ -50,9 +50,9 @@ class SlotMemory:
     ) -> dict[str, Bytes]:
         """Every slot of one call: `inputs` and `outputs` are the caller's, in the module's order."""
         held = {
-            each.name: arena[each.offset : each.offset + each.memref.nbytes]
-            for each in self._module.slots
-            if each.role == "arena"
+            slot.name: arena[slot.offset : slot.offset + slot.memref.nbytes]
+            for slot in self._module.slots
+            if slot.role == "arena"
         }
         return held | self.outside(constants, inputs, outputs)
 
@@ -65,7 +65,7 @@ class SlotMemory:
 
     def arguments(self, launch: Launch, placed: Mapping[str, Bytes], space: Space) -> tuple[Bytes, ...]:
         """What the launch's kernel is given, in the order of its parameters."""
-        memory = ((space.counters if each.counts else space.shared, each) for each in launch.pieces)
+        memory = ((space.counters if piece.counts else space.shared, piece) for piece in launch.pieces)
         pieces = (whole[each.start : each.start + each.nbytes] for whole, each in memory)
         return (*(placed[name] for name in launch.args), *pieces)
 

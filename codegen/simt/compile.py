@@ -68,7 +68,7 @@ class Kernels(Mapping[str, EmulatedKernel]):
     """The kernels of a text, by name."""
 
     def __init__(self, kernels: Sequence[EmulatedKernel]) -> None:
-        self._kernels = {each.signature.name: each for each in kernels}
+        self._kernels = {kernel.signature.name: kernel for kernel in kernels}
 
     def __getitem__(self, name: str) -> EmulatedKernel:
         if name not in self._kernels:
@@ -105,6 +105,6 @@ def _entry_name(kernel: str) -> str:
 
 def _entry(signature: KernelSignature) -> str:
     """The function that takes the addresses of all arguments and calls the kernel with what lies there."""
-    arguments = (f"*({each.c_type} *)arguments[{place}]" for place, each in enumerate(signature.parameters))
+    arguments = (f"*({parameter.c_type} *)arguments[{place}]" for place, parameter in enumerate(signature.parameters))
     head = f"EQ_EXPORT void {_entry_name(signature.name)}(void *const *arguments)"
     return f"{head} {{ {signature.name}({', '.join(arguments)}); }}"

@@ -105,7 +105,7 @@ class _Bound:
         self._counts: list[bool] = []
         self.names: list[str] = []
         self._values = [self._value(*each) for each in zip(signature.parameters, arguments, strict=True)]
-        self.addresses = (ctypes.c_void_p * max(1, len(self._values)))(*(each.ctypes.data for each in self._values))
+        self.addresses = (ctypes.c_void_p * max(1, len(self._values)))(*(value.ctypes.data for value in self._values))
         self.buffers = (CBuffer * len(self._arrays))(
             *(
                 CBuffer(array.ctypes.data, array.nbytes, array.itemsize, writable, counts)

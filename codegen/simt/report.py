@@ -123,11 +123,11 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def kinds(self) -> tuple[FindingKind, ...]:
         """The kinds of what is wrong, each once, in the order they were met."""
-        return tuple(dict.fromkeys(each.kind for each in self.findings if each.is_error))
+        return tuple(dict.fromkeys(finding.kind for finding in self.findings if finding.is_error))
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(each.diagnostic() for each in self.findings)
+        return tuple(finding.diagnostic() for finding in self.findings)
 
     def require_clean(self) -> None:
         """Raises:

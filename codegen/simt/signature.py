@@ -86,7 +86,7 @@ def _threads(kernel: str, threads: int) -> int:
 
 
 def _parameters(kernel: str, text: str) -> tuple[Parameter, ...]:
-    return tuple(_parameter(kernel, each.strip()) for each in text.split(",") if each.strip())
+    return tuple(_parameter(kernel, piece.strip()) for piece in text.split(",") if piece.strip())
 
 
 def _parameter(kernel: str, text: str) -> Parameter:

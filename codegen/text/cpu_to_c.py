@@ -97,7 +97,7 @@ def c_text(kernel: CpuKernel) -> str:
 class _CEmitter:
     def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
-        self.buffers = {each.name: each.dtype for each in kernel.buffers}
+        self.buffers = {buffer.name: buffer.dtype for buffer in kernel.buffers}
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
 
     def text(self) -> str:
@@ -111,7 +111,7 @@ class _CEmitter:
     def _phase(self, number: int, phase: Phase) -> str:
         name = self.kernel.name
         lines = [f"static void {name}_{number}(void *ctx, int32_t task, int32_t thread) {{"]
-        lines += [f"  {each}" for each in self._pointers(phase)]
+        lines += [f"  {pointer}" for pointer in self._pointers(phase)]
         lines.append(f"  const int64_t {self._variable(phase.variable)} = task;")
         lines += self._block(phase.body, 1)
         lines.append("}")
@@ -120,10 +120,10 @@ class _CEmitter:
     def _pointers(self, phase: Phase) -> list[str]:
         used = _buffers_of(phase.body)
         lines = ["void *const *buf = ctx;"]
-        for position, each in enumerate(self.kernel.params):
-            if each.name in used:
-                const = "" if each.written else "const "
-                lines.append(f"{const}{CELL[each.dtype]} *restrict {_name(each.name)} = buf[{position}];")
+        for position, param in enumerate(self.kernel.params):
+            if param.name in used:
+                const = "" if param.written else "const "
+                lines.append(f"{const}{CELL[param.dtype]} *restrict {_name(param.name)} = buf[{position}];")
         for scratch, place in ((self.kernel.shared, "0"), (self.kernel.private, "1 + thread")):
             lines += self._scratch(scratch, place, used)
         return lines
@@ -132,11 +132,13 @@ class _CEmitter:
         """Pointers into the piece of workspace whose address stands at `place` of its table, to the buffers used."""
         base = f"((char *const *)buf[{len(self.kernel.params)}])[{place}]"
         lines, start = [], 0
-        for each in buffers:
+        for buffer in buffers:
             at = f"{base} + {start}" if start else base
-            if each.name in used:
-                lines.append(f"{CELL[each.dtype]} *restrict {_name(each.name)} = __builtin_assume_aligned({at}, 64);")
-            start += each.nbytes
+            if buffer.name in used:
+                lines.append(
+                    f"{CELL[buffer.dtype]} *restrict {_name(buffer.name)} = __builtin_assume_aligned({at}, 64);"
+                )
+            start += buffer.nbytes
         return lines
 
     def _entry(self) -> str:
@@ -225,7 +227,7 @@ class _CEmitter:
                 return self._lanes(value)
             case Inside(conditions, variable, count):
                 masks = [f"eq_first({self._count(count)})"] if count is not None else []
-                masks += [self._mask(each, variable) for each in conditions]
+                masks += [self._mask(condition, variable) for condition in conditions]
                 text = masks[0]
                 for mask in masks[1:]:
                     text = f"eq_and_bool({text}, {mask})"
@@ -285,10 +287,10 @@ class _CEmitter:
 
     def _held(self, bind: Bind) -> str:
         text = self._index(bind.expr)
-        for each in bind.most:
-            text = f"eq_less({text}, {self._index(each)})"
-        for each in bind.least:
-            text = f"eq_more({text}, {self._index(each)})"
+        for bound in bind.most:
+            text = f"eq_less({text}, {self._index(bound)})"
+        for bound in bind.least:
+            text = f"eq_more({text}, {self._index(bound)})"
         return text
 
     def _condition(self, within: Within, lane: int | None = None) -> str:
@@ -310,7 +312,7 @@ class _CEmitter:
 
     def _floor(self, floor: FloorDiv, lane: int | None) -> str:
         inner = self._index(floor.expr, lane)
-        bare = len(floor.expr.terms) == 1 and inner in (self._place(each, lane) for each in floor.expr.axes)
+        bare = len(floor.expr.terms) == 1 and inner in (self._place(axis, lane) for axis in floor.expr.axes)
         return f"{inner if bare else f'({inner})'} / {floor.divisor}"
 
     def _place(self, variable: int, lane: int | None) -> str:

@@ -75,25 +75,27 @@ class _CudaEmitter:
     def __init__(self, kernel: GpuKernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params = {each.name: each for each in kernel.memory}
-        self.shared = {each.name: each for each in kernel.shared}
-        self.registers = {each.name: each for each in kernel.registers}
+        self.params = {buffer.name: buffer for buffer in kernel.memory}
+        self.shared = {buffer.name: buffer for buffer in kernel.shared}
+        self.registers = {register.name: register for register in kernel.registers}
         self._narrow = Writing(self._variable, " / ", " * ")
         self._wide = Writing(self._variable, " / ", " * ", "ll")
 
     def text(self) -> str:
         kernel = self.kernel
-        params = ", ".join(_param(each, shared=each in kernel.workspace) for each in kernel.memory)
+        params = ", ".join(_param(buffer, shared=buffer in kernel.workspace) for buffer in kernel.memory)
         body = self._block(kernel.body, 1)
         parts = [_comment(kernel.comment)] if kernel.comment else []
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
         if kernel.shared:
             parts.append(f"  // {kernel.shared_bytes} bytes of shared memory:")
-        parts += [f"  //   {each}" for each in kernel.shared]
+        parts += [f"  //   {buffer}" for buffer in kernel.shared]
         used = used_variables(kernel.body)
         parts += [f"  const int {name} = eq_{name}();" for number, name in enumerate(IDS) if number in used]
-        for each in kernel.registers:
-            parts.append(f"  {REGISTER_C[each.dtype]} {_name(each.name)}[{each.count}]{' = {}' * each.zero};")
+        for register in kernel.registers:
+            parts.append(
+                f"  {REGISTER_C[register.dtype]} {_name(register.name)}[{register.count}]{' = {}' * register.zero};"
+            )
         return "\n".join([*parts, *body, "}"]) + "\n"
 
     # --- statements ---
@@ -256,14 +258,14 @@ class _CudaEmitter:
 
     def _call(self, call: Call) -> str:
         args = ", ".join(map(self._value, call.args))
-        return f"{called(call.fn, [each.dtype for each in call.args], call.dtype)}({args})"
+        return f"{called(call.fn, [arg.dtype for arg in call.args], call.dtype)}({args})"
 
     # --- places ---
 
     def _address(self, buffer: str, at: tuple[AxisExpr, ...]) -> str:
         name, strides = _name(buffer), self.params[buffer].strides
         writing = self._writing(flat(at, strides))
-        return f"{name} + {writing.flat(at, strides)}" if any(each != ZERO for each in at) else name
+        return f"{name} + {writing.flat(at, strides)}" if any(index != ZERO for index in at) else name
 
     def _pointer(self, registers: str, index: AxisExpr) -> str:
         name = _name(registers)
@@ -272,7 +274,7 @@ class _CudaEmitter:
     def _offset(self, at: At) -> str:
         """The byte in shared memory. What is a multiple of the swizzle's period stays outside of it."""
         shared = self.shared[at.shared]
-        strides = tuple(each * DTYPES[shared.dtype].bytes for each in shared.strides)
+        strides = tuple(stride * DTYPES[shared.dtype].bytes for stride in shared.strides)
         stage = (at.stage * shared.stage_bytes).shift(shared.start)
         if not shared.swizzle:
             return self._narrow.flat((stage, *at.at), (1, *strides))
@@ -289,22 +291,22 @@ class _CudaEmitter:
 
     def _held(self, bind: Bind) -> str:
         text = self._index(bind.expr)
-        for each in bind.most:
-            text = f"eq_min_i32({text}, {self._index(each)})"
-        for each in bind.least:
-            text = f"eq_max_i32({text}, {self._index(each)})"
+        for bound in bind.most:
+            text = f"eq_min_i32({text}, {self._index(bound)})"
+        for bound in bind.least:
+            text = f"eq_max_i32({text}, {self._index(bound)})"
         return text
 
     def _all(self, conditions: Sequence[Within]) -> str:
         """The conditions in C++, without the sides that the ranges of the variables prove."""
         parts: list[str] = []
-        for each in conditions:
-            low, high = bounds(each.expr, self.box)
-            text = self._index(each.expr)
-            if low < each.low:
-                parts.append(f"{each.low} <= {text}")
-            if high >= each.high:
-                parts.append(f"{text} < {each.high}")
+        for condition in conditions:
+            low, high = bounds(condition.expr, self.box)
+            text = self._index(condition.expr)
+            if low < condition.low:
+                parts.append(f"{condition.low} <= {text}")
+            if high >= condition.high:
+                parts.append(f"{text} < {condition.high}")
         return " && ".join(parts) or "true"
 
     def _index(self, expr: AxisExpr) -> str:

@@ -44,7 +44,7 @@ def launch_table(module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
         if call.when == "run":
             args = _arguments(call, lowered[call.region.name], packings)
             launches.append(Launch(lowered[call.region.name].kernel.name, args))
-    workspace = functools.reduce(or_, (each.workspace for each in _kernels(lowered.values())), Workspace())
+    workspace = functools.reduce(or_, (kernel.workspace for kernel in _kernels(lowered.values())), Workspace())
     return LaunchTable(tuple(launches), tuple(packings.values()), workspace)
 
 
@@ -98,8 +98,8 @@ def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
 def _entries(kernels: Sequence[CpuKernel], table: LaunchTable, flush: bool) -> str:
     lines = [pool_declarations(), _CLOCK]
     lines += [f"{ENTRY.format(name=kernel.name)};" for kernel in kernels]
-    runs = [(each.function, len(each.args) + 1) for each in table.launches]
-    packs = [(each.function, len(each.sources) + 2) for each in table.packings]
+    runs = [(launch.function, len(launch.args) + 1) for launch in table.launches]
+    packs = [(packing.function, len(packing.sources) + 2) for packing in table.packings]
     lines += _entry("eq_program(void *const *table, int32_t threads)", runs, flush, timed=False)
     lines += _entry("eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)", runs, flush, timed=True)
     lines += _entry("eq_pack(void *const *table, int32_t threads)", packs, False, timed=False)

@@ -37,14 +37,14 @@ def _launch(kernel: GpuKernel, args: tuple[str, ...]) -> Launch:
 def _pieces(kernel: GpuKernel) -> Iterator[WorkspacePiece]:
     """One after another, the counters apart from all else."""
     ends = {True: 0, False: 0}
-    for each in kernel.workspace:
-        counts = each.dtype == COUNTER
-        yield WorkspacePiece(ends[counts], each.nbytes, counts)
-        ends[counts] += -(-each.nbytes // _ALIGNMENT) * _ALIGNMENT
+    for buffer in kernel.workspace:
+        counts = buffer.dtype == COUNTER
+        yield WorkspacePiece(ends[counts], buffer.nbytes, counts)
+        ends[counts] += -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _workspace(launch: Launch) -> Workspace:
     """What a launch needs."""
-    ends = [(each.start + each.nbytes, each.counts) for each in launch.pieces]
+    ends = [(piece.start + piece.nbytes, piece.counts) for piece in launch.pieces]
     shared, counters = (max((end for end, counts in ends if counts is which), default=0) for which in (False, True))
     return Workspace(shared=shared, counters=counters)

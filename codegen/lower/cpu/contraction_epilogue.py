@@ -52,9 +52,9 @@ def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: Ax
     total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
     ev.provided[view.name] = lambda _at, _block, _where: total
     place = frame.place(view.roles.out.exprs)
-    for each in view.region.yields:
-        value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _read(ev, each))
-        block.store(each.buffer, ev.offset(each.buffer, place), value)
+    for result in view.region.yields:
+        value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _read(ev, result))
+        block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 
 def _read(ev: LaneEvaluator, what: Yield) -> Provider:

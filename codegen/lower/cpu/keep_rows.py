@@ -38,9 +38,9 @@ class Row:
 def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], together: int, writer: CpuWriter) -> dict[str, Row]:
     """So many rows of a thread's workspace for each value that is kept, by the value's name."""
     rows: dict[str, Row] = {}
-    for each in kept:
-        buffer = Buffer(f"{each.value}_row", MemRef((together, *each.sizes), register_type(dtypes[each.value])))
+    for row in kept:
+        buffer = Buffer(f"{row.value}_row", MemRef((together, *row.sizes), register_type(dtypes[row.value])))
         elements = math.prod(buffer.memref.shape)
         writer.private.append(Scratch(writer.buffer(buffer.name), buffer.memref.dtype, elements))
-        rows[each.value] = Row(each, buffer)
+        rows[row.value] = Row(row, buffer)
     return rows

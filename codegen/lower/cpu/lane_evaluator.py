@@ -97,11 +97,13 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return (yield read(at, block, where))
         (conditions, fill), *rest = guards
         known = block.facts | set(where)
-        open_ = tuple(each for each in conditions if each not in known and not self.writer.proves(each))
-        if any(self.writer.refutes(each) for each in open_):
+        open_ = tuple(
+            condition for condition in conditions if condition not in known and not self.writer.proves(condition)
+        )
+        if any(self.writer.refutes(guard) for guard in open_):
             return fill
-        lane = tuple(each for each in open_ if block.moves_in_lanes(each.expr.axes))
-        outer = tuple(each for each in open_ if each not in lane)
+        lane = tuple(guard for guard in open_ if block.moves_in_lanes(guard.expr.axes))
+        outer = tuple(guard for guard in open_ if guard not in lane)
         inner = (*where, *lane)
 
         def inside(body: CpuBlock) -> Evaluation:
@@ -111,7 +113,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
         if not outer:
             return (yield inside(block))
-        axes = axes_of(at, (*inner, *outer, *(each for bounds, _ in rest for each in bounds)))
+        axes = axes_of(at, (*inner, *outer, *(bound for bounds, _ in rest for bound in bounds)))
         home = block.home(axes)
         result = home.let("read", fill, mutable=True)
         body = home.inner(barrier=True, facts=outer)
@@ -228,5 +230,5 @@ def index_axes(operand: Operand | Number, point: Point, writer: CpuWriter) -> fr
     """The variables on which an operand at `point` depends."""
     if isinstance(operand, Number):
         return frozenset()
-    conditions = tuple(each for guard in operand.map.guards for each in writer.conditions(guard, point))
+    conditions = tuple(condition for guard in operand.map.guards for condition in writer.conditions(guard, point))
     return axes_of(writer.at(operand.map.exprs, point), conditions)

@@ -26,5 +26,5 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         case CpuStreamPlan():
             return lower_stream(region, core, plan, name)
         case CpuNestPlan():
-            return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())
+            return Lowered(lower_nest(region, core, plan, name), tuple(buffer.name for buffer in region.buffers), ())
     fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a CPU", at=region.name)

@@ -37,8 +37,9 @@ from codegen.lower.cpu.pack_constant import (
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
-from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
+from codegen.plan.contraction_view import Contraction, contraction_of, lanes_along_k
 from codegen.plan.cpu.contraction_tiling import check_contraction_plan
+from codegen.plan.plan_check import STAGE
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
@@ -74,8 +75,8 @@ def lower_contraction(
     check_contraction_plan(view, plan)
     constants = tuple(
         pack_constant(view, core, plan.blocks, side, f"{name}_pack{side}")
-        for side, each in enumerate(plan.operands)
-        if each.place == "const_pool"
+        for side, operand in enumerate(plan.operands)
+        if operand.place == "const_pool"
     )
     return _CpuContractionTemplate(view, core, plan).kernel(name, constants)
 
@@ -90,10 +91,10 @@ class _CpuContractionTemplate:
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
         writer = CpuWriter(self.lanes)
-        gone = {source for each in constants for source in each.sources} - self._still_read()
-        inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
-        packed = [CpuParam(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
-        outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
+        gone = {source for buffer in constants for source in buffer.sources} - self._still_read()
+        inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in gone]
+        packed = [CpuParam(writer.buffer(buffer.name), buffer.dtype, buffer.elements) for buffer in constants]
+        outputs = [buffer_param(writer, output, written=True) for output in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
@@ -106,8 +107,8 @@ class _CpuContractionTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        kept = [each.name for each in region.inputs if each.name not in gone]
-        args = (*kept, *(each.name for each in constants), *(each.name for each in region.outputs))
+        kept = [buffer.name for buffer in region.inputs if buffer.name not in gone]
+        args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
         return ContractionKernel(kernel, args, constants)
 
     # --- the loop nest ---
@@ -297,7 +298,7 @@ class _CpuContractionTemplate:
                 f" and {view.depth} x {view.n} ({sides[1]})",
                 f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
                 f" {blocks.algorithm}, cache "
-                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                + (", ".join(str(entry) for entry in plan_to_schedule(self.plan).cache) or "none"),
                 f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )
@@ -306,7 +307,7 @@ class _CpuContractionTemplate:
         """Buffers that are read other than through a packed operand."""
         view = self.view
         packed = {view.operand(side).value for side in (0, 1) if self._place(side) == "const_pool"}
-        open_ = [each.value for each in view.region.yields]
+        open_ = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()
         while open_:
@@ -315,5 +316,5 @@ class _CpuContractionTemplate:
                 continue
             seen.add(name)
             if name in bodies:
-                open_ += [each for each in bodies[name].reads if name != view.name or each not in packed]
+                open_ += [read for read in bodies[name].reads if name != view.name or read not in packed]
         return seen

@@ -29,7 +29,7 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, chosen_rows, nest_of
+from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, kept_rows_of, nest_loops
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.diagnostics import Kind, fail
@@ -60,12 +60,14 @@ def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "e
     check_nest_plan(loops, plan)
     writer = CpuWriter(LANES[plan.arch])
     params = tuple(
-        CpuParam(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
-        for each in (*region.inputs, *region.outputs)
+        CpuParam(
+            writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
+        )
+        for buffer in (*region.inputs, *region.outputs)
     )
     ev = RegionEvaluator(loops, writer, plan.rescaled)
     dtypes = {name: op.dtype for name, op in ev.ops.items()}
-    ev.keep(workspace_rows(chosen_rows(loops, plan), dtypes, plan.rows, writer))
+    ev.keep(workspace_rows(kept_rows_of(loops, plan), dtypes, plan.rows, writer))
     phases: list[Phase] = []
     if plan.part is not None:
         phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))
@@ -105,7 +107,7 @@ class _Outputs:
     def __init__(self, ev: LaneEvaluator, plan: CpuNestPlan) -> None:
         self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
-        self.nest = nest_of(ev.loops, plan)
+        self.nest = nest_loops(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
 
     def phase(self) -> Phase:
@@ -226,7 +228,7 @@ class _Outputs:
     def _ranges(self, loop: NestLoop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
-            cuts = self.ev.loops.interiors(self.shape, loop.group.axes[0])
+            cuts = self.ev.loops.interior_cuts(self.shape, loop.group.axes[0])
         edges = [0, *cuts, loop.extent]
         return list(itertools.pairwise(edges))
 
@@ -238,8 +240,8 @@ class _Outputs:
         self._streams(points, block)
         self._reductions(points, block)
         for point in points:
-            for each in self.ev.region.yields:
-                self._write(each, point, block)
+            for result in self.ev.region.yields:
+                self._write(result, point, block)
 
     def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
         """One element or register of an output; outside of the loops that do not move it, and there once."""

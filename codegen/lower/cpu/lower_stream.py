@@ -29,13 +29,14 @@ from codegen.lower.cpu.score_tile import RowRange, ScoreTile
 from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
 from codegen.lower.cpu.tasks import task_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
-from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
+from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.stream_tiling import (
     blocks_of_product,
     blocks_of_scores,
     check_stream_plan,
     scores_are_aligned,
 )
+from codegen.plan.plan_check import STAGE
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.diagnostics import Kind, fail
@@ -70,12 +71,12 @@ class _CpuStreamTemplate:
         self.blocks = plan.blocks
         self.writer = CpuWriter(self.blocks.lanes)
         self.params = [
-            *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
-            *(buffer_param(self.writer, each, written=True) for each in view.region.outputs),
+            *(buffer_param(self.writer, buffer, written=False) for buffer in view.region.inputs),
+            *(buffer_param(self.writer, output, written=True) for output in view.region.outputs),
         ]
         self.queries, self.keys = self._buffer("queries"), self._buffer("keys")
-        self.values = {each.name: self._buffer(f"{each.name}_values") for each in view.products}
-        self.sums = {each.name: self._buffer(f"{each.name}_sums") for each in view.products}
+        self.values = {product.name: self._buffer(f"{product.name}_values") for product in view.products}
+        self.sums = {product.name: self._buffer(f"{product.name}_sums") for product in view.products}
         self.tile = ScoreTile(
             view=view,
             blocks=self.blocks,
@@ -84,7 +85,7 @@ class _CpuStreamTemplate:
             base=self._buffer("base"),
             shrink=self._buffer("shrink"),
             top=self._buffer("top"),
-            sums={each.name: self._buffer(f"{each.name}_sum") for each in view.row_sums},
+            sums={row_sum.name: self._buffer(f"{row_sum.name}_sum") for row_sum in view.row_sums},
         )
 
     def kernel(self, name: str) -> ContractionKernel:
@@ -101,7 +102,7 @@ class _CpuStreamTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        return ContractionKernel(kernel, tuple(each.name for each in region.buffers), ())
+        return ContractionKernel(kernel, tuple(buffer.name for buffer in region.buffers), ())
 
     # --- the loop nest ---
 
@@ -135,8 +136,8 @@ class _CpuStreamTemplate:
         view, br = self.view, self.blocks.br
         placed, depth = depth_block(frame, block, number)
         self._pack_keys(placed, block, depth)
-        for each in view.products:
-            self._pack_values(placed.seen_as(each), block, depth)
+        for product in view.products:
+            self._pack_values(placed.seen_as(product), block, depth)
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
         body = block.inner({r0})
         rows = RowRange(self.writer.axis(r0), m0)
@@ -148,8 +149,8 @@ class _CpuStreamTemplate:
         self.tile.weigh(frame, body, rows, depth)
         last = depth_blocks(view.lead, frame.blocks) - 1
         again = Within(number, 1, last + 1) if last else None
-        for each in view.products:
-            self._product(placed.seen_as(each), body, rows, depth, again)
+        for product in view.products:
+            self._product(placed.seen_as(product), body, rows, depth, again)
         block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
 
     # --- products ---
@@ -324,10 +325,10 @@ class _CpuStreamTemplate:
                 sizes[self.queries] = blocks.bm * (self._query_stride or depth) + blocks.lanes
             if self._keys_packed:
                 sizes[self.keys] = blocks.width * depth
-        for each in view.products:
-            if self._is_packed(each, 1, "k.o"):
-                sizes[self.values[each.name]] = blocks.sum_stride(each.n) * blocks.bc
-            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each.n)
+        for product in view.products:
+            if self._is_packed(product, 1, "k.o"):
+                sizes[self.values[product.name]] = blocks.sum_stride(product.n) * blocks.bc
+            sizes[self.sums[product.name]] = blocks.bm * blocks.sum_stride(product.n)
         self.writer.private += [Scratch(name, kind, max(1, size)) for name, size in sizes.items()]
         self.writer.private += self.tile.scratch()
 
@@ -341,7 +342,7 @@ class _CpuStreamTemplate:
                 f" {len(view.products)} products of {view.n} columns",
                 f"tile {blocks.mr} x {blocks.nr} and {blocks.mr} x {blocks.nv}, blocks {blocks.bm} x {blocks.br} x"
                 f" {blocks.bc}, cache "
-                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                + (", ".join(str(entry) for entry in plan_to_schedule(self.plan).cache) or "none"),
                 f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )

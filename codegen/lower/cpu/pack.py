@@ -201,19 +201,19 @@ def _clip(
     box = frame.writer.box
     shared, low, high = [], [], []
     for guard in read.map.guards:
-        for each in guard.bounds:
-            expr = frame.place((each.expr,))[0]
+        for bound in guard.bounds:
+            expr = frame.place((bound.expr,))[0]
             parts = expr.split(x)
             assert parts is not None
             c, rest = parts
             if c == 0:
-                shared.append(Within(expr, each.lo, each.hi))
+                shared.append(Within(expr, bound.lo, bound.hi))
             elif c > 0:  # lo ≤ c·x + rest < hi
-                low.append(_ceildiv(constant(each.lo) - rest, c, box))
-                high.append(_ceildiv(constant(each.hi) - rest, c, box))
+                low.append(_ceildiv(constant(bound.lo) - rest, c, box))
+                high.append(_ceildiv(constant(bound.hi) - rest, c, box))
             else:  # -hi < -c·x - rest ≤ -lo
-                low.append(_ceildiv(rest - constant(each.hi - 1), -c, box))
-                high.append(_ceildiv(rest - constant(each.lo - 1), -c, box))
+                low.append(_ceildiv(rest - constant(bound.hi - 1), -c, box))
+                high.append(_ceildiv(rest - constant(bound.lo - 1), -c, box))
     writer = frame.writer
     return tuple(each for each in shared if not writer.proves(each)), low, high
 

@@ -40,9 +40,9 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
     result = packed_name(view, side)
     elements = view.extent(repeats) * panels * width * view.depth
     writer = CpuWriter(blocks.lanes)
-    read = dict.fromkeys(view.buffer(each) for each in view.roles.reads[side])
+    read = dict.fromkeys(view.buffer(read) for read in view.roles.reads[side])
     params = (
-        *(buffer_param(writer, each, written=False) for each in read),
+        *(buffer_param(writer, buffer, written=False) for buffer in read),
         CpuParam(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
@@ -66,7 +66,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         private=tuple(writer.private),
         comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
     )
-    return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)
+    return PackedConstant(result, view.accumulator, elements, tuple(buffer.name for buffer in read), kernel)
 
 
 def product_base(frame: CpuContractionFrame, side: int, width: int, size: int) -> AxisExpr:
@@ -83,7 +83,7 @@ def packed_name(view: Contraction, side: int) -> str:
 
 def unused(name: str, region: Region) -> str:
     """`name`, made unlike the names of all buffers of the region."""
-    taken = {each.name for each in (*region.inputs, *region.outputs)}
+    taken = {buffer.name for buffer in (*region.inputs, *region.outputs)}
     while name in taken:
         name += "_"
     return name

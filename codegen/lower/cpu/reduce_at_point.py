@@ -53,7 +53,7 @@ def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBloc
 
 def reductions(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock) -> None:
     """Computes reductions over like axes in shared loops, so that `LaneEvaluator.value` finds them afterwards."""
-    fresh = [each for each in requests if block.find((each.name, each.point, ())) is None]
+    fresh = [request for request in requests if block.find((request.name, request.point, ())) is None]
     by_home: dict[int, list[ReductionRequest]] = {}
     homes: dict[int, CpuBlock] = {}
     for each in dict.fromkeys(fresh):
@@ -81,18 +81,20 @@ def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
 
 
 def _together(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock, where: Where) -> list[Value]:
-    sums = [_PointSum.of(ev, each, where) for each in requests]
+    sums = [_PointSum.of(ev, request, where) for request in requests]
     totals = _totals(ev, sums, block)
-    return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
+    return [
+        converted(total, point_sum.how.dtype, point_sum.op.dtype) for total, point_sum in zip(totals, sums, strict=True)
+    ]
 
 
 def _totals(ev: LaneEvaluator, sums: Sequence[_PointSum], block: CpuBlock) -> list[Value]:
     op = sums[0].op
     if 0 in op.domain[len(op.domain) - op.reduced :]:
-        return [each.how.identity for each in sums]
+        return [point_sum.how.identity for point_sum in sums]
     groups = ev.groups(sums[0].request.name)
     nest = _ReductionLoops(ev, sums)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
+    in_lanes = any(block.moves_in_lanes(axes_of(point_sum.request.point, point_sum.where)) for point_sum in sums)
     if in_lanes or all(group.extent == 1 for group in groups):
         return nest.serial(groups, block)
     return nest.along_lanes(groups[:-1], groups[-1], block)
@@ -160,7 +162,7 @@ class _ReductionLoops:
 
     def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
         """One term after another; lanes, if any, are different results."""
-        totals = [[each.start(block)] for each in self.sums]
+        totals = [[point_sum.start(block)] for point_sum in self.sums]
         if math.prod(group.extent for group in groups) <= _WRITTEN_OUT:
             for numbers in itertools.product(*(range(group.extent) for group in groups)):
                 self._add(totals, dict(zip(groups, map(AxisExpr, numbers), strict=True)), block)
@@ -177,16 +179,18 @@ class _ReductionLoops:
     def along_lanes(self, outer: Sequence[Group], lane: Group, block: CpuBlock) -> list[Value]:
         """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
         width = self.ev.writer.lanes
-        in_order = any(each.in_order for each in self.sums)
-        rows = len({each.request.point for each in self.sums})
+        in_order = any(point_sum.in_order for point_sum in self.sums)
+        rows = len({point_sum.request.point for point_sum in self.sums})
         chains = 1 if in_order else max(1, min(_CHAINS // rows, lane.extent // width))
-        totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
+        totals = [[point_sum.start(block) for _ in range(chains)] for point_sum in self.sums]
 
         def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
             self._lane_loops(lane, place, sums, inside)
 
         self._nested(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
-        return [self._joined(each, registers, block) for each, registers in zip(self.sums, totals, strict=True)]
+        return [
+            self._joined(point_sum, registers, block) for point_sum, registers in zip(self.sums, totals, strict=True)
+        ]
 
     def _nested(
         self, groups: Sequence[Group], place: Place, totals: Totals, block: CpuBlock, innermost: _Innermost
@@ -265,25 +269,27 @@ class _ReductionLoops:
         for group, at in place.items():
             reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         point = tuple(reduced[axis] for axis in sorted(reduced))
-        for each, registers in zip(self.sums, totals, strict=True):
-            term = each.term(point, block)
+        for point_sum, registers in zip(self.sums, totals, strict=True):
+            term = point_sum.term(point, block)
             lane = block.lane_axis
             if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
-                term = CpuCall("where", (mask, term, each.how.identity), each.how.dtype)
-            if along_lanes and each.in_order:
-                running = CpuCall(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
-                block.assign(registers[0], CpuCall("last", (running,), each.how.dtype))
+                term = CpuCall("where", (mask, term, point_sum.how.identity), point_sum.how.dtype)
+            if along_lanes and point_sum.in_order:
+                running = CpuCall(f"run{point_sum.how.fn}", (registers[0], term), point_sum.how.dtype)
+                block.assign(registers[0], CpuCall("last", (running,), point_sum.how.dtype))
             else:
-                block.accumulate(registers[0], each.how.fn, term)
+                block.accumulate(registers[0], point_sum.how.fn, term)
 
     def _fresh(self, totals: Totals, block: CpuBlock) -> Totals:
-        return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
+        return [
+            [point_sum.start(block) for _ in registers] for point_sum, registers in zip(self.sums, totals, strict=True)
+        ]
 
     def _put_away(self, totals: Totals, parts: Totals, block: CpuBlock) -> None:
-        for each, registers, new in zip(self.sums, totals, parts, strict=True):
+        for point_sum, registers, new in zip(self.sums, totals, parts, strict=True):
             for register, part in zip(registers, new, strict=True):
-                block.accumulate(register, each.how.fn, part)
+                block.accumulate(register, point_sum.how.fn, part)
 
     def _joined(self, each: _PointSum, registers: Sequence[Reg], block: CpuBlock) -> Value:
         total: Value = registers[0]
@@ -296,7 +302,7 @@ class _ReductionLoops:
 
     @property
     def _in_parts(self) -> bool:
-        return any(each.in_parts for each in self.sums)
+        return any(point_sum.in_parts for point_sum in self.sums)
 
 
 @dataclass(frozen=True)

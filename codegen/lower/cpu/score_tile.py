@@ -162,9 +162,9 @@ class ScoreTile:
             ) -> None:
                 p = inner.let("p", weight(view.fn, Load(self.tile, offset, view.kind), base))
                 inner.add(Store(self.tile, offset, p))
-                for each in view.row_sums:
-                    term = self._term(g.seen_as(each), inner, p, exists)
-                    inner.accumulate(sums[each.name][number], "add", term)
+                for row_sum in view.row_sums:
+                    term = self._term(g.seen_as(row_sum), inner, p, exists)
+                    inner.accumulate(sums[row_sum.name][number], "add", term)
 
             self._along_terms(f, body, depth, start, weigh)
             for name, registers in sums.items():

@@ -27,7 +27,7 @@ from ir.region.region import Buffer, MemRef
 def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Phase:
     """The phase that reduces each part, of so many terms, into shared memory; afterwards `ev` gives the reductions'
     values as the combinations of their parts."""
-    names = ev.loops.parted
+    names = ev.loops.divisible_reductions
     op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
     kept = op.domain[: len(op.domain) - op.reduced]
     long = max(groups, key=lambda each: each.extent)
@@ -46,7 +46,7 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
         body.add(Bind(origin, writer.axis(task) * size))
         body.variables.add(origin)
         piece = replace(long, origin=writer.axis(origin), extent=extent)
-        ev.parts |= dict.fromkeys(names, tuple(piece if each is long else each for each in groups))
+        ev.parts |= dict.fromkeys(names, tuple(piece if group is long else group for group in groups))
         results.each((), kept, body)
 
     if left:

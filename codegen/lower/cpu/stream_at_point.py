@@ -25,7 +25,7 @@ from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
-from codegen.plan.stream_view import summed_in
+from codegen.plan.stream_view import stream_dtype
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.index.expr import AxisExpr, coordinates
@@ -59,13 +59,13 @@ def streams(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBloc
     """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `LaneEvaluator.value`
     finds them afterwards."""
     by_home: dict[int, tuple[CpuBlock, list[StreamRequest]]] = {}
-    for each in dict.fromkeys(requests):
-        if block.find((each.name, each.point, ())) is None:
-            home = block.home(axes_of(each.point))
-            by_home.setdefault(id(home), (home, []))[1].append(each)
+    for distinct in dict.fromkeys(requests):
+        if block.find((distinct.name, distinct.point, ())) is None:
+            home = block.home(axes_of(distinct.point))
+            by_home.setdefault(id(home), (home, []))[1].append(distinct)
     for home, alike in by_home.values():
-        summed = {each.score for each in alike if ev.ops[each.name].kind == "stream"}
-        wanted = [each for each in alike if each.score in summed]
+        summed = {request.score for request in alike if ev.ops[request.name].kind == "stream"}
+        wanted = [request for request in alike if request.score in summed]
         for request, value in zip(wanted, _together(ev, wanted, home, ()) if wanted else [], strict=True):
             home.memo[request.name, request.point, ()] = home.let(request.name, value)
 
@@ -87,32 +87,33 @@ def weight(fn: str, score: Value, base: Value) -> Value:
 
 
 def _together(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock, where: Where) -> list[Value]:
-    lead = next(each for each in requests if ev.ops[each.name].kind == "stream")
+    lead = next(request for request in requests if ev.ops[request.name].kind == "stream")
     op = ev.ops[lead.name]
     if ev.loops.in_order(lead.name):
         fail(
             Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are rescaled together, not in index order", at=lead.name
         )
     if 0 in op.domain[len(op.shape) :]:
-        return [_nothing(ev.ops[each.name]) for each in requests]
+        return [_nothing(ev.ops[request.name]) for request in requests]
     groups = ev.groups(lead.name)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.point, where)) for each in requests)
+    in_lanes = any(block.moves_in_lanes(axes_of(request.point, where)) for request in requests)
     along = not in_lanes and any(group.extent > 1 for group in groups)
     shares: dict[tuple[Hashable, str, str], list[StreamRequest]] = {}
-    for each in requests:
-        if ev.ops[each.name].kind == "stream":
-            shares.setdefault((each.score, ev.ops[each.name].fn, summed_in(ev.region, ev.ops[each.name])), []).append(
-                each
-            )
+    for request in requests:
+        if ev.ops[request.name].kind == "stream":
+            shares.setdefault(
+                (request.score, ev.ops[request.name].fn, stream_dtype(ev.region, ev.ops[request.name])), []
+            ).append(request)
     passes = [_Sums(ev, fn, kind, alike, where) for (_, fn, kind), alike in shares.items()]
     tops: dict[Hashable, Value] = {}
     found: dict[StreamRequest, Value] = {}
     for sums, (top, totals) in zip(passes, _StreamPass(ev, passes, along).run(groups, block), strict=True):
         tops[sums.requests[0].score] = top
         found.update(zip(sums.requests, totals, strict=True))
-    values = [found[each] if each in found else tops[each.score] for each in requests]
+    values = [found[request] if request in found else tops[request.score] for request in requests]
     return [
-        converted(value, value.dtype, ev.ops[each.name].dtype) for each, value in zip(requests, values, strict=True)
+        converted(value, value.dtype, ev.ops[request.name].dtype)
+        for request, value in zip(requests, values, strict=True)
     ]
 
 
@@ -136,7 +137,9 @@ class _Sums:
 
     def values(self, reduced: Point, block: CpuBlock) -> list[Value | None]:
         """What a term's weight is multiplied with, by request; None for 1."""
-        return [None if self._is_one(each) else self._operand(each, 1, reduced, block) for each in self.requests]
+        return [
+            None if self._is_one(request) else self._operand(request, 1, reduced, block) for request in self.requests
+        ]
 
     def _is_one(self, request: StreamRequest) -> bool:
         value = self.ev.ops[request.name].inputs[1]
@@ -150,7 +153,7 @@ class _Sums:
     def start(self, block: CpuBlock) -> _State:
         top = block.let("top", constant("-inf", self.kind), mutable=True)
         zero = constant(0, self.kind)
-        sums = [block.let(f"{each.name}_acc", zero, mutable=True) for each in self.requests]
+        sums = [block.let(f"{request.name}_acc", zero, mutable=True) for request in self.requests]
         return _State(_register(top), tuple(map(_register, sums)))
 
 

@@ -81,10 +81,10 @@ class _Ending:
         body = block.inner({j})
         lanes_along(body, j, [constant(size) - at], whole=size % lanes == 0)
         count = body.lane_axis.count if body.lane_axis else None
-        for each in view.products:
-            offset = self.row * self.tile.blocks.sum_stride(each.n) + number * size + at
-            load = Load(self.sums[each.name], offset, view.kind, count=count)
-            given[each.name] = body.let(each.name, defined(load, top))
+        for product in view.products:
+            offset = self.row * self.tile.blocks.sum_stride(product.n) + number * size + at
+            load = Load(self.sums[product.name], offset, view.kind, count=count)
+            given[product.name] = body.let(product.name, defined(load, top))
         place = {**self.frame.along(outer, number), **self.frame.along(run, at)}
         self._store(self.frame.placed(place), body, given)
         block.loop(body, j, ZERO, constant(size), lanes)
@@ -102,10 +102,10 @@ class _Ending:
         for name, value in given.items():
             ev.provided[name] = _given(converted(value, self.tile.view.kind, ev.dtype(name)))
         place = frame.digits()[: len(region.outputs[0].memref.shape)]
-        for each in region.yields:
-            value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _reader(ev, each.value))
-            value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
-            block.store(each.buffer, ev.offset(each.buffer, place), value)
+        for result in region.yields:
+            value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result.value))
+            value = converted(value, ev.dtype(result.value), ev.dtype(result.buffer))
+            block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 
 def _given(value: Value) -> Provider:

@@ -54,9 +54,11 @@ class _Access:
 def merged_axes(loops: RegionLoops, outer: Runs, terms: Callable[[str], Runs]) -> BufferAxes:
     """The axes that are one in all accesses: `outer` are the runs of the outer scope, `terms` those of a reduction's
     reduced axes."""
-    shapes = {each.name: each.memref.shape for each in loops.region.buffers}
+    shapes = {buffer.name: buffer.memref.shape for buffer in loops.region.buffers}
     accesses = list(_accesses(loops, loops.scope, loops.shape, _pairs(outer), terms))
-    runs = {name: _runs(shape, [each for each in accesses if each.buffer == name]) for name, shape in shapes.items()}
+    runs = {
+        name: _runs(shape, [access for access in accesses if access.buffer == name]) for name, shape in shapes.items()
+    }
     return BufferAxes(shapes, runs)
 
 
@@ -69,9 +71,9 @@ def _accesses(
 ) -> Iterator[_Access]:
     """All accesses from a scope, over its axes and then those of the reductions inside."""
     core = loops.core
-    for each in core.accesses:
-        if each.scope == scope and each.map.sizes == shape:
-            yield _Access(each.buffer, each.map, follows, each.indirect)
+    for access in core.accesses:
+        if access.scope == scope and access.map.sizes == shape:
+            yield _Access(access.buffer, access.map, follows, access.indirect)
     for site in core.sites:
         if site.scope != scope or site.map.sizes != shape or site.value not in core.scopes:
             continue
@@ -92,7 +94,7 @@ def _pairs(runs: Runs) -> frozenset[tuple[int, int]]:
 def _runs(shape: tuple[int, ...], accesses: Sequence[_Access]) -> tuple[tuple[int, ...], ...]:
     found: list[list[int]] = []
     for axis in range(len(shape)):
-        if found and all(_joins(each, shape, found[-1], axis) for each in accesses):
+        if found and all(_joins(access, shape, found[-1], axis) for access in accesses):
             found[-1].append(axis)
         else:
             found.append([axis])
@@ -104,10 +106,10 @@ def _joins(access: _Access, shape: tuple[int, ...], run: Sequence[int], axis: in
     view = access.map
     if access.indirect == axis or access.indirect in run or view.is_empty:
         return False
-    guarded = {each for guard in view.guards for bound in guard.bounds for each in bound.expr.axes}
-    if any(guarded & view.exprs[each].axes for each in (*run, axis)):
+    guarded = {axis for guard in view.guards for bound in guard.bounds for axis in bound.expr.axes}
+    if any(guarded & view.exprs[position].axes for position in (*run, axis)):
         return False
-    before = [each for each in run if shape[each] != 1]
+    before = [position for position in run if shape[position] != 1]
     if not before or shape[axis] == 1:
         return True
     slow, fast = view.exprs[before[-1]], view.exprs[axis]

@@ -181,7 +181,7 @@ class GpuBlock(Scope[Value]):
     @contextmanager
     def guard(self, *conditions: Within) -> Iterator[GpuBlock]:
         """What is done where all conditions hold; nothing is asked that is known."""
-        open_ = tuple(each for each in conditions if not self.knows(each))
+        open_ = tuple(condition for condition in conditions if not self.knows(condition))
         if not open_:
             yield self
             return

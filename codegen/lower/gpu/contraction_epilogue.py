@@ -70,10 +70,10 @@ def _apply(
     point, where = _place(frame, body, *product.place(element))
     first = view.region.yields[0]
     kept = frame.tile.store != "elements"
-    values = [ev.yielded(each.value, each.map, point, body, where) for each in view.region.yields]
-    for each, value in zip(view.region.yields, values, strict=True):
-        if each is not first or not kept:
-            body.add(StGlobal(frame.writer.buffer(each.buffer), point, value, where))
+    values = [ev.yielded(result.value, result.map, point, body, where) for result in view.region.yields]
+    for result, value in zip(view.region.yields, values, strict=True):
+        if result is not first or not kept:
+            body.add(StGlobal(frame.writer.buffer(result.buffer), point, value, where))
     if kept:
         body.add(SetElement(product.acc, element, values[0]))
     if frame.tile.store == "vectors":
@@ -94,7 +94,9 @@ def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: A
     digits = frame.digits(frame.along(block, view.rows, frame.row + row), frame.along(block, columns, chunk, width))
     rows_of, columns_of, _ = steps_of(view, frame.tile)
     where = (*frame.inside(rows_of, frame.row + row), *frame.inside(columns_of, frame.column + column))
-    return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
+    return frame.writer.at(view.roles.out.exprs, digits), tuple(
+        condition for condition in where if not block.knows(condition)
+    )
 
 
 def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, element: AxisExpr) -> None:

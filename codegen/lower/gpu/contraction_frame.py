@@ -40,8 +40,8 @@ class GpuContractionFrame:
     def digits(self, *parts: Mapping[int, AxisExpr]) -> tuple[AxisExpr, ...]:
         """All digits, those of one point at 0."""
         found = dict(self.at)
-        for each in parts:
-            found |= each
+        for part in parts:
+            found |= part
         return tuple(found.get(position, ZERO) for position in range(len(self.view.sizes)))
 
     def along(
@@ -64,7 +64,7 @@ class GpuContractionFrame:
         return found
 
     def _name(self, position: int) -> str:
-        return "".join(each if each.isalnum() else "_" for each in self.view.roles.names[position])
+        return "".join(name if name.isalnum() else "_" for name in self.view.roles.names[position])
 
     def inside(self, steps: Steps, counter: AxisExpr) -> tuple[Within, ...]:
         """That a point exists, where the plan says that the last tile is cut."""

@@ -6,7 +6,7 @@ from codegen.lower.gpu.lower_points import lower_points
 from codegen.lower.gpu.lower_rows import lower_rows
 from codegen.lower.gpu.lower_tile import lower_tile
 from codegen.lower.gpu.unread import without_unread
-from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_gpu_nest
+from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_nest_plan
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
@@ -28,7 +28,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
     loops = RegionLoops(region, core, plan.ordered)
-    check_gpu_nest(loops, plan)
+    check_nest_plan(loops, plan)
     match plan:
         case GpuRowsPlan():
             ev, body = lower_rows(loops, plan.rows)

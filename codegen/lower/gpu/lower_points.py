@@ -60,8 +60,8 @@ def _vector(ev: NestEvaluator, points: Points, number: AxisExpr, block: GpuBlock
 
 
 def _write_all(ev: NestEvaluator, point: Point, block: GpuBlock, where: Where) -> None:
-    for each in ev.region.yields:
-        write(ev, each, point, block, where)
+    for result in ev.region.yields:
+        write(ev, result, point, block, where)
 
 
 def _point(ev: NestEvaluator, points: Points, number: AxisExpr, neighbour: AxisExpr) -> Point:
@@ -72,7 +72,7 @@ def _point(ev: NestEvaluator, points: Points, number: AxisExpr, neighbour: AxisE
         numbers[-1] = numbers[-1] * points.width + neighbour
     found = [ZERO] * len(shape)
     for group, at in zip(points.axes, numbers, strict=True):
-        for axis, coordinate in zip(group, writer.coordinates(at, [shape[each] for each in group]), strict=True):
+        for axis, coordinate in zip(group, writer.coordinates(at, [shape[digit] for digit in group]), strict=True):
             found[axis] = coordinate
     return tuple(found)
 

@@ -179,7 +179,7 @@ class _Rows:
 
     def _point_of(self, name: str) -> Point:
         """Where a reduction is finished: at the coordinates that this row picks."""
-        site = next(each for each in self.loops.core.sites if each.value == name and each.scope == self.loops.scope)
+        site = next(site for site in self.loops.core.sites if site.value == name and site.scope == self.loops.scope)
         return self.ev.writer.at(site.map.exprs, self._outer([ZERO] * len(self.rows.inner)))
 
     # --- outputs ---
@@ -193,8 +193,8 @@ class _Rows:
 
     def _outputs(self) -> None:
         sizes = [self.shape[axis] for axis in self.rows.inner]
-        once = [each for each in self.ev.region.yields if self._is_of_row(each)]
-        several = [each for each in self.ev.region.yields if each not in once]
+        once = [result for result in self.ev.region.yields if self._is_of_row(result)]
+        several = [result for result in self.ev.region.yields if result not in once]
         first = Within(self.team.member, 0, 1)
         lead = () if self.ev.writer.proves(first) else (first,)
         for each in once:

@@ -28,7 +28,6 @@ from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register,
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
-from codegen.plan.contraction_view import STAGE
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_parts import stream_parts
@@ -36,11 +35,12 @@ from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
     KERNEL_ARCH,
     bound_of,
-    check_gpu_stream,
+    check_stream_plan,
     score_tails,
     stream_products,
     stream_turns,
 )
+from codegen.plan.plan_check import STAGE
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, floordiv
@@ -71,12 +71,12 @@ def lower_stream(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str 
 
     Raises:
         EqsatError: UnsupportedOp where the region holds no streams that the template covers; what
-            `codegen.plan.gpu.stream_tiling.check_gpu_stream` raises where the plan does not fit it.
+            `codegen.plan.gpu.stream_tiling.check_stream_plan` raises where the plan does not fit it.
     """
     view = stream_view(region, core, together=plan.together)
     if view is None or 0 in view.roles.sizes:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    check_gpu_stream(view, plan)
+    check_stream_plan(view, plan)
     return _GpuStreamTemplate(view, plan).kernel(name)
 
 
@@ -128,8 +128,8 @@ class _GpuStreamTemplate:
         if shared.queries is not None and shared.keys is not None:
             self.queries, self.keys = self._scored(shared.queries, shared.keys)
         self.values = tuple(
-            OperandTile(each, each.tile.rhs, writer.allocate(ring), each.column)
-            for each, ring in zip(self.frames, shared.values, strict=False)
+            OperandTile(frame, frame.tile.rhs, writer.allocate(ring), frame.column)
+            for frame, ring in zip(self.frames, shared.values, strict=False)
         )
         self.weights = shared.weights and writer.allocate(shared.weights)
         self.result = shared.result and writer.allocate(shared.result)
@@ -151,13 +151,13 @@ class _GpuStreamTemplate:
                 rows.clear(body)
                 scores.multiply(body, stage)
             rows.finish(body, number)
-            for each in products:
-                rows.rescale(body, each)
+            for product in products:
+                rows.rescale(body, product)
             body.add(Comment("weights"))
             rows.weigh(body, number)
             self._hand_on(body, scores, products)
-            for each in products:
-                each.multiply(body, stage)
+            for product in products:
+                product.multiply(body, stage)
 
         turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
@@ -235,9 +235,9 @@ class _GpuStreamTemplate:
             with each_register(block, scores.count) as (body, e):
                 body.add(StShared(At(self.weights.name, scores.place(e)), Element(scores.acc, e, self.view.kind)))
             block.add(SyncWarp())
-        for each in products:
-            if isinstance(each, TensorCore) and isinstance(scores, MatrixFragment):
-                _pack(block, scores, each)
+        for product in products:
+            if isinstance(product, TensorCore) and isinstance(scores, MatrixFragment):
+                _pack(block, scores, product)
 
     # --- queries ---
 
@@ -276,16 +276,16 @@ class _GpuStreamTemplate:
         """The region's values where register `e` of the first sums stands."""
         kind, ev = self.view.kind, self.frames[0].evaluator
         beside = {
-            frame.view.name: converted(Element(each.acc, e, kind), kind, ev.dtype(frame.view.name))
-            for frame, each in zip(self.frames, products, strict=False)
+            frame.view.name: converted(Element(product.acc, e, kind), kind, ev.dtype(frame.view.name))
+            for frame, product in zip(self.frames, products, strict=False)
         }
         return {**beside, **rows.known(ends.row_of(e))}
 
     def _kernel(self, name: str) -> GpuKernel:
         operands = [each for each in (self.queries, self.keys, *self.values) if each is not None]
         merged: dict[str, int] = {}
-        for each in operands:
-            merged |= copied_axes(each.frame.view, [each.staged])
+        for operand in operands:
+            merged |= copied_axes(operand.frame.view, [operand.staged])
         writer = self.writer
         return GpuKernel(
             name=name,

@@ -56,7 +56,7 @@ class _TileTemplate:
     def lower(self) -> None:
         """Fills a tile for each read that crosses the outputs, then computes these."""
         reads = crossing_reads(self.ev.loops, self.tiles.axes)
-        buffers = [self._allocate(each.buffer) for each in reads]
+        buffers = [self._allocate(read.buffer) for read in reads]
         with self._elements(lanes_across=True) as (body, place):
             for read, shared in zip(reads, buffers, strict=True):
                 at = self.ev.axes.place(read.buffer, self.ev.writer.at(read.map.exprs, place.point))
@@ -69,12 +69,12 @@ class _TileTemplate:
                 at = self.ev.axes.place(read.buffer, self.ev.writer.at(read.map.exprs, place.point))
                 dtype = register_type(self.ev.dtype(read.buffer))
                 self.ev.staged[read.buffer, at] = LoadShared(At(shared, (place.along, place.across)), dtype)
-            for each in self.ev.region.yields:
-                write(self.ev, each, place.point, body, place.where)
+            for result in self.ev.region.yields:
+                write(self.ev, result, place.point, body, place.where)
 
     def _allocate(self, buffer: str) -> str:
         writer, dtype = self.ev.writer, self.ev.dtype(buffer)
-        start = max((each.end for each in writer.shared), default=0)
+        start = max((buffer.end for buffer in writer.shared), default=0)
         shape = (self.tiles.along, self.tiles.across)
         pitch = self.tiles.across + self.tiles.padding(dtype)
         return writer.allocate(Shared(f"{buffer}_tile", dtype, shape, start, pitch=pitch)).name
@@ -94,7 +94,7 @@ class _TileTemplate:
             named = (self.ev.named(body, *each) for each in zip(("across", "along"), places, strict=True))
             numbers = [*self.outer, *named]
             limits = (Within(at, 0, extent) for at, extent in zip(numbers[-2:], tiles.extents[-2:], strict=True))
-            where = tuple(each for each in limits if not writer.proves(each))
+            where = tuple(limit for limit in limits if not writer.proves(limit))
             yield body, _TileElement(across, along, self._point(numbers), where)
 
     def _point(self, numbers: list[AxisExpr]) -> Point:

@@ -66,7 +66,7 @@ def main_loop(
     """Calls multiply(body, turn, stage) for each turn, the operands' tiles of which lie in that stage; of `turns` in
     all for those of the block's `part`. `filled` is called before the first, when the ring's copies are under way."""
     ahead = max(stages - 1, 1)
-    copied = any(each.is_copied for each in operands)
+    copied = any(operand.is_copied for operand in operands)
     first, own = part.first, part.most or turns
     is_cut = turns % own != 0
 
@@ -76,15 +76,15 @@ def main_loop(
 
     def fetch(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
-            for each in operands:
-                each.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
+            for operand in operands:
+                operand.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
         if copied:
             body.add(CommitGroup())
 
     def put(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
-            for each in operands:
-                each.put(inside, mod(turn, stages, body.writer.box))
+            for operand in operands:
+                operand.put(inside, mod(turn, stages, body.writer.box))
 
     block.add(Comment("fill the ring"))
     with block.loop("stage", constant(ahead)) as (body, stage):

@@ -126,8 +126,8 @@ class OperandTile:
 
     def _copy(self, block: GpuBlock, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer
-        padded = [each for guard in read.map.guards for each in writer.conditions(guard, digits)]
-        open_ = tuple(each for each in (*where, *padded) if not block.knows(each))
+        padded = [condition for guard in read.map.guards for condition in writer.conditions(guard, digits)]
+        open_ = tuple(condition for condition in (*where, *padded) if not block.knows(condition))
         at = self._merged(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
         block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], open_))
 
@@ -141,7 +141,7 @@ class OperandTile:
         view, dtype = self.frame.view, register_type(self.staged.dtype)
         point = self.frame.writer.at(view.roles.point.exprs, digits)
         value = self.frame.evaluator.operand(view.operand(self.staged.side), point, block, where)
-        open_ = tuple(each for each in where if not block.knows(each))
+        open_ = tuple(condition for condition in where if not block.knows(condition))
         zero = is_zero_outside(value, open_)
         if value.dtype != dtype:
             value = Call("cast", (value,), dtype)

@@ -68,9 +68,9 @@ class _Loops:
     lane: Lane | None
 
     def total(self, block: GpuBlock) -> Value:
-        groups = [each for each in self.ev.loops.reduce_groups(self.name) if each.extent > 1]
+        groups = [group for group in self.ev.loops.reduce_groups(self.name) if group.extent > 1]
         total = self._start(block)
-        trips = math.prod(each.extent for each in groups)
+        trips = math.prod(group.extent for group in groups)
         parted = self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.ev.loops.in_order(self.name)
         if trips <= _WRITTEN_OUT or not parted or trips <= 2 * _PART:
             self._nested(groups, {}, total, block, written_out=trips <= _WRITTEN_OUT)
@@ -107,7 +107,7 @@ class _Loops:
         """Long loops outside, around the sums of parts; one that alone is too long is cut."""
         inside: list[Group] = []
         outside = list(groups)
-        while outside and math.prod(each.extent for each in inside) * outside[-1].extent <= 2 * _PART:
+        while outside and math.prod(condition.extent for condition in inside) * outside[-1].extent <= 2 * _PART:
             inside.insert(0, outside.pop())
         cut = outside.pop() if outside and not inside else None
         with ExitStack() as stack:

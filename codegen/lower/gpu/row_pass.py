@@ -124,7 +124,7 @@ class Team:
     def shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
         """A new buffer in shared memory; its name."""
         writer = self.ev.writer
-        start = max((each.end for each in writer.shared), default=0)
+        start = max((buffer.end for buffer in writer.shared), default=0)
         return writer.allocate(Shared(writer.fresh(name), dtype, shape, -(-start // 16) * 16)).name
 
 

@@ -90,7 +90,7 @@ class ScoreRows:
             return self.frame.writer.array(name, self.view.kind, self.scores.own_rows, zero=zero)
 
         self.top, self.base, self.shrink = array("top"), array("base"), array("shrink")
-        self.sums = {each.name: array(each.name, zero=True) for each in self.view.row_sums}
+        self.sums = {row_sum.name: array(row_sum.name, zero=True) for row_sum in self.view.row_sums}
 
     def start(self, block: GpuBlock) -> None:
         """No terms yet."""
@@ -108,7 +108,7 @@ class ScoreRows:
         """Scores in place of the contraction's sums, and the maxima with them."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, self._at(self.top, row)))
-        full = tuple(each for each in self._full(turn) if not block.knows(each))
+        full = tuple(condition for condition in self._full(turn) if not block.knows(condition))
         if full and not any(map(block.writer.refutes, full)):
             then, orelse = block.inner(barrier=True, facts=full), block.inner(barrier=True)
             self._scores(then, turn, full=True)
@@ -137,14 +137,14 @@ class ScoreRows:
             score, row = Element(scores.acc, e, self.view.kind), scores.row_of(e)
             p = body.let("p", weight(self.view.fn, score, self._at(self.base, row), coarse=self.coarse))
             body.add(SetElement(scores.acc, e, p))
-            for each in self.view.row_sums:
-                total, factor = self._at(self.sums[each.name], row), self._factor(body, each, e, turn)
+            for row_sum in self.view.row_sums:
+                total, factor = self._at(self.sums[row_sum.name], row), self._factor(body, row_sum, e, turn)
                 added = (
                     Call("add", (total, p), total.dtype)
                     if factor is None
                     else Call("fma", (p, factor, total), total.dtype)
                 )
-                body.add(SetElement(self.sums[each.name], row, added))
+                body.add(SetElement(self.sums[row_sum.name], row, added))
 
     # --- all terms seen ---
 
@@ -160,9 +160,9 @@ class ScoreRows:
             body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
             for name in self.sums.values():
                 self._join(body, "add", name, row, self._at(self.base, row))
-        for each in products:
-            with each_register(block, each.count) as (body, e):
-                self._join(body, "add", each.acc, e, self._at(self.base, each.row_of(e)))
+        for product in products:
+            with each_register(block, product.count) as (body, e):
+                self._join(body, "add", product.acc, e, self._at(self.base, product.row_of(e)))
 
     def known(self, row: AxisExpr) -> Mapping[str, Value]:
         """The maxima and the sums of a row, by the region's names for them."""
@@ -218,7 +218,7 @@ class ScoreRows:
         if isinstance(value, Operand):
             digits, where, _ = self._place(block, e, turn)
             found = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
-            open_ = tuple(each for each in where if not block.knows(each))
+            open_ = tuple(condition for condition in where if not block.knows(condition))
             factor = converted(found, ev.dtype(value.value), kind)
             if open_:
                 factor = Call("where", (Holds(open_), factor, Const(0.0, kind)), kind)
@@ -232,7 +232,7 @@ class ScoreRows:
         row, term = frame.row + row, turn * self.frame.tile.bk + column
         rows, _, terms = steps_of(frame.view, frame.tile)
         digits = frame.digits(frame.along(block, roles.rows, row), frame.along(block, roles.terms, term))
-        exists = tuple(each for each in frame.inside(terms, term) if not block.knows(each))
+        exists = tuple(condition for condition in frame.inside(terms, term) if not block.knows(condition))
         return digits, (*frame.inside(rows, row), *exists), exists
 
     # --- rows ---

@@ -73,7 +73,7 @@ class _Meeting:
         shape = (*tiles_of(self.frame.view, self.frame.tile), count, parts.rows)
         self.tops = self.writer.meet("tops", self.kind, shape)
         self.sums = {name: self.writer.meet(f"{name}_parts", self.kind, shape) for name in rows.sums}
-        names = [each.name for each in rows.view.products]
+        names = [product.name for product in rows.view.products]
         self.of_products = [self.writer.meet(f"{name}_parts", self.kind, (*shape, parts.columns)) for name in names]
 
     # --- a block's own ---
@@ -88,8 +88,8 @@ class _Meeting:
             for buffer, array in self._arrays(self.rows):
                 at = (*self.tile, part, row)
                 body.add(StGlobal(buffer, at, Element(array, own, self.kind), (*self._exists(body, row, part), first)))
-        for buffer, each in zip(self.of_products, self.products, strict=True):
-            self._store(block, buffer, each, part)
+        for buffer, product in zip(self.of_products, self.products, strict=True):
+            self._store(block, buffer, product, part)
 
     def _store(self, block: GpuBlock, buffer: str, product: RowsFragment, part: AxisExpr) -> None:
         width = math.gcd(product.neighbours, product.count, _AT_ONCE // DTYPES[self.kind].bytes)
@@ -107,7 +107,7 @@ class _Meeting:
 
     def _exists(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
         inside = (Within(row, 0, self.parts.rows), Within(part, 0, self.count))
-        return tuple(each for each in inside if not block.knows(each))
+        return tuple(condition for condition in inside if not block.knows(condition))
 
     # --- those of all ---
 
@@ -116,8 +116,8 @@ class _Meeting:
         loads are under way together."""
         counts = self.parts.vectors * self.parts.width
         found = [
-            PartFragment(self.writer, self.parts, self.writer.array(each.name, self.kind, counts, zero=True))
-            for each in self.rows.view.products
+            PartFragment(self.writer, self.parts, self.writer.array(product.name, self.kind, counts, zero=True))
+            for product in self.rows.view.products
         ]
         rows = ScoreRows(self.rows.view, self.frame, PartFragment(self.writer, self.parts), self.rows.coarse, None)
         rows.start(block)
@@ -151,7 +151,7 @@ class _Meeting:
         """The maxima of a part; -∞ where there is none."""
         where = self._exists(block, row, part)
         value = LoadGlobal(self.tops, (*self.tile, part, row), self.kind, where)
-        there = tuple(each for each in where if each.expr == part)
+        there = tuple(condition for condition in where if condition.expr == part)
         return Call("where", (Holds(there), value, Const("-inf", self.kind)), self.kind) if there else value
 
     def _rescale(
@@ -159,9 +159,9 @@ class _Meeting:
     ) -> None:
         for array in rows.sums.values():
             self._set(block, "mul", array, own, by)
-        for each in products:
+        for product in products:
             with block.loop("i", constant(self.parts.width), unroll=True) as (body, i):
-                self._set(body, "mul", each.acc, own * self.parts.width + i, by)
+                self._set(body, "mul", product.acc, own * self.parts.width + i, by)
 
     def _add(
         self,
@@ -177,15 +177,15 @@ class _Meeting:
         for name, array in rows.sums.items():
             value = LoadGlobal(self.sums[name], (*self.tile, part, row), self.kind, self._exists(block, row, part))
             self._add_product(block, array, own, share, value)
-        for buffer, each in zip(self.of_products, products, strict=True):
-            at, where = (*self.tile, part, *each.place(own * width)), self._exists(block, row, part)
+        for buffer, product in zip(self.of_products, products, strict=True):
+            at, where = (*self.tile, part, *product.place(own * width)), self._exists(block, row, part)
             vector = self.writer.array("of_part", self.kind, width)
             if width > 1:
                 block.add(LdGlobalVec(vector, ZERO, width, buffer, at, where))
             else:
                 block.add(SetElement(vector, ZERO, LoadGlobal(buffer, at, self.kind, where)))
             with block.loop("i", constant(width), unroll=True) as (body, i):
-                self._add_product(body, each.acc, own * width + i, share, Element(vector, i, self.kind))
+                self._add_product(body, product.acc, own * width + i, share, Element(vector, i, self.kind))
 
     def _element(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.kind)

@@ -28,17 +28,17 @@ from ir.kernel.gpu.nodes import (
 def without_unread(kernel: GpuKernel) -> GpuKernel:
     """The kernel without the registers that are only ever set."""
     read = set(_read(kernel.body))
-    filled = {each.registers for each in walk(kernel.body) if isinstance(each, LdGlobalVec | LdSharedVec | LdMatrix)}
-    unread = frozenset(each.name for each in kernel.registers if each.name not in read | filled)
+    filled = {stmt.registers for stmt in walk(kernel.body) if isinstance(stmt, LdGlobalVec | LdSharedVec | LdMatrix)}
+    unread = frozenset(register.name for register in kernel.registers if register.name not in read | filled)
     if not unread:
         return kernel
-    kept = tuple(each for each in kernel.registers if each.name not in unread)
+    kept = tuple(register for register in kernel.registers if register.name not in unread)
     return msgspec.structs.replace(kernel, body=_without(kernel.body, unread), registers=kept)
 
 
 def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
     for stmt in walk(body):
-        yield from (each.registers for each in values_of(stmt) if isinstance(each, Element))
+        yield from (value.registers for value in values_of(stmt) if isinstance(value, Element))
         match stmt:
             case StGlobalVec() | StSharedVec():
                 yield stmt.registers

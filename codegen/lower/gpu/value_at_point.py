@@ -71,7 +71,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         if not guards:
             return (yield read(at, block, where))
         (conditions, fill), *rest = guards
-        open_ = tuple(each for each in conditions if each not in where and not block.knows(each))
+        open_ = tuple(condition for condition in conditions if condition not in where and not block.knows(condition))
         if any(map(self.writer.refutes, open_)):
             return fill
         value = yield self._guarded(rest, at, block, (*where, *open_), read)
@@ -82,7 +82,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     # --- memory ---
 
     def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
-        open_ = tuple(each for each in where if not block.knows(each))
+        open_ = tuple(condition for condition in where if not block.knows(condition))
         return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), open_)
 
     # --- ops ---
@@ -120,15 +120,15 @@ def params_of(
 ) -> tuple[GpuParam, ...]:
     """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
     are one in the kernel."""
-    written = {each.name for each in region.outputs}
+    written = {output.name for output in region.outputs}
 
     def shape(each: Buffer) -> tuple[int, ...]:
         whole, last = each.memref.shape, merged.get(each.name, 1)
         return (*whole[: len(whole) - last], math.prod(whole[len(whole) - last :])) if last > 1 else whole
 
     return tuple(
-        GpuParam(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written)
-        for each in region.buffers
+        GpuParam(writer.buffer(buffer.name), buffer.memref.dtype, shape(buffer), buffer.name in written)
+        for buffer in region.buffers
     )
 
 

@@ -78,10 +78,15 @@ class VectorEvaluator(ThreadEvaluator):
 
     def params(self) -> tuple[GpuParam, ...]:
         """The kernel's parameters, with axes that are one merged."""
-        written = {each.name for each in self.region.outputs}
+        written = {output.name for output in self.region.outputs}
         return tuple(
-            GpuParam(self.writer.buffer(each.name), each.memref.dtype, self.axes.shape(each.name), each.name in written)
-            for each in self.region.buffers
+            GpuParam(
+                self.writer.buffer(buffer.name),
+                buffer.memref.dtype,
+                self.axes.shape(buffer.name),
+                buffer.name in written,
+            )
+            for buffer in self.region.buffers
         )
 
     @contextmanager
@@ -118,7 +123,7 @@ class VectorEvaluator(ThreadEvaluator):
         at = self.axes.place(buffer, point)
         if (buffer, at) in self.staged:
             return self.staged[buffer, at]
-        open_ = tuple(each for each in where if not block.knows(each))
+        open_ = tuple(condition for condition in where if not block.knows(condition))
         key = ("load", buffer, at, open_)
         found = block.find(key)
         if found is None:
@@ -174,7 +179,7 @@ class VectorEvaluator(ThreadEvaluator):
     def piece(self, buffer: str, at: Point, lane: Lane) -> int:
         """How many neighbours of a buffer move at once, at a place that depends on the loop over them; 0 where they do
         not lie side by side, or not aligned to as many bytes."""
-        if not at or at[-1].coeff(lane.variable) != 1 or any(lane.variable in each.axes for each in at[:-1]):
+        if not at or at[-1].coeff(lane.variable) != 1 or any(lane.variable in index.axes for index in at[:-1]):
             return 0
         size = DTYPES[self.dtype(buffer)].bytes
         piece = min(lane.width, MOST_BYTES // size)
@@ -186,19 +191,19 @@ class VectorEvaluator(ThreadEvaluator):
         """Expressions at the first of the neighbours."""
         box = self.writer.box
         zero = tuple(ZERO if each == lane.variable else self.writer.axis(each) for each in range(len(box)))
-        return tuple(substitute(each, zero, box) for each in exprs)
+        return tuple(substitute(expr, zero, box) for expr in exprs)
 
     def _together(self, where: Where, lane: Lane) -> Where | None:
         """Conditions that hold for all neighbours or for none, at the first; None where some may differ."""
         found = []
-        for each in where:
-            if lane.variable in each.expr.axes:
-                (start,) = self.before((each.expr,), lane)
-                aligned = all(number % lane.width == 0 for number in (divisor(start), each.low, each.high))
-                if each.expr.coeff(lane.variable) != 1 or not aligned:
+        for condition in where:
+            if lane.variable in condition.expr.axes:
+                (start,) = self.before((condition.expr,), lane)
+                aligned = all(number % lane.width == 0 for number in (divisor(start), condition.low, condition.high))
+                if condition.expr.coeff(lane.variable) != 1 or not aligned:
                     return None
-                each = Within(start, each.low, each.high)
-            found.append(each)
+                condition = Within(start, condition.low, condition.high)
+            found.append(condition)
         return tuple(found)
 
     # --- stores ---

@@ -141,7 +141,7 @@ def _shapes(view: Contraction, tf32: bool) -> Iterator[ContractionTile]:
     if tf32 and fits_tf32(view):
         for bm, bn, bk, warp_m, warp_n in _lean(view, _MATRIX_TILES):
             tile = made_tile(view, (bm, bn, bk // 2), (warp_m, warp_n), tf32=True)
-            if all(fills_banks(tile, each) for each in tile.stagings):
+            if all(fills_banks(tile, staging) for staging in tile.stagings):
                 yield tile
     for bm, bn, bk, warp_m, warp_n, *own in _lean(view, _THREAD_TILES):
         yield made_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=(own[0], own[1]))
@@ -166,7 +166,7 @@ def _fitted(
         notes += (f"warp_tile {tile.warp_m}x{tile.warp_n} → {smaller.warp_m}x{smaller.warp_n}: registers",)
         tile = smaller
     turns = turns_of(view, tile)
-    wanted = [each for each in _STAGES if each <= max(turns, 2)] if turns > 1 else [1]
+    wanted = [stages for stages in _STAGES if stages <= max(turns, 2)] if turns > 1 else [1]
     limit = shared_limit(target.arch, target)
     fitting = [each for each in wanted if shared_bytes(view, _staged(view, tile, each)) <= limit]
     for stages in fitting[:2]:
@@ -196,10 +196,14 @@ def _halved(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
 def _widths(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
     return tuple(
-        f"{view.operand(each.side).value}: "
-        + ("by element, as it is no aligned run of memory" if not each.copied else f"vectors of {each.nbytes} bytes")
-        for each in tile.stagings
-        if not each.copied or each.nbytes < 16
+        f"{view.operand(staging.side).value}: "
+        + (
+            "by element, as it is no aligned run of memory"
+            if not staging.copied
+            else f"vectors of {staging.nbytes} bytes"
+        )
+        for staging in tile.stagings
+        if not staging.copied or staging.nbytes < 16
     )
 
 
@@ -213,7 +217,7 @@ def contraction_plan(
     places = _places(view, tile)
     if places.rows != places.columns:
         tile = msgspec.structs.replace(tile, raster=1)
-    lhs, rhs = (is_swizzled(tile, each) for each in tile.stagings)
+    lhs, rhs = (is_swizzled(tile, staging) for staging in tile.stagings)
     return GpuContractionPlan(
         arch=target.arch,
         pattern=view.pattern,

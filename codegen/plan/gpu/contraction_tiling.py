@@ -7,9 +7,9 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.operand_read import fits_tf32, neighbours, on_tensor_cores, staging
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
@@ -93,7 +93,7 @@ def made_tile(
 
 def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[Store, int]:
     """How the first output leaves a thread that has so many neighbours, and those stored at once."""
-    first = next(each for each in view.region.outputs if each.name == view.region.yields[0].buffer).memref
+    first = next(output for output in view.region.outputs if output.name == view.region.yields[0].buffer).memref
     size = DTYPES[first.dtype].bytes
     width = neighbours(view.roles.out, first.shape, (*view.outer, *view.columns), view.sizes, size)
     if register_type(first.dtype) != view.accumulator or min(width, side_by_side) == 1:
@@ -103,11 +103,11 @@ def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[St
     return "vectors", min(width, side_by_side)
 
 
-def check_gpu_contraction(view: Contraction, plan: GpuContractionPlan) -> None:
+def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
     """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
     contradicts the region; UnsupportedOp where the template has no such choice; UnknownTarget for another machine's
     plan; ResourceExceeded for more threads than a block has."""
-    check_gpu(plan.arch, STAGE)
+    check_gpu(plan.arch)
     tile = plan.tile
     if min(tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.raster, *(tile.thread or ())) < 1:
         _malformed(view, f"{tile} has a tile without elements")

@@ -62,7 +62,7 @@ def registers_of(view: Contraction, tile: ContractionTile) -> int:
     address and conditions, or the element itself, which the compiler keeps between stages where there are several."""
     pieces = float(_PARTS if tile.split > 1 else 0)
     if turns_of_block(view, tile) > 1:
-        pieces = max(pieces, sum(_per_piece(view, each) * pieces_of(tile, each) for each in tile.stagings))
+        pieces = max(pieces, sum(_per_piece(view, staging) * pieces_of(tile, staging) for staging in tile.stagings))
     if tile.thread is None:
         mi, ni = tile.warp_m // 16, tile.warp_n // 8
         fragments = _MMA_FRAGMENTS * min(tile.steps, 2) * (4 * mi + 2 * ni)
@@ -129,7 +129,7 @@ class GpuContractionWork:
         ideal = 2.0 * tile.bm * tile.bn * tile.bk / flops_per_cycle
         products = idle * ideal / (MMA_SYNC.get(self.target.arch, 1.0) if tile.tensor_cores else 1.0)
         traffic = max(_traffic(tile) / _SHARED_BYTES, _issued(tile) / _ISSUE)
-        filling = sum(self._filling(tile, each) for each in tile.stagings)
+        filling = sum(self._filling(tile, staging) for staging in tile.stagings)
         stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + _SYNC / resident
         if turns >= tile.stages > 1:
             stage = max(stage, _FIRST / (resident * (tile.stages - 1)))
@@ -159,7 +159,7 @@ class GpuContractionWork:
         """Additions-worth of computing an element of each operand."""
         ops = {let.name: let.op for let in self.view.region.body}
         values = (behind(ops, self.view.operand(side).value) for side in (0, 1))
-        lhs, rhs = (sum(weight(ops[name], self.target) for name in each if name in ops) for each in values)
+        lhs, rhs = (sum(weight(ops[name], self.target) for name in value if name in ops) for value in values)
         return lhs, rhs
 
     @cached_property
@@ -167,14 +167,14 @@ class GpuContractionWork:
         """Instructions for each sum after it is complete, the store among them."""
         after, total = {self.view.name}, _ELEMENT
         for let in self.view.region.body:
-            if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
+            if any(isinstance(operand, Operand) and operand.value in after for operand in let.op.inputs):
                 after.add(let.name)
                 total += weight(let.op, self.target)
         return total
 
     @cached_property
     def _bytes(self) -> int:
-        return sum(each.memref.nbytes for each in self.view.region.buffers)
+        return sum(buffer.memref.nbytes for buffer in self.view.region.buffers)
 
 
 def _resident(tile: ContractionTile, shared: int, registers: int, target: Target) -> int:

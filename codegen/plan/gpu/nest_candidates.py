@@ -65,16 +65,16 @@ def gpu_nest_candidates(
     if not core.legal or any(let.op.kind not in _TEMPLATES for let in region.body):
         return []
     loops = RegionLoops(region, core, ordered)
-    if loops.scattered:
+    if loops.sums_in_two_orders:
         return []
     work = GpuNestWork(loops, target)
     rows = [*_rows(loops, work, target.arch)]
     rows += [*_shared_rows(loops, work, rows, relative)]
     how: Any = {"arch": target.arch, "ordered": ordered}
     found: list[tuple[GpuNestPlan, Work]] = []
-    found += [(GpuPointsPlan(points=each, **how), work.of_points(each)) for each in _points(loops, work)]
-    found += [(GpuTilesPlan(tiles=each, **how), work.of_tiles(each)) for each in _tiles(loops)]
-    found += [(GpuRowsPlan(rows=each, **how), work.of_rows(each)) for each in rows]
+    found += [(GpuPointsPlan(points=point, **how), work.of_points(point)) for point in _points(loops, work)]
+    found += [(GpuTilesPlan(tiles=tile, **how), work.of_tiles(tile)) for tile in _tiles(loops)]
+    found += [(GpuRowsPlan(rows=row, **how), work.of_rows(row)) for row in rows]
     found.sort(key=lambda each: _cycles(each[1], target))
     return found[:most]
 
@@ -144,7 +144,7 @@ def _tiles(loops: RegionLoops) -> Iterator[Tiles]:
         return
     groups = loops.output_groups(shape)
     for across in groups[:-1]:
-        order = [*(each for each in groups[:-1] if each is not across), across, groups[-1]]
+        order = [*(group for group in groups[:-1] if group is not across), across, groups[-1]]
         if crossing_reads(loops, order):
             for tile in ((WARP_LANES, WARP_LANES), (2 * WARP_LANES, WARP_LANES), (2 * WARP_LANES, 2 * WARP_LANES)):
                 yield tiles_of(loops, order, tile)
@@ -216,10 +216,10 @@ def _fits(work: GpuNestWork, length: int, height: int, team: int, width: int) ->
 
 def _row_widths(loops: RegionLoops, length: int) -> list[int]:
     """Of elements of a row, all of whose passes are as many vectors."""
-    sizes = [DTYPES[each.memref.dtype].bytes for each in loops.region.inputs]
+    sizes = [DTYPES[buffer.memref.dtype].bytes for buffer in loops.region.inputs]
     _, inner = row_axes(loops)
     lengths = {length, math.prod(loops.shape[axis] for axis in inner)} - {1}
     lengths |= {math.prod(op.domain[len(op.shape) :]) for op in loops.ops.values() if op.reduced} - {1}
     wanted = {_AT_ONCE // max(sizes, default=4), _AT_ONCE // min(sizes, default=4)}
-    fit = {width for width in wanted if all(each % width == 0 for each in lengths)}
+    fit = {width for width in wanted if all(length % width == 0 for length in lengths)}
     return sorted(fit | {1}, reverse=True)[:2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.diagnostics import Kind, fail
@@ -16,7 +16,6 @@ from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Poi
 from ir.poly.core import MemoryAccess
 from ir.region.region import behind
 
-STAGE = "gpu_nest_choices"
 DEAR_FLOPS = 8
 """Additions per element above which a row's threads keep a value instead of computing it again."""
 GpuNestPlan = GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
@@ -43,10 +42,10 @@ def _extents(loops: RegionLoops, groups: Sequence[Sequence[int]]) -> tuple[int, 
     return tuple(math.prod(loops.shape[axis] for axis in group) for group in groups)
 
 
-def check_gpu_nest(loops: RegionLoops, plan: GpuNestPlan) -> None:
+def check_nest_plan(loops: RegionLoops, plan: GpuNestPlan) -> None:
     """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where vectors do not divide a
     loop; MalformedGraph where it contradicts the region; UnsupportedOp where a nest has no such choice."""
-    check_gpu(plan.arch, STAGE)
+    check_gpu(plan.arch)
     match plan:
         case GpuPointsPlan():
             _check_points(loops, plan.points)
@@ -98,7 +97,7 @@ def _check_tiles(loops: RegionLoops, tiles: Tiles) -> None:
 
 
 def _check_loops(loops: RegionLoops, made: Points | Tiles) -> None:
-    covers = sorted(axis for each in made.axes for axis in each) == list(range(len(loops.shape)))
+    covers = sorted(axis for group in made.axes for axis in group) == list(range(len(loops.shape)))
     if not covers or made.extents != _extents(loops, made.axes):
         message = "the plan's loops do not cover the output"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=made.axes, extents=made.extents, shape=loops.shape)
@@ -108,11 +107,11 @@ def crossing_reads(loops: RegionLoops, axes: Sequence[Sequence[int]]) -> tuple[M
     """The reads whose neighbours lie along the last loop but one, each place once."""
     across, along = axes[-2][-1], axes[-1][-1]
     found: dict[tuple[str, AxisMap], MemoryAccess] = {}
-    for each in loops.core.accesses:
-        if each.scope == loops.scope and each.input >= 0 and each.indirect is None and not each.map.guards:
-            steps = each.strides[across].step, each.strides[along].step
+    for access in loops.core.accesses:
+        if access.scope == loops.scope and access.input >= 0 and access.indirect is None and not access.map.guards:
+            steps = access.strides[across].step, access.strides[along].step
             if steps[0] == 1 and steps[1] not in (0, 1):
-                found.setdefault((each.buffer, each.map), each)
+                found.setdefault((access.buffer, access.map), access)
     return tuple(found.values())
 
 
@@ -162,12 +161,12 @@ def row_passes(loops: RegionLoops) -> dict[str, set[str]]:
     """The inputs that passes over a row read element by element, each with the scopes of those passes."""
     passes: dict[str, set[str]] = {}
     _, inner = row_axes(loops)
-    for each in loops.core.accesses:
-        if each.input >= 0 and each.scope in (loops.scope, *row_values(loops)):
-            rank = len(loops.ops[each.scope].shape) if each.scope in loops.ops else 0
-            along = inner if each.scope == loops.scope else range(rank, len(each.map.sizes))
-            if not support(each.map).isdisjoint(along):
-                passes.setdefault(each.buffer, set()).add(each.scope)
+    for access in loops.core.accesses:
+        if access.input >= 0 and access.scope in (loops.scope, *row_values(loops)):
+            rank = len(loops.ops[access.scope].shape) if access.scope in loops.ops else 0
+            along = inner if access.scope == loops.scope else range(rank, len(access.map.sizes))
+            if not support(access.map).isdisjoint(along):
+                passes.setdefault(access.buffer, set()).add(access.scope)
     return passes
 
 

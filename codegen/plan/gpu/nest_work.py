@@ -90,7 +90,7 @@ class GpuNestWork:
         serial = max([terms_of(self.loops, name) for name, op in self.loops.ops.items() if op.reduced], default=0)
         waits = (1 + -(-serial // AT_A_TIME)) * _LOAD_CLOCKS
         lane = points.axes[-1][-1] if points.axes else None
-        sizes = [DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs]
+        sizes = [DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs]
         loaded = points.width * points.turns * (sum(sizes) / 4 + min(serial, AT_A_TIME))
         registers = int(_POINT_REGISTERS + points.width + loaded)
         return self._work(_Launch(points.blocks, points.threads, lane, points.width, waits, registers, _POINT_SLOTS))
@@ -121,7 +121,7 @@ class GpuNestWork:
             waits += _ARRIVAL_CLOCKS + self._joinings * each
         last = rows.inner if rows.near else rows.axes
         blocks = rows.blocks * rows.split
-        gone = blocks * rows.threads * sum(rows.own_turns(each) * rows.width for each in passes)
+        gone = blocks * rows.threads * sum(rows.own_turns(pass_) * rows.width for pass_ in passes)
         return self._work(
             _Launch(
                 blocks,
@@ -140,7 +140,7 @@ class GpuNestWork:
     def _row_registers(self, rows: Rows) -> int:
         """What a thread has of its row at one time, all of it where it keeps that: of each input, and of the values
         that it keeps."""
-        sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
+        sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
         words = sum(max(1, sizes[name] // 4) for name in row_passes(self.loops))
         if rows.in_registers:
             return _ROW_REGISTERS + rows.own_turns(rows.length) * rows.width * (words + self._kept_values)
@@ -150,7 +150,7 @@ class GpuNestWork:
     def _joinings(self) -> int:
         """Passes over the parts of a row: one, and another for sums that are relative to a maximum."""
         names = row_values(self.loops)
-        return 1 + any(each.maximum in names for each in relative_sums(self.loops.region).values())
+        return 1 + any(relative.maximum in names for relative in relative_sums(self.loops.region).values())
 
     @cached_property
     def _kept_values(self) -> int:
@@ -213,7 +213,7 @@ class GpuNestWork:
 
     @cached_property
     def _kept_sizes(self) -> list[int]:
-        sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
+        sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
         return [sizes[name] for name in kept_buffers(self.loops)]
 
     # --- arithmetic ---
@@ -297,11 +297,11 @@ class GpuNestWork:
         if rows is None or rows.keep == "none":
             return views
         passes: dict[Shape, dict[Shape, list[View]]] = {}
-        for each in views:
-            if not each.stored:
-                passes.setdefault(each.shape, {}).setdefault(each.map.sizes, []).append(each)
+        for view in views:
+            if not view.stored:
+                passes.setdefault(view.shape, {}).setdefault(view.map.sizes, []).append(view)
         kept = [max(several.values(), key=len) for several in passes.values()]
-        return [*(each for each in views if each.stored), *itertools.chain.from_iterable(kept)]
+        return [*(view for view in views if view.stored), *itertools.chain.from_iterable(kept)]
 
     def _lane(self, view: View, launch: _Launch) -> int | None:
         """The axis of an access along which lanes run."""
@@ -325,12 +325,12 @@ class GpuNestWork:
     def _sizes(self) -> Mapping[tuple[int, ...], int]:
         """Bytes of an element, by a buffer's shape; the least where several have it."""
         found: dict[tuple[int, ...], int] = {}
-        for each in self.loops.region.buffers:
-            size = DTYPES[each.memref.dtype].bytes
-            found[each.memref.shape] = min(size, found.get(each.memref.shape, size))
+        for buffer in self.loops.region.buffers:
+            size = DTYPES[buffer.memref.dtype].bytes
+            found[buffer.memref.shape] = min(size, found.get(buffer.memref.shape, size))
         return found
 
     def neighbours(self, axis: int) -> list[int]:
         """Bytes of the elements that lie side by side along an outer axis."""
         views = self.loops.views(self.loops.scope, self.loops.shape)
-        return [self._sizes[each.shape] for each in views if each.strides[axis].step == 1]
+        return [self._sizes[view.shape] for view in views if view.strides[axis].step == 1]

@@ -120,7 +120,7 @@ def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: 
         extent = math.prod(sizes[position] for position in last)
         apart = [extent, linear.const, *(c for term, c in linear.terms if term not in last)]
         widths = (each for each in (16 // size, 8 // size, 4 // size) if each > found.width)
-        width = next((each for each in widths if all(c % each == 0 for c in apart)), 0)
+        width = next((width for width in widths if all(c % width == 0 for c in apart)), 0)
         found = _Neighbours(width, digits, axes) if width else found
     return found
 
@@ -156,7 +156,7 @@ def _uncast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:
 def _dtype(view: Contraction, ops: dict[str, Op], value: str) -> str:
     if value in ops:
         return ops[value].dtype
-    return next(each.memref.dtype for each in view.region.inputs if each.name == value)
+    return next(buffer.memref.dtype for buffer in view.region.inputs if buffer.name == value)
 
 
 def _ops(view: Contraction) -> dict[str, Op]:

@@ -84,9 +84,9 @@ def _of_view(view: StreamView, target: Target, finite: bool) -> list[_Candidate]
         fitted = _fitted(view, shape, target)
         if fitted is not None:
             tile, notes = fitted
-            variants = [_Candidate(view, each, notes, work.of(each)) for each in _variants(work, tile)]
+            variants = [_Candidate(view, variant, notes, work.of(variant)) for variant in _variants(work, tile)]
             variants.sort(key=lambda each: _time(each.work, target))
-            found += [each for each in variants[:_VARIANTS] if all(each.tile != other.tile for other in found)]
+            found += [variant for variant in variants[:_VARIANTS] if all(variant.tile != other.tile for other in found)]
     return found
 
 
@@ -145,7 +145,7 @@ def _variants(work: GpuStreamWork, tile: StreamTile) -> Iterator[StreamTile]:
     waves = min(work.resident(tile), max(2, _FULL_WARPS // work.busy_warps(tile)))
     for split in (1, *part_counts(blocks, turns, work.target, waves)):
         own = -(-turns // split)
-        for stages in (each for each in _STAGES if each <= max(own, 2)) if own > 1 else (1,):
+        for stages in (stages for stages in _STAGES if stages <= max(own, 2)) if own > 1 else (1,):
             made = shared_stream_tile(view, tile, split, stages)
             joins = split == 1 or registers_of(view, made) <= most_registers(made, work.target)
             if joins and stream_shared(view, made).nbytes <= shared_limit(KERNEL_ARCH, work.target):
@@ -174,9 +174,11 @@ def _fitted(view: StreamView, tile: StreamTile, target: Target) -> tuple[StreamT
 
 def _widths(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
-    moved = [(view.scores, each) for each in tile.scores.stagings] if view.scores is not None else []
+    moved = [(view.scores, staging) for staging in tile.scores.stagings] if view.scores is not None else []
     found = [(of.operand(each.side).value, each) for of, each in moved if of is not None]
-    found += [(of.operand(1).value, each.rhs) for of, each in zip(view.products, tile.sums, strict=False)]
+    found += [
+        (of.operand(1).value, product_tile.rhs) for of, product_tile in zip(view.products, tile.sums, strict=False)
+    ]
     return tuple(
         f"{name}: "
         + ("by element, as it is no aligned run of memory" if not each.copied else f"vectors of {each.nbytes} bytes")

@@ -60,8 +60,8 @@ def last_seen(view: StreamView) -> LastSeen | None:
 
 
 def _uses(view: StreamView, value: str) -> int:
-    read = [each for let in view.region.body for each in let.op.reads]
-    return (*read, *(each.value for each in view.region.yields)).count(value)
+    read = [read for let in view.region.body for read in let.op.reads]
+    return (*read, *(result.value for result in view.region.yields)).count(value)
 
 
 def _reach(view: StreamView) -> tuple[str, AxisExpr] | None:

@@ -7,11 +7,11 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import WARP, made_tile, parts_hold, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
@@ -36,7 +36,7 @@ def stream_products(view: StreamView) -> tuple[Contraction, ...]:
 def streams_on_tensor_cores(view: StreamView) -> bool:
     """Whether queries, keys and values are halves there, and all sums are of fp32. The weights are rounded to the
     values' dtype: so are then the results that are made of them."""
-    values = {exact_dtype(each, 1) for each in view.products}
+    values = {exact_dtype(product, 1) for product in view.products}
     if view.kind != "fp32" or not values <= {*MATRIX_DTYPES}:
         return False
     if any(_COARSENESS[value] > _COARSENESS.get(result, 0) for value in values for result in _results(view)):
@@ -46,12 +46,12 @@ def streams_on_tensor_cores(view: StreamView) -> bool:
 
 def _results(view: StreamView) -> set[str]:
     """The dtypes of the outputs that depend on a product."""
-    after = {each.name for each in view.products}
+    after = {product.name for product in view.products}
     for let in view.region.body:
-        if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
+        if any(isinstance(operand, Operand) and operand.value in after for operand in let.op.inputs):
             after.add(let.name)
-    made = {each.buffer for each in view.region.yields if each.value in after}
-    return {each.memref.dtype for each in view.region.outputs if each.name in made}
+    made = {result.buffer for result in view.region.yields if result.value in after}
+    return {output.memref.dtype for output in view.region.outputs if output.name in made}
 
 
 def stream_turns(view: StreamView, tile: StreamTile) -> tuple[int, int]:
@@ -95,10 +95,10 @@ def shared_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: i
     """The tile with a ring of `stages`, shared by `split` blocks. Registers hold neighbours where parts are joined, so
     that no results are staged."""
     scores = msgspec.structs.replace(tile.scores, stages=stages)
-    sums = [msgspec.structs.replace(each, stages=stages, split=split) for each in tile.sums]
+    sums = [msgspec.structs.replace(product_tile, stages=stages, split=split) for product_tile in tile.sums]
     if split > 1 and tile.lead.store == "staged":
         width = min(tile.lead.store_width, part_width(view, tile))
-        sums = [msgspec.structs.replace(each, store="vectors", store_width=width) for each in sums]
+        sums = [msgspec.structs.replace(product_tile, store="vectors", store_width=width) for product_tile in sums]
     return msgspec.structs.replace(tile, scores=scores, sums=tuple(sums))
 
 
@@ -112,8 +112,10 @@ def _sums(
     view: StreamView, tile: tuple[int, int, int], warp_m: int, stages: int, thread: tuple[int, int] | None
 ) -> list[ContractionTile]:
     """The tiles of the products, whose registers stand at the same columns in all of them."""
-    found = [made_tile(each, tile, (warp_m, tile[1]), stages, thread=thread) for each in view.products]
-    found = [msgspec.structs.replace(made, lhs=_weights(each)) for made, each in zip(found, view.products, strict=True)]
+    found = [made_tile(product, tile, (warp_m, tile[1]), stages, thread=thread) for product in view.products]
+    found = [
+        msgspec.structs.replace(made, lhs=_weights(product)) for made, product in zip(found, view.products, strict=True)
+    ]
     if thread is None or len({each.rhs.along_k for each in found}) < 2:
         return found
     return [
@@ -149,11 +151,11 @@ def _weights(view: Contraction) -> Staging:
 # --- whether a plan fits --------------------------------------------------------------------------
 
 
-def check_gpu_stream(view: StreamView, plan: GpuStreamPlan) -> None:
+def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
     contradicts the region; UnknownTarget for another machine's plan; ResourceExceeded for more threads than a block
     has."""
-    check_gpu(plan.arch, STAGE)
+    check_gpu(plan.arch)
     tile = plan.tile
     lead, stages, split = tile.lead, tile.scores.stages, tile.split
     if min(lead.bm, lead.bn, tile.terms, tile.scores.warp_m, *(tile.scores.thread or ())) < 1:
@@ -218,7 +220,7 @@ def scored_of(view: StreamView) -> tuple[str, str] | None:
 
 def values_of(view: StreamView) -> tuple[str, ...]:
     """The tensors of values, of each product."""
-    return tuple(each.operand(1).value for each in view.products)
+    return tuple(product.operand(1).value for product in view.products)
 
 
 def bound_of(view: StreamView, bm: int) -> LastSeen | None:

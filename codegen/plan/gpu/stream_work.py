@@ -62,16 +62,16 @@ def _of_turn(view: StreamView, tile: StreamTile) -> int:
     if scores.thread is not None:
         vector = 16 // DTYPES[view.kind].bytes
         rows, columns = scores.thread
-        sums = sum(math.prod(each.thread or ()) for each in tile.sums)
-        widest = max(columns, *((each.thread or (1, 1))[1] for each in tile.sums))
+        sums = sum(math.prod(product_tile.thread or ()) for product_tile in tile.sums)
+        widest = max(columns, *((product_tile.thread or (1, 1))[1] for product_tile in tile.sums))
         return int(words * (rows * columns + sums + vector * (rows + widest)) + pieces + _ADDRESSES)
     mi, steps = scores.warp_m // 16, scores.bk // 16
-    sums = sum(4 * mi * (each.bn // 8) for each in tile.sums) if view.products else 0
+    sums = sum(4 * mi * (product_tile.bn // 8) for product_tile in tile.sums) if view.products else 0
     weights = mi * scores.bn // 4 if view.products else 0
     loaded = 2 if tile.ahead else 1
     queries = 4 * mi * (steps if tile.held else min(steps, loaded)) if view.scores is not None else 0
     keys = min(steps, loaded) * scores.bn // 4
-    values = max(loaded * each.bn // 4 for each in tile.sums) if view.products else 0
+    values = max(loaded * product_tile.bn // 4 for product_tile in tile.sums) if view.products else 0
     early = 0
     if not tile.ahead:
         early, values = _EARLY + mi * scores.bn // 8, min(values, _IN_TIME)
@@ -88,7 +88,7 @@ def most_registers(tile: StreamTile, target: Target) -> int:
 def _staged(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:
     """The operands that come to shared memory again and again, with the tiles that they are of."""
     keys = [(tile.scores, tile.scores.rhs)] if view.scores is not None else []
-    return keys + ([(each, each.rhs) for each in tile.sums] if view.products else [])
+    return keys + ([(product_tile, product_tile.rhs) for product_tile in tile.sums] if view.products else [])
 
 
 def _pieces(tile: ContractionTile, staged: Staging) -> float:
@@ -156,7 +156,7 @@ class GpuStreamWork:
     def _flops(self, tile: StreamTile) -> float:
         """Of a stage of a block, padding included."""
         depth = tile.scores.bk if self.view.scores is not None else 0
-        columns = sum(each.bn for each in tile.sums) if self.view.products else 0
+        columns = sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
         return 2.0 * tile.lead.bm * tile.terms * max(1, depth + columns)
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:

@@ -53,7 +53,7 @@ def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
 
 def test_some_accesses_are_lost_and_some_collide() -> None:
     found = [
-        (accesses.refetched(nest) > 0, bool(accesses.collisions(nest)))
+        (accesses.refetch_cycles(nest) > 0, bool(accesses.collisions(nest)))
         for each in wide()
         for accesses, nest in nests(each)
     ]
