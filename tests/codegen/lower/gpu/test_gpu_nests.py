@@ -12,7 +12,7 @@ import pytest
 from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.plan.gpu.nest_candidates import MOST, gpu_nest_candidates
+from codegen.plan.gpu.nest_candidates import MOST, nest_candidates
 from codegen.plan.gpu.nest_tiling import points_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.region_facts import region_facts
@@ -156,7 +156,7 @@ def test_all_kernels_are_playback_of_nan() -> None:
 
 def test_every_region_has_few_candidates_of_its_kinds() -> None:
     def kinds(region: Region) -> set[str]:
-        found = gpu_nest_candidates(region, region_facts(region).core, A100)
+        found = nest_candidates(region, region_facts(region).core, A100)
         assert 1 <= len(found) <= MOST
         return {nest_of(plan) for plan, _ in found}
 
@@ -164,7 +164,7 @@ def test_every_region_has_few_candidates_of_its_kinds() -> None:
     assert kinds(softmax(64, 1000)) >= {"rows"}
     assert kinds(r.transpose(512, 512)) == {"points", "tile"}
     assert kinds(r.cumsum(64, 1000)) == {"rows"}
-    assert not gpu_nest_candidates(*(lambda one: (one, region_facts(one).core, A100))(r.matmul()))
+    assert not nest_candidates(*(lambda one: (one, region_facts(one).core, A100))(r.matmul()))
 
 
 @pytest.mark.parametrize("target", [GPUS["a100"], GPUS["h100"]], ids=lambda each: each.name)
@@ -172,7 +172,7 @@ def test_prices_prefer_what_reads_in_order(target: object) -> None:
     """Row kernels keep rows on chip, copies cross through a tile, columns are read along rows."""
 
     def best(region: Region) -> Price:
-        found = PlanPricer(target, region_facts, gpu_nest_candidates).price(region)  # type: ignore[arg-type]
+        found = PlanPricer(target, region_facts, nest_candidates).price(region)  # type: ignore[arg-type]
         assert isinstance(found, Price)
         return found
 
@@ -352,7 +352,7 @@ def test_sums_in_index_order_are_one_threads() -> None:
 def test_a_plan_that_contradicts_its_region_is_refused(region: Region, fields: dict[str, object], kind: Kind) -> None:
     core = region_facts(region).core
     named = {name.partition(".")[0] for name in fields}
-    plans = (plan for plan, _ in gpu_nest_candidates(region, core, A100))
+    plans = (plan for plan, _ in nest_candidates(region, core, A100))
     plan = next(plan for plan in plans if named <= set(plan.__struct_fields__))
     with pytest.raises(EqsatError) as caught:
         lower_gpu_nest(region, core, with_fields(plan, **fields))
@@ -395,7 +395,7 @@ def test_weights_of_a_norm_stay_near() -> None:
 
     def again(columns: int) -> float:
         one = layer_norm(4096, columns, "bf16")
-        plans = gpu_nest_candidates(one, region_facts(one).core, GPUS["h100"])
+        plans = nest_candidates(one, region_facts(one).core, GPUS["h100"])
         return min(work.reread for _, work in plans) / columns
 
     assert again(4096) < again(65536) / 4
