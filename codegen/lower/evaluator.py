@@ -1,7 +1,7 @@
-"""How an SSA value of a region is evaluated at a point of its domain: what is the same for all dialects.
+"""Evaluates an SSA value of a region at a point of its domain: the part that CPU and GPU share.
 
-Operand maps are composed by substitution, so that every place is one expression over the kernel's variables. Each op
-rounds to its dtype. What a value is where a map is guarded, and what a load is, the dialects say.
+Operand maps are composed by substitution, so that every coordinate is one expression over the kernel's variables. Every
+op rounds to its dtype. The subclasses write guarded reads and loads.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ir.region.region import Buffer, Number, Op, Operand, Region
 V = TypeVar("V", bound=Typed)
 B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]
 Provider: TypeAlias = Callable[[Point, B, Where], V]
-"""A value at a point, in a block, needed where the conditions hold."""
+"""The value at a point, in a block; it is needed only where the conditions hold."""
 Read: TypeAlias = Callable[[Point, B, Where], Evaluation[V]]
 
 STAGE = "lower_value"
 _INT32 = 2**31
 ROUNDS_ALREADY = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
-"""Functions whose results are always numbers of the operands' own dtype."""
+"""Functions whose results their operands' dtype holds exactly."""
 
 
 class ValueEvaluator(ABC, Generic[V, B]):
-    """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
-    accumulators, of tiles on chip."""
+    """Evaluates the values of one region into blocks. `provided`: values that the caller computes, as accumulators and
+    tiles on chip."""
 
     def __init__(self, region: Region, names: Names, conversions: Conversions[V]) -> None:
         self.region, self._names, self._conversions = region, names, conversions
@@ -53,7 +53,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
 
     def joining(self, op: Op) -> Joining:
-        """How the terms of a reduction or scan are joined."""
+        """How the terms of a reduction or scan are combined."""
         return Joining.of(op, self.operand_dtype(op.inputs[0]))
 
     def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:

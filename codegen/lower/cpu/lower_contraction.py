@@ -1,4 +1,4 @@
-"""A contraction and its Plan → a CPU kernel: the one template of matrix products and convolutions.
+"""A contraction and its plan → a CPU kernel: the template of matrix products and convolutions.
 
     for each task (batch, block of rows, block of columns):                  in parallel
       for each block of k:
@@ -9,7 +9,7 @@
             MR × NR sums in registers                     register_tile
             after the last block of k: the epilogue       on the sums, vector by vector, and the store
 
-Each output element is summed by one task in one order, whatever the number of threads.
+One task sums an output element, in an order that does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from ir.region.region import Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
-    """`args` names what each of `kernel.params` is: the region's inputs that it still reads, the packed constants,
-    then the outputs."""
+    """`args`: the buffer of every one of `kernel.params`: the region's inputs that the kernel reads, the packed
+    constants, then the outputs."""
 
     kernel: CpuKernel
     args: tuple[str, ...]
@@ -82,17 +82,17 @@ def lower_contraction(
 
 
 class _CpuContractionTemplate:
-    """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
+    """The template for one plan. `sums`, `rows`, `columns` are the names of its scratch buffers."""
 
     def __init__(self, view: Contraction, core: PolyCore, plan: CpuContractionPlan) -> None:
         self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, plan.blocks, plan.blocks.lanes
-        self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
+        self.sums, self.rows, self.columns = (unused(name, view.region) for name in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
         writer = CpuWriter(self.lanes)
-        gone = {source for buffer in constants for source in buffer.sources} - self._still_read()
-        inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in gone]
+        dropped = {source for buffer in constants for source in buffer.sources} - self._still_read()
+        inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in dropped]
         packed = [CpuParam(writer.buffer(buffer.name), buffer.dtype, buffer.elements) for buffer in constants]
         outputs = [buffer_param(writer, output, written=True) for output in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
@@ -107,7 +107,7 @@ class _CpuContractionTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        kept = [buffer.name for buffer in region.inputs if buffer.name not in gone]
+        kept = [buffer.name for buffer in region.inputs if buffer.name not in dropped]
         args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
         return ContractionKernel(kernel, args, constants)
 
@@ -138,7 +138,7 @@ class _CpuContractionTemplate:
         block.loop(body, number, ZERO, constant(count))
 
     def _depth(self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
-        """One block of k: rows are packed, then panel by panel the columns."""
+        """Writes one block of k: packs the rows, then goes through the columns panel by panel."""
         view, blocks = self.view, self.blocks
         frame, depth = depth_block(frame, block, number)
         row_panel = self._row_panel(frame, m0, depth)
@@ -161,16 +161,17 @@ class _CpuContractionTemplate:
             blocks.nr,
         )
         last = depth_blocks(view, blocks) - 1
-        again = Within(number, 1, last + 1) if last else None
+        resumed = Within(number, 1, last + 1) if last else None
         done = Within(number, last, last + 1) if last else None
-        self._tile(frame, tile, RegisterTile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
+        self._tile(frame, tile, RegisterTile(depth, row, column, into, resumed), self._at_row(row_panel, row, m0), done)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
 
     def _tile(
         self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, done: Within | None
     ) -> None:
-        """One register tile, and the epilogue where its sums are complete (always, when `done` is None)."""
+        """Writes one register tile, and the epilogue under the condition `done` that its sums are complete (None:
+        always)."""
         blocks = self.blocks
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.dot:
@@ -185,7 +186,7 @@ class _CpuContractionTemplate:
         block.guard(finish, (done,))
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
-        """A whole tile of columns, or one column at a time where the last tile is cut."""
+        """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""
         view, nr, column = self.view, self.blocks.nr, tile.column
         run, _ = view.run(view.vector, view.k)
         whole = view.n // nr * nr
@@ -217,7 +218,7 @@ class _CpuContractionTemplate:
 
     @property
     def _tile_block(self) -> tuple[int, bool]:
-        """Rows of a task, and whether its sums outlive a block of k, so that every tile has its own place."""
+        """Rows of a task, and whether sums are kept between blocks of k, so that every tile needs its own memory."""
         return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
 
     def _place(self, side: int) -> str:
@@ -225,7 +226,7 @@ class _CpuContractionTemplate:
 
     @property
     def _rows_along_k(self) -> int | None:
-        """The stride between rows where row panels are laid out term by term; None for column panels."""
+        """The stride between rows where the terms of a packed row are contiguous; None for column panels."""
         view = self.view
         if not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.lanes):
             return None
@@ -272,8 +273,8 @@ class _CpuContractionTemplate:
         if rows is None:
             return None
         packed = self._place(1 - self.view.vector) == "packed"
-        each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
-        return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
+        stride = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
+        return Side(rows.buffer, rows.base + (row - m0) * stride, rows.term, rows.element)
 
     def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
         view, blocks = self.view, self.blocks
@@ -307,14 +308,14 @@ class _CpuContractionTemplate:
         """Buffers that are read other than through a packed operand."""
         view = self.view
         packed = {view.operand(side).value for side in (0, 1) if self._place(side) == "const_pool"}
-        open_ = [result.value for result in view.region.yields]
+        pending = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()
-        while open_:
-            name = open_.pop()
+        while pending:
+            name = pending.pop()
             if name in seen:
                 continue
             seen.add(name)
             if name in bodies:
-                open_ += [read for read in bodies[name].reads if name != view.name or read not in packed]
+                pending += [read for read in bodies[name].reads if name != view.name or read not in packed]
         return seen

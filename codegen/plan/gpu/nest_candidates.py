@@ -81,7 +81,7 @@ def nest_candidates(
     priced: list[tuple[GpuNestPlan, Work]] = []
     priced += [(GpuPointsPlan(points=points, **how), work.of_points(points)) for points in _points(loops, work)]
     priced += [(GpuTilesPlan(tiles=tiles, **how), work.of_tiles(tiles)) for tiles in _tiles(loops)]
-    priced += [(GpuRowsPlan(rows=each, **how), work.of_rows(each)) for each in rows]
+    priced += [(GpuRowsPlan(rows=team_rows, **how), work.of_rows(team_rows)) for team_rows in rows]
     priced.sort(key=lambda candidate: _cycles(candidate[1], target))
     return priced[:most]
 
