@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.value_at_point import Provider, converted
 from codegen.plan.gpu.contraction_tiling import steps_of
@@ -90,7 +90,7 @@ def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: A
     neighbours."""
     view = frame.view
     columns = (*view.outer, *view.columns)
-    chunk = divided(frame.column, width) + divided(column, width)
+    chunk = exact_quotient(frame.column, width) + exact_quotient(column, width)
     digits = frame.digits(frame.along(block, view.rows, frame.row + row), frame.along(block, columns, chunk, width))
     rows_of, columns_of, _ = steps_of(view, frame.tile)
     where = (*frame.inside(rows_of, frame.row + row), *frame.inside(columns_of, frame.column + column))

@@ -1,7 +1,7 @@
-"""A contraction and its plan → a GPU kernel: the one template of matrix products and convolutions.
+"""A contraction and its plan → a GPU kernel: the template of matrix products and convolutions.
 
-where the block stands: product, tile of rows, tile of columns
-main_loop           a ring of stages in shared memory (operand_tile) and the products of each
+the block's product, tile of rows, tile of columns
+main_loop           a ring of stages in shared memory (operand_tile), and the products of a stage
   tensor_core         ldmatrix, mma; or
   cuda_core           rows and columns in registers
 split_sum           where several blocks share a tile: the parts of its sums, added up by the last of them
@@ -39,8 +39,8 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
     """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
 
     Raises:
-        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; what
-            `codegen.plan.gpu.contraction_tiling.check_contraction_plan` raises where the plan does not fit it.
+        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; the errors of
+            `codegen.plan.gpu.contraction_tiling.check_contraction_plan` where the plan does not fit.
     """
     view = contraction_of(region, core, ordered=plan.ordered)
     if view is None:

@@ -22,8 +22,8 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
-        EqsatError: UnsupportedOp where the region holds what threads of a nest cannot compute; AlignmentMismatch where
-            the plan promises a division that leaves a rest; MalformedGraph where it contradicts the region.
+        EqsatError: UnsupportedOp where the region has an op that no nest computes; AlignmentMismatch where a tile does
+            not divide; MalformedGraph where the plan contradicts the region.
     """
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)

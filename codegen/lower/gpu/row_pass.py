@@ -1,7 +1,7 @@
-"""Teams of threads with a row each, and passes of a team over its row.
+"""Teams of threads, which have a row, and passes of a team over its row.
 
-near   team = thread // 32, member = thread % 32: neighbours have neighbouring elements, lanes hand on by shuffles
-far    team = thread % 32, member = thread // 32: neighbours have neighbouring rows, and meet in shared memory
+near   team = thread // 32, member = thread % 32: neighbouring threads have neighbouring elements; teams use shuffles
+far    team = thread % 32, member = thread // 32: neighbouring threads have neighbouring rows; teams use shared memory
 pass   for k in 0 .. turns: e = members*k + member; element = width*e + v, where e < length/width
 """
 
@@ -31,7 +31,7 @@ _SHUFFLED = ("fp32", "fp64", "i32", "i64")
 
 
 class PassVariables(NamedTuple):
-    """The variables of a pass: its rounds, the turns of each that are written out, the vector of a thread."""
+    """The variables of a pass: the round, the unrolled turn of a round, the vector of a thread."""
 
     round: int
     turn: int
@@ -39,8 +39,8 @@ class PassVariables(NamedTuple):
 
 
 class Team:
-    """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number in it.
-    `kept` are the values that its threads keep from one pass to the next."""
+    """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number `member` in
+    the team. `kept`: values that threads keep from one pass to the next."""
 
     def __init__(self, ev: NestEvaluator, rows: Rows, block: GpuBlock) -> None:
         writer = ev.writer
@@ -61,8 +61,8 @@ class Team:
         self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
 
     def counters(self, rounds: int, written_out: int, before: int) -> PassVariables:
-        """The variables of a pass of so many turns, and at most so many before it; passes that are alike share them, so
-        that their elements are the same."""
+        """The variables of a pass of `rounds` times `written_out` turns, with at most `before` turns before it. Equal
+        passes share variables, so that their elements are the same expressions."""
         key = rounds, written_out, before
         if key not in self._counters:
             writer = self.ev.writer
@@ -72,30 +72,30 @@ class Team:
         return self._counters[key]
 
     def finish(self, name: str, point: Point, value: Value) -> None:
-        """What the value `name` is at `point`; elsewhere a thread computes it alone."""
+        """Makes `value` the value `name` at `point`. At other points a thread computes the value alone."""
         self.ev.finished[name, point] = value
 
-    # --- reductions of what each thread has ---
+    # --- reductions over the threads of a team ---
 
     def join(self, names: Sequence[str], how: Sequence[Joining], totals: Sequence[Reg]) -> list[Value]:
         """The team's totals, in all of its threads."""
         if self.rows.team == 1:
             return list(totals)
         if not self.rows.near:
-            return self._in_shared(names, how, totals, self.rows.team, self.member, self.number, self.rows.height)
-        for each, total in zip(how, totals, strict=True):
+            return self._join_in_shared(names, how, totals, self.rows.team, self.member, self.number, self.rows.height)
+        for joining, total in zip(how, totals, strict=True):
             by = min(self.rows.team, WARP_LANES) // 2
             while by:
-                self.block.assign(total, join(each, total, shuffled("xor", total, AxisExpr(by))))
+                self.block.assign(total, join(joining, total, shuffled("xor", total, AxisExpr(by))))
                 by //= 2
         warps = self.rows.team // WARP_LANES
         if warps <= 1:
             return list(totals)
         of_team = self.ev.writer.split(self.ev.writer.warp, warps)[1]
         leads = Within(self.ev.writer.lane, 0, 1)
-        return self._in_shared(names, how, totals, warps, of_team, self.number, self.rows.height, leads)
+        return self._join_in_shared(names, how, totals, warps, of_team, self.number, self.rows.height, leads)
 
-    def _in_shared(
+    def _join_in_shared(
         self,
         names: Sequence[str],
         how: Sequence[Joining],
@@ -106,20 +106,20 @@ class Team:
         teams: int,
         writes: Within | None = None,
     ) -> list[Value]:
-        """The totals of `parts` threads (those that write) of each team, through shared memory."""
+        """The totals of the `parts` threads per team that write (`writes`), through shared memory."""
         block, buffers, stores = self.block, [], []
-        for name, each, own in zip(names, how, totals, strict=True):
-            buffers.append(self.shared(f"{name}_parts", each.dtype, (parts, teams)))
+        for name, joining, own in zip(names, how, totals, strict=True):
+            buffers.append(self.shared(f"{name}_parts", joining.dtype, (parts, teams)))
             stores.append(StShared(At(buffers[-1], (part, number)), own))
         block.add(*([If((writes,), tuple(stores))] if writes is not None else stores), Barrier())
-        found: list[Value] = []
-        for name, each, buffer in zip(names, how, buffers, strict=True):
-            total = block.let(f"{name}_total", each.identity, mutable=True)
+        joined: list[Value] = []
+        for name, joining, buffer in zip(names, how, buffers, strict=True):
+            total = block.let(f"{name}_total", joining.identity, mutable=True)
             assert isinstance(total, Reg)
             with block.loop("part", AxisExpr(parts), unroll=parts <= WARP_LANES) as (body, at):
-                body.assign(total, join(each, total, LoadShared(At(buffer, (at, number)), each.dtype)))
-            found.append(total)
-        return found
+                body.assign(total, join(joining, total, LoadShared(At(buffer, (at, number)), joining.dtype)))
+            joined.append(total)
+        return joined
 
     def shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
         """A new buffer in shared memory; its name."""

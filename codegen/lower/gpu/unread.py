@@ -1,4 +1,4 @@
-"""Register arrays that nothing reads, and what would fill them one by one, leave a kernel."""
+"""Removes from a kernel register arrays that nothing reads, with the statements that set their elements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ir.kernel.gpu.nodes import (
 
 
 def without_unread(kernel: GpuKernel) -> GpuKernel:
-    """The kernel without the registers that are only ever set."""
+    """The kernel without the registers that are set but never read."""
     read = set(_read(kernel.body))
     filled = {stmt.registers for stmt in walk(kernel.body) if isinstance(stmt, LdGlobalVec | LdSharedVec | LdMatrix)}
     unread = frozenset(register.name for register in kernel.registers if register.name not in read | filled)
@@ -49,16 +49,16 @@ def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
 
 
 def _without(body: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt, ...]:
-    found: list[Stmt] = []
+    kept: list[Stmt] = []
     for stmt in body:
         match stmt:
             case SetElement() if stmt.registers in unread:
                 continue
             case For() | Epilogue():
-                found.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
+                kept.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
             case If():
                 then, orelse = _without(stmt.then, unread), _without(stmt.orelse, unread)
-                found.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
+                kept.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
             case _:
-                found.append(stmt)
-    return tuple(found)
+                kept.append(stmt)
+    return tuple(kept)
