@@ -27,8 +27,9 @@ _FEATURES = (
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """`arch` is "avx512", "avx2", "sse2" or "generic"; `features` are the kernel's names of the instruction sets that
-    code may use, in a fixed order; `cores` are those this process may run on; cache sizes are bytes, L3 as a whole."""
+    """A CPU. arch: "avx512", "avx2", "sse2" or "generic". features: Linux's names of the instruction sets that code may
+    use, in a fixed order. cores: those that this process may use. Cache sizes are in bytes: L1 and L2 of one core, L3
+    of the machine."""
 
     arch: str
     vector_bytes: int
@@ -46,7 +47,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine() -> Machine:
-    """This machine, held to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
+    """This machine, restricted to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
     found = _detected()
     wanted = os.environ.get("EQSAT_ISA")
     return restricted(found, wanted) if wanted else found
@@ -113,7 +114,7 @@ def _cores() -> int:
 
 
 def _cache_bytes() -> tuple[int, int, int]:
-    """Data cache sizes of levels 1, 2, 3 in bytes; common ones where the system does not tell."""
+    """Sizes of the data caches of levels 1, 2 and 3, in bytes; common sizes where the system does not say them."""
     sizes = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

@@ -2,9 +2,9 @@
 
     void eq_k3(void *const *buf, int32_t threads)
 
-`buf` holds the addresses of the kernel's buffers in the order of `CpuKernel.params`, then that of its workspace: a
-table of the address of the shared scratch, and of each thread's private scratch. The text needs the vector prelude and
-the pool's declarations above it, and `SUPPORT` once.
+`buf` holds the addresses of the kernel's buffers in the order of `CpuKernel.params`, then the address of its workspace:
+a table with the address of the shared scratch, then of the private scratch of every thread. The text needs the vector
+prelude and the pool's declarations above it, and `SUPPORT` once.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
 """
 
 INLINED = 32
-"""How many functions of dozens of instructions a kernel holds inline: beyond it a call costs nothing that can be
-measured, and saves the compiler 13 ms each."""
+"""Uses of functions of dozens of instructions that a kernel inlines, at most. More uses are calls, which cost nothing
+that can be measured and save the compiler 13 ms per use."""
 _LONG = {
     "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
     "i32": frozenset(["idiv", "mod"]),
 }
 
 SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
-"""The prelude's names of dtypes that differ from ours."""
+"""Dtype → its name in the prelude, where the names differ."""
 CELL = {
     "fp16": "uint16_t",
     "bf16": "uint16_t",
@@ -129,7 +129,7 @@ class _CEmitter:
         return lines
 
     def _scratch(self, buffers: Sequence[Scratch], place: str, used: set[str]) -> list[str]:
-        """Pointers into the piece of workspace whose address stands at `place` of its table, to the buffers used."""
+        """Pointers to the used buffers in the scratch whose address is element `place` of the workspace's table."""
         base = f"((char *const *)buf[{len(self.kernel.params)}])[{place}]"
         lines, start = [], 0
         for buffer in buffers:
@@ -174,7 +174,7 @@ class _CEmitter:
             case Store():
                 return [f"{pad}{self._store(stmt)};"]
             case Bind():
-                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._held(stmt)};"]
+                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamped(stmt)};"]
             case CpuPick(variable, value):
                 found = self.kernel.variables[variable]
                 held = f"eq_pick({self._value(value)}, {found.low}, {found.high})"
@@ -285,7 +285,7 @@ class _CEmitter:
         """A number of lanes."""
         return "EQ_VL" if count is None else str(count) if isinstance(count, int) else self._index(count)
 
-    def _held(self, bind: Bind) -> str:
+    def _clamped(self, bind: Bind) -> str:
         text = self._index(bind.expr)
         for bound in bind.most:
             text = f"eq_less({text}, {self._index(bound)})"
@@ -302,20 +302,20 @@ class _CEmitter:
         return name if offset == AxisExpr() else f"{name} + {self._index(offset)}"
 
     def _index(self, expr: AxisExpr, lane: int | None = None) -> str:
-        """The expression in C; the variable `lane` is advanced by the lane number l. A floor's numerator is never
-        negative, so that C's division is one."""
+        """The expression in C; the variable `lane` is advanced by the lane number l. The numerator of a floor division
+        is never negative, so that C's division is right."""
         terms = []
         for term, c in expr.terms:
-            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._place(term, lane)
+            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._advanced(term, lane)
             terms.append((c, f"({text})" if isinstance(term, FloorDiv) and c != 1 else text))
         return sum_text(terms, expr.const, " * ")
 
     def _floor(self, floor: FloorDiv, lane: int | None) -> str:
         inner = self._index(floor.expr, lane)
-        bare = len(floor.expr.terms) == 1 and inner in (self._place(axis, lane) for axis in floor.expr.axes)
+        bare = len(floor.expr.terms) == 1 and inner in (self._advanced(axis, lane) for axis in floor.expr.axes)
         return f"{inner if bare else f'({inner})'} / {floor.divisor}"
 
-    def _place(self, variable: int, lane: int | None) -> str:
+    def _advanced(self, variable: int, lane: int | None) -> str:
         """A variable, advanced by the lane number l where it is `lane`."""
         name = self._variable(variable)
         return name if variable != lane else f"({name} + l)"

@@ -5,8 +5,8 @@
     void eq_pack(void *const *table, int32_t threads)
     const char eq_contract[]
 
-`table` holds the buffer addresses of every launch, each with that of the workspace, one launch after the other; `ns`
-takes one time per launch; `eq_contract` says which launches and buffers the library was written for.
+`table` holds, launch after launch, the addresses of the launch's buffers and of the workspace. `ns` receives one time
+per launch. `eq_contract` identifies the launches and buffers for which the library was written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
 from ir.module.module import KernelCall, Module
 
 UNITS = 2
-"""Translation units that the kernels are spread over: they are compiled side by side."""
+"""Translation units for the kernels, which are compiled in parallel."""
 
 _CLOCK = """\
 #define EQ_EXPORT __attribute__((visibility("default")))
@@ -64,13 +64,13 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
 
 
 def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
-    """The text of every kernel by function name, without the prelude: what people read."""
+    """The text of every kernel by function name, without the prelude, for people to read."""
     return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
 
 
 def _kernels(lowered: Iterable[Lowered]) -> Iterator[CpuKernel]:
-    for each in lowered:
-        yield from (each.kernel, *(packed.kernel for packed in each.packed))
+    for region in lowered:
+        yield from (region.kernel, *(packed.kernel for packed in region.packed))
 
 
 def _arguments(
@@ -90,7 +90,7 @@ def _arguments(
 def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
     """The texts in `UNITS` parts of about the same length, in a fixed order."""
     parts: list[list[str]] = [[] for _ in range(UNITS)]
-    for text in sorted(map(c_text, kernels), key=lambda each: (-len(each), each)):
+    for text in sorted(map(c_text, kernels), key=lambda text: (-len(text), text)):
         min(parts, key=lambda part: sum(map(len, part))).append(text)
     return [part for part in parts if part]
 
