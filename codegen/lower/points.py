@@ -1,4 +1,4 @@
-"""Where values of a region are wanted: coordinates over a kernel's variables, and conditions on them."""
+"""Points at which values of a region are needed: coordinates over a kernel's variables, and conditions on them."""
 
 from __future__ import annotations
 

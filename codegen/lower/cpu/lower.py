@@ -15,10 +15,10 @@ Lowered = ContractionKernel
 
 
 def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
-    """The kernel under the C name `name`, with the constants packed for it.
+    """The kernel with the C name `name`, and its packed constants.
 
     Raises:
-        EqsatError: ResourceExceeded where the plan promises that a tile divides an axis and it does not.
+        EqsatError: where the plan does not fit the region, or no template covers it.
     """
     match plan:
         case CpuContractionPlan():

@@ -97,7 +97,7 @@ class _Ending:
         return columns[:start], columns[start:]
 
     def _store(self, frame: CpuContractionFrame, block: CpuBlock, given: dict[str, Value]) -> None:
-        """One register of each output, from the values of the streams and maxima."""
+        """Stores one register per output, from the values of the streams and maxima."""
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
             ev.provided[name] = _given(converted(value, self.tile.view.kind, ev.dtype(name)))

@@ -1,10 +1,10 @@
-"""What follows the sums of a block's tile: the region's ops on each accumulator where it stands, and the way out.
+"""The epilogue of a contraction: the region's ops on every accumulator of a block's tile, and the stores.
 
-epilogue bias, relu: each e of acc
+epilogue bias, relu: for every e of acc
   acc[e] := relu(add(acc[e], bias[column]))
-staged     acc → Cs[rows, columns] in shared memory → rows of 16 bytes
+staged     acc → Cs[rows, columns] in shared memory → stores of 16 bytes
 vectors    neighbours in registers → memory
-elements   one by one, where the epilogue computes them
+elements   one by one, when the epilogue has computed them
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ir.kernel.gpu.nodes import (
 from ir.kernel.nodes import Comment, Within
 
 Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
-"""An element of the outputs, and when it exists."""
+"""An element of the outputs, and the conditions under which it exists."""
 
 
 def epilogue(
@@ -46,8 +46,8 @@ def epilogue(
     *,
     free: bool = False,
 ) -> None:
-    """Finishes the tile, whose sums are complete, and stores it. `beside`: the region's values that are known where an
-    accumulator stands, by its number, besides the sum itself. `free`: nobody reads any more what `staged` lies over."""
+    """Writes the ops on the complete sums of the tile, and the stores. `beside`: number of an accumulator → values of
+    the region that are known besides its sum. `free`: no thread still reads the shared memory that `staged` reuses."""
     _apply(frame, block, product, beside)
     if frame.tile.store == "staged":
         assert staged is not None
@@ -58,8 +58,8 @@ def epilogue(
 def _apply(
     frame: GpuContractionFrame, block: GpuBlock, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]
 ) -> None:
-    """The ops. The first output stays in the accumulators until its neighbours are there, or the whole tile is; all
-    others are stored at once."""
+    """Writes the ops. The first output stays in the accumulators until its neighbours, or the whole tile, are complete;
+    all other outputs are stored at once."""
     view, ev = frame.view, frame.evaluator
     variable = frame.writer.variable("e", 0, product.count - 1)
     element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
@@ -86,8 +86,7 @@ def _given(value: Value) -> Provider:
 
 
 def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
-    """The element at a row and column of the block's tile; the column, a multiple of `width`, is that of `width`
-    neighbours."""
+    """The element at a row and column of the block's tile. The column is a multiple of `width`: that of a vector."""
     view = frame.view
     columns = (*view.outer, *view.columns)
     chunk = exact_quotient(frame.column, width) + exact_quotient(column, width)
@@ -100,7 +99,7 @@ def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: A
 
 
 def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, element: AxisExpr) -> None:
-    """Stores neighbours once the last of them is there: no more results wait in registers than that."""
+    """Stores a vector when its last element is computed, so that few results stay in registers."""
     width = frame.tile.store_width
     buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
     number, place = frame.writer.split(element, width)
@@ -111,7 +110,7 @@ def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, elem
 
 
 def _staged(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Shared) -> None:
-    """Where all have read: first as accumulators lie, then as memory does."""
+    """Stores results through shared memory: written in the order of accumulators, read in the order of memory."""
     writer, width = frame.writer, frame.tile.store_width
     own = product.neighbours
     with block.loop("pair", constant(product.count // own), unroll=True) as (body, number):

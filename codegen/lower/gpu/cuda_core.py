@@ -44,16 +44,16 @@ class _Operand:
         outer, inner = (self.count, 1) if along_k else (self.terms, self.count // vector)
         with (
             block.loop(f"{self.name}_i", constant(outer), unroll=True) as (body, i),
-            body.loop(f"{self.name}_j", constant(inner), unroll=True) as (each, j),
+            body.loop(f"{self.name}_j", constant(inner), unroll=True) as (vectors, j),
         ):
             number, at_term = (i, term) if along_k else (j * vector, term + i)
             own = first + _lane_index(self.writer, number, lane, lanes, self.step)
             place = self.tile.at(own, at_term, stage)
             index = i * self.terms if along_k else i * self.count + j * vector
             if vector > 1:
-                each.add(LdSharedVec(self.name, index, vector, place))
+                vectors.add(LdSharedVec(self.name, index, vector, place))
             else:
-                each.add(SetElement(self.name, index, LoadShared(place, self.dtype)))
+                vectors.add(SetElement(self.name, index, LoadShared(place, self.dtype)))
 
 
 class ThreadFragment:
@@ -110,7 +110,7 @@ class CudaCore(ThreadFragment):
         vector = 16 // DTYPES[dtype].bytes
         self.bk, self.terms = tile.bk, vector if rows.staged.along_k or columns.staged.along_k else 1
         sides = zip((rows, columns), tile.thread, strict=True)
-        a, b = (1 if each.staged.along_k else math.gcd(vector, own) for each, own in sides)
+        a, b = (1 if operand.staged.along_k else math.gcd(vector, own) for operand, own in sides)
         super().__init__(frame.writer, tile, dtype, (a, b), name)
         self.a = _Operand(rows, "a", self.tm, self.terms, a)
         self.b = _Operand(columns, "b", self.tn, self.terms, b)
@@ -125,10 +125,10 @@ class CudaCore(ThreadFragment):
             with (
                 body.loop("t", constant(self.terms), unroll=True) as (inner, term),
                 inner.loop("i", constant(self.tm), unroll=True) as (row, i),
-                row.loop("j", constant(self.tn), unroll=True) as (each, j),
+                row.loop("j", constant(self.tn), unroll=True) as (innermost, j),
             ):
                 index = i * self.tn + j
-                each.add(SetElement(self.acc, index, self._sum(index, i, j, term)))
+                innermost.add(SetElement(self.acc, index, self._sum(index, i, j, term)))
 
     def _sum(self, index: AxisExpr, i: AxisExpr, j: AxisExpr, term: AxisExpr) -> Value:
         a, b, acc = self.a.element(i, term), self.b.element(j, term), Element(self.acc, index, self.dtype)

@@ -19,7 +19,7 @@ from ir.region.region import Region
 
 
 def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
-    """The kernel under the name `name`, verified.
+    """The verified kernel `name`.
 
     Raises:
         EqsatError: where the plan contradicts the region, or the templates do not cover it.

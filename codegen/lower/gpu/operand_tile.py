@@ -1,7 +1,7 @@
 """Moves an operand's tile to shared memory: by asynchronous copies where memory holds the elements as they are needed;
 else element by element, through registers, so that products run while memory is read.
 
-    for each piece of a thread
+    for every piece of a thread
       cp_async 16 bytes As[stage][row, 8*chunk] := A[128*block_y + row, 32*turn + 8*chunk] where …
     or
       As_next[piece] := relu(A[…] where …)                      before the products

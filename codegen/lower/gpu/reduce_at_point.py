@@ -130,7 +130,7 @@ class _Loops:
                 self._run(cut, AxisExpr(whole * size), left, at, part, body)
                 self._join(total, part, body)
 
-    # --- accumulators: a scalar, or one register for each neighbour ---
+    # --- accumulators: a scalar, or one register per neighbour ---
 
     def _start(self, block: GpuBlock) -> str:
         if self.lane is None:

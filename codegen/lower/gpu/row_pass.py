@@ -129,8 +129,12 @@ class Team:
 
 
 class Pass:
-    """A pass over `length` elements of each row. `in_order`: the team goes on to the next turn together; after the
-    `last` nothing is kept; `part`: the number of the part of them that the pass is over."""
+    """A pass over `length` elements of a row.
+
+    in_order  the team goes to the next turn together, as scans need it
+    last      no pass follows, so that nothing is kept
+    part      the number of the part of the elements that the pass runs over; None: all elements
+    """
 
     def __init__(
         self,
@@ -196,7 +200,7 @@ class Pass:
         blocks = [body] if body is around else [around, body]
         for block in blocks:
             if block is self.block:
-                continue  # one element for each thread: what it computed is in scope
+                continue  # a thread has one element, whose values are still in scope
             for key, value in list(block.memo.items()):
                 if key in team.kept or not isinstance(key, tuple) or not self._is_dear(key, own):
                     continue

@@ -81,8 +81,8 @@ class _Parts:
                 return
             own = self.frame.writer.array("of_part", self.dtype, self.width)
             body.add(LdGlobalVec(own, ZERO, self.width, self.buffer, self._at(part, vector)))
-            with body.loop("e", constant(self.width), unroll=True) as (each, element):
-                self._add(each, vector * self.width + element, Element(own, element, self.dtype))
+            with body.loop("e", constant(self.width), unroll=True) as (inner, element):
+                self._add(inner, vector * self.width + element, Element(own, element, self.dtype))
 
     def _add(self, block: GpuBlock, element: AxisExpr, value: Element | LoadGlobal) -> None:
         total = Element(self.product.acc, element, self.dtype)

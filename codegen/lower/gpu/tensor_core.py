@@ -174,7 +174,7 @@ class TensorCore(MatrixFragment):
             body.add(LdSharedVec(registers, first + word, 1, source))
 
     def _matrices(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:
-        """Four matrices by one instruction, each lane pointing at a row of one."""
+        """Loads four matrices by one instruction; a lane has the address of one row."""
         split, lane = self.writer.split, self.writer.lane
         upper, lower = split(lane, 16)
         middle, line = split(lower, 8)

@@ -57,7 +57,7 @@ def flops_of(view: Contraction) -> float:
 
 
 def registers_per_vector(view: Contraction) -> int:
-    """Machine registers that hold one accumulator for each lane: two of fp64, else one."""
+    """Machine registers that hold one accumulator per lane: 2 for 64-bit dtypes, else 1."""
     return max(1, DTYPES[view.accumulator].bytes // 4)
 
 
@@ -188,7 +188,7 @@ class CpuContractionWork:
 
     @cached_property
     def _elements(self) -> tuple[int, int]:
-        """Elements of each operand."""
+        """Per operand: its elements."""
         view = self.view
         columns_and_rows = view.repeats * view.depth
         return self._in_operand_order(columns_and_rows * view.n, columns_and_rows * view.m)

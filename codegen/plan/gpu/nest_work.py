@@ -212,12 +212,12 @@ class GpuNestWork:
 
     @cached_property
     def kept_words(self) -> int:
-        """Registers for each element of a row that threads keep."""
+        """Registers per element of a row that threads keep."""
         return max(1, sum(max(1, size // 4) for size in self._kept_sizes))
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of shared memory for each element of a row that a block keeps there."""
+        """Bytes of shared memory per element of a row that a block keeps."""
         return sum(self._kept_sizes)
 
     @cached_property
