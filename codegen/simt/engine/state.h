@@ -164,7 +164,7 @@ struct GlobalEntry {
                                      /* of a counter: write is how many tickets were taken */
 };
 
-/* The accesses that a thread had seen at a fence: its own clock, and from `clocks` on the clocks of its block's warps. */
+/* The accesses that a thread had seen at a fence: its own clock; from `clocks` on, those of its block's warps. */
 struct FenceView {
   uint64_t own;
   uint32_t warp, lane, clocks;
