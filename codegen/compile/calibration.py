@@ -79,7 +79,7 @@ def calibrated(*, again: bool = False) -> Calibration:
         except (OSError, ValueError, msgspec.DecodeError):
             pass  # absent, damaged, or of another version
     measured = calibrate()
-    with contextlib.suppress(OSError):  # measured anew next time
+    with contextlib.suppress(OSError):  # then the next process measures again
         write_checked(path, msgspec.json.format(msgspec.json.encode(measured)))
     return measured
 

@@ -73,15 +73,15 @@ class Units:
         return library.read_bytes()
 
     def _compiled(self, name: str, source: Path) -> str:
-        made = str(source.with_suffix(".o"))
+        unit_object = str(source.with_suffix(".o"))
         source.write_text(self.sources[name], encoding="utf-8")
-        wanted = [*self.flags, "-c", str(source), "-o", made]
+        wanted = [*self.flags, "-c", str(source), "-o", unit_object]
         log = self._run(wanted, source.parent)
         if log is not None and _CRASH in log:
             log = self._run([*wanted, *_LESS_OPTIMISATION], source.parent)
         if log is not None:
             self._reject(name, source.name, log)
-        return made
+        return unit_object
 
     def _run(self, arguments: Sequence[str], folder: Path) -> str | None:
         """The log of a compiler that failed; None if it succeeded. Its temporary files are in `folder`."""

@@ -1,4 +1,4 @@
-"""What this machine offers to generated code, for people: `eqsat doctor`."""
+"""The report of `eqsat doctor`: the machine, its compilers and its measured figures."""
 
 from __future__ import annotations
 

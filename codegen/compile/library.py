@@ -75,20 +75,20 @@ class Library:
     def contract(self) -> str:
         """The contract for which the library was written, `ir.module.launch.UNBOUND`; "" where the library has none."""
         try:
-            found = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
+            contract = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
         except ValueError:
             return ""
-        return found.value.decode("ascii", "replace")
+        return contract.value.decode("ascii", "replace")
 
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""
         try:
-            found = self._dll[name]  # a function object of its own, so that argtypes are not shared
+            function = self._dll[name]  # a function object of its own, so that argtypes are not shared
         except AttributeError:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{self.path.name} has no function {name!r}", at=name)
-        found.argtypes = list(argtypes)
-        found.restype = restype
-        return found
+        function.argtypes = list(argtypes)
+        function.restype = restype
+        return function
 
 
 def _unload_with(dll: ctypes.CDLL) -> None:

@@ -42,7 +42,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def lanes(self) -> int:
-        """EQ_VL of the C prelude: lanes of a register, whatever the dtype."""
+        """EQ_VL of the C prelude: lanes of a register, the same for all dtypes."""
         return self.vector_bytes // 4
 
 

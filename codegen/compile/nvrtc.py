@@ -88,26 +88,26 @@ def build(text: str, arch: str) -> Cubin:
         if known is not None:
             return Cubin(target, arch, known, notes)
         assembled = assemble(text, arch)
-        found = resources(assembled.log)
-        _, report_notes = store(report, to_json(found).encode())
+        kernels = resources(assembled.log)
+        _, report_notes = store(report, to_json(kernels).encode())
         target, more = store(target, assembled.cubin)
         notes = (*notes, *(more or report_notes))
         if is_whole or "damaged" in (state, report_state):
             notes = (*notes, damaged(target))
-    return Cubin(target, arch, found, notes)
+    return Cubin(target, arch, kernels, notes)
 
 
 def _report(stored: bytes, text: str) -> tuple[KernelResources, ...] | None:
     """The stored resources of the text's kernels; None where they are damaged or of another text."""
     try:
-        found = from_json(stored, tuple[KernelResources, ...])
+        kernels = from_json(stored, tuple[KernelResources, ...])
     except (ValueError, msgspec.DecodeError):
         return None
-    return found if all(kernel.name in text and kernel.registers >= 0 for kernel in found) else None
+    return kernels if all(kernel.name in text and kernel.registers >= 0 for kernel in kernels) else None
 
 
 def assemble(text: str, arch: str) -> NvrtcResult:
-    """As `build`, compiled anew and not stored."""
+    """As `build`, but always compiled and not stored."""
     nvrtc = _binding()
     source = f'{cuda_prelude()}\n#line 1 "{_FILE}"\n{text}'
     program = nvrtc.createProgram(source, _FILE, (), ())
@@ -162,15 +162,15 @@ def _key(text: str, options: tuple[str, ...]) -> str:
 def _reject(text: str, arch: str, log: str) -> NoReturn:
     """Report the first errors with their lines and their kernel."""
     lines = text.splitlines()
-    found = errors(log, _FILE)[:_SHOWN_ERRORS]
-    shown = [f"line {at}: {message}: {lines[at - 1].strip()}" for at, message in found if at <= len(lines)]
-    kernel = _kernel_at(text, found[0][0]) if found else None
+    located = errors(log, _FILE)[:_SHOWN_ERRORS]
+    shown = [f"line {at}: {message}: {lines[at - 1].strip()}" for at, message in located if at <= len(lines)]
+    kernel = _kernel_at(text, located[0][0]) if located else None
     fail(
         Kind.COMPILE_FAILED,
         _STAGE,
         f"NVRTC rejects the text of {kernel or 'the kernels'} for {arch}",
         at=kernel,
-        hint="this is a defect of eqsat's emitter: please report it" if found else f"is {arch} an architecture?",
+        hint="this is a defect of eqsat's emitter: please report it" if located else f"is {arch} an architecture?",
         errors=shown or log[:_SHOWN_LOG],
     )
 

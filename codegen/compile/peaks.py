@@ -1,4 +1,4 @@
-"""What this machine reaches: fused multiply-adds per second and bytes per second, measured."""
+"""Measures the peaks of this machine: fused multiply-adds per second and bytes per second."""
 
 from __future__ import annotations
 

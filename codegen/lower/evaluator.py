@@ -58,7 +58,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:
         """The SSA value or buffer `name` at the coordinates `point`, in registers of `register_type(dtype(name))`.
-        Memory is read only where all of `where` hold; elsewhere the value is any."""
+        Memory is read only where all of `where` hold; elsewhere the value is arbitrary."""
         return evaluated(self._value(name, point, block, where))
 
     def operand(self, operand: Operand | Number, point: Point, block: B, where: Where = ()) -> V:
@@ -70,7 +70,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
 
     def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where) -> V:
-        """What a yield of `value` through `view` writes at `point` of its buffer."""
+        """The value that a yield of `value` through `view` writes at `point` of its buffer."""
         return evaluated(self._mapped(view, point, self.dtype(value), block, where, partial(self._value, value)))
 
     def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
@@ -105,8 +105,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
         return self.mapped(op.index_map, point, op.dtype, block, where, read)
 
-    def _gathered(self, name: str, op: Op) -> tuple[Operand, int, int]:
-        """The operand that a gather reads, a buffer; the axis of its positions, and how many there are."""
+    def _gather_source(self, name: str, op: Op) -> tuple[Operand, int, int]:
+        """The buffer that a gather reads, the axis along which it picks, and the size of that axis."""
         source = op.inputs[0]
         if not isinstance(source, Operand) or source.value in self.ops or op.axis is None:
             fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
@@ -119,7 +119,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def _guarded(
         self, guards: Sequence[tuple[Where, Const]], at: Point, block: B, where: Where, read: Read[B, V]
     ) -> Evaluation[V]:
-        """`read` at a point where all guards hold, the fill of the first that does not."""
+        """`read` at a point where all guards hold; else the fill of the first guard that fails."""
 
     @abstractmethod
     def _position(self, expr: AxisExpr, dtype: str, block: B) -> V:
@@ -131,6 +131,6 @@ def _at_once(read: Provider[B, V]) -> Read[B, V]:
 
     def evaluation(point: Point, block: B, where: Where) -> Evaluation[V]:
         return read(point, block, where)
-        yield  # what makes this a generator
+        yield  # makes this a generator
 
     return evaluation

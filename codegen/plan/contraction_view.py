@@ -82,19 +82,19 @@ class Contraction:
     @cached_property
     def epilogue(self) -> tuple[str, ...]:
         """The functions applied to the sums, in the region's order."""
-        after, found = {self.name}, []
+        after, functions = {self.name}, []
         for let in self.region.body:
             if not after.isdisjoint(let.op.reads):
                 after.add(let.name)
-                found.append(let.op.fn)
-        return tuple(found)
+                functions.append(let.op.fn)
+        return tuple(functions)
 
     def operand(self, side: int) -> Operand:
         """Input `side` (0 or 1) of the op."""
-        found = self.op.inputs[side]
-        if not isinstance(found, Operand):
+        operand = self.op.inputs[side]
+        if not isinstance(operand, Operand):
             fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction with an immediate operand", at=self.name)
-        return found
+        return operand
 
     def depends(self, side: int, group: Sequence[int]) -> tuple[int, ...]:
         """The digits of `group` along which input `side` changes."""
@@ -257,9 +257,9 @@ def fused_step(offset: AxisExpr, group: Sequence[int], sizes: Sequence[int]) -> 
     step: int | None = None
     weight = 1
     for position in reversed(group):
-        found = offset.coeff(position)
-        if found is None or (step is not None and found != step * weight):
+        growth = offset.coeff(position)
+        if growth is None or (step is not None and growth != step * weight):
             return None
-        step = found if step is None else step
+        step = growth if step is None else step
         weight *= sizes[position]
     return 0 if step is None else step

@@ -106,12 +106,12 @@ def stream_views(region: Region, core: PolyCore) -> list[StreamView]:
 
 def stream_epilogue(view: StreamView) -> tuple[str, ...]:
     """The functions applied to the sums, in the region's order."""
-    after, found = set(view.roles.members), []
+    after, functions = set(view.roles.members), []
     for let in view.region.body:
         if let.name not in after and not after.isdisjoint(let.op.reads):
             after.add(let.name)
-            found.append(let.op.fn)
-    return tuple(found)
+            functions.append(let.op.fn)
+    return tuple(functions)
 
 
 def stream_dtype(region: Region, op: Op) -> str:
@@ -119,11 +119,11 @@ def stream_dtype(region: Region, op: Op) -> str:
     dtypes = {let.name: let.op.dtype for let in region.body} | {
         buffer.name: buffer.memref.dtype for buffer in region.inputs
     }
-    found = dtype(op.dtype).accumulator
+    widest = dtype(op.dtype).accumulator
     for operand in op.inputs:
         element = dtype(operand.dtype if isinstance(operand, Number) else dtypes[operand.value])
-        found = promote(found, element.accumulator) or found
-    return found.name
+        widest = promote(widest, element.accumulator) or widest
+    return widest.name
 
 
 def _needs_sum(ops: Mapping[str, Op], stream: Op) -> bool:
@@ -145,7 +145,7 @@ def _product(region: Region, digits: StreamDigits, name: str, op: Op, site: Site
     roles, point = digits.roles, digits.at(lift(site.map, op.domain[len(op.shape) :]))
     value = op.inputs[1]
     reads = tuple(buffer_reads(region, value, point)) if isinstance(value, Operand) else ()
-    found = Roles(
+    product_roles = Roles(
         names=digits.names,
         sizes=roles.sizes,
         rank=digits.rank,
@@ -157,7 +157,7 @@ def _product(region: Region, digits: StreamDigits, name: str, op: Op, site: Site
         point=point,
         reads=((), reads),
     )
-    return _contraction(region, name, op, found, vector=1)
+    return _contraction(region, name, op, product_roles, vector=1)
 
 
 def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contraction | None:
@@ -170,7 +170,7 @@ def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contrac
     sizes, rank = (*roles.sizes, *depth), len(roles.sizes)
     reads = [tuple(buffer_reads(region, operand, point)) for operand in op.operands]
     sides = (roles.rows, roles.terms) if roles.keys else (roles.terms, roles.rows)
-    found = Roles(
+    score_roles = Roles(
         names=(*digits.names, *(f"r{axis}" for axis in range(len(depth)))),
         sizes=sizes,
         rank=rank,
@@ -182,7 +182,7 @@ def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contrac
         point=point,
         reads=(reads[0], reads[1]),
     )
-    return _contraction(region, roles.contraction, op, found, vector=roles.keys)
+    return _contraction(region, roles.contraction, op, score_roles, vector=roles.keys)
 
 
 def _contraction(region: Region, name: str, op: Op, roles: Roles, vector: int) -> Contraction:

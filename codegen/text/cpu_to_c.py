@@ -176,9 +176,9 @@ class _CEmitter:
             case Bind():
                 return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamped(stmt)};"]
             case CpuPick(variable, value):
-                found = self.kernel.variables[variable]
-                held = f"eq_pick({self._value(value)}, {found.low}, {found.high})"
-                return [f"{pad}const int64_t {_name(found.name)} = {held};"]
+                picked = self.kernel.variables[variable]
+                held = f"eq_pick({self._value(value)}, {picked.low}, {picked.high})"
+                return [f"{pad}const int64_t {_name(picked.name)} = {held};"]
             case CpuFor():
                 return self._for(stmt, depth)
             case CpuIf(conditions, then, orelse):

@@ -186,7 +186,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gathered(name, op)
+        source, axis, size = self._gather_source(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)

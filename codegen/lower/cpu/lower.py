@@ -1,4 +1,4 @@
-"""A region and its plan → a CPU kernel: the template of contractions, that of streams in tiles, or a loop nest."""
+"""A region and its plan → a CPU kernel, by the template of contractions, of streams in tiles, or of nests."""
 
 from __future__ import annotations
 

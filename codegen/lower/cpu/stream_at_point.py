@@ -199,10 +199,10 @@ class _StreamPass:
         of fewer lanes comes last."""
         width = self.ev.writer.lanes if self.along else 1
         terms = max(2, self.ev.rescaled // len(self.scores))
-        several = group.extent - group.extent % (width * terms)
+        stepped = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width
-        self._loop(group, place, states, block, (0, several), terms, width)
-        self._loop(group, place, states, block, (several, whole), max(1, (whole - several) // width), width)
+        self._loop(group, place, states, block, (0, stepped), terms, width)
+        self._loop(group, place, states, block, (stepped, whole), max(1, (whole - stepped) // width), width)
         self._loop(group, place, states, block, (whole, group.extent), 1, group.extent - whole)
 
     def _loop(

@@ -1,5 +1,4 @@
-"""A region and its plan → a GPU kernel: the template of contractions, that of streams in tiles, or a nest of points or
-rows."""
+"""A region and its plan → a GPU kernel, by the template of contractions, of streams in tiles, or of nests."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
 
 
 def _comment(region: Region, plan: GpuNestPlan) -> str:
-    """What the text says above the kernel: the region, then the schedule."""
+    """The comment above the kernel in the text: the region, then the schedule."""
     schedule = plan_to_schedule(plan)
     choices = ", ".join(f"{key} {value}" for key, value in schedule.algo_choice.items())
     lines = [str(region), f"plan {schedule.arch}: {choices}, tile {list(schedule.tile)}"]

@@ -60,14 +60,14 @@ class Team:
         self.kept: dict[Hashable, Value] = {}
         self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
 
-    def counters(self, rounds: int, written_out: int, before: int) -> PassVariables:
+    def counters(self, rounds: int, unrolled: int, before: int) -> PassVariables:
         """The variables of a pass of `rounds` times `written_out` turns, with at most `before` turns before it. Equal
         passes share variables, so that their elements are the same expressions."""
-        key = rounds, written_out, before
+        key = rounds, unrolled, before
         if key not in self._counters:
             writer = self.ev.writer
-            vectors = (before + rounds * written_out) * self.rows.team
-            names = ("k", rounds), ("u" if rounds > 1 else "k", written_out), ("e", vectors)
+            vectors = (before + rounds * unrolled) * self.rows.team
+            names = ("k", rounds), ("u" if rounds > 1 else "k", unrolled), ("e", vectors)
             self._counters[key] = PassVariables(*(writer.variable(name, 0, count - 1) for name, count in names))
         return self._counters[key]
 
@@ -151,22 +151,22 @@ class Pass:
         self.first = ZERO if part is None else part * turns
         self.team, self.block, self.length, self.last = team, block, length, last
         self.keep = rows.in_registers and not in_order
-        self.written_out = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
-        self.rounds = -(-turns // self.written_out)
-        self.fills = rows.fills(length) and turns % self.written_out == 0 and rows.turns(length) % turns == 0
+        self.unrolled = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
+        self.rounds = -(-turns // self.unrolled)
+        self.fills = rows.fills(length) and turns % self.unrolled == 0 and rows.turns(length) % turns == 0
         before = 0 if part is None else (rows.split - 1) * turns
-        self.counters = team.counters(self.rounds, self.written_out, before)
+        self.counters = team.counters(self.rounds, self.unrolled, before)
 
     @contextmanager
     def body(self) -> Iterator[tuple[GpuBlock, AxisExpr, Where]]:
-        """The element that the pass has reached, and when it exists."""
+        """The block of the pass's loops, the current element, and the conditions under which it exists."""
         team, rows, ev = self.team, self.team.rows, self.team.ev
         around, inner, turn = self.block, self.block, self.first
         vector = turn * rows.team + team.member
         if self.rounds > 1:
             around = inner = inner.inner({self.counters.round})
-            turn += AxisExpr(0, ((self.counters.round, self.written_out),))
-        if self.written_out > 1:
+            turn += AxisExpr(0, ((self.counters.round, self.unrolled),))
+        if self.unrolled > 1:
             inner = inner.inner({self.counters.turn})
             turn += AxisExpr(0, ((self.counters.turn, 1),))
         if inner is not self.block:
@@ -188,14 +188,14 @@ class Pass:
             ev.chip = None
             if self.keep:
                 self._keep(inner, body, first + neighbour, count)
-        if self.written_out > 1:
-            stop = AxisExpr(self.written_out)
+        if self.unrolled > 1:
+            stop = AxisExpr(self.unrolled)
             around.add(For(self.counters.turn, ZERO, stop, tuple(inner.statements), unroll=True))
         if self.rounds > 1:
             self.block.add(For(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
 
     def _keep(self, around: GpuBlock, body: GpuBlock, index: AxisExpr, count: int) -> None:
-        """Keeps what this pass loaded, and what was dear to compute."""
+        """Keeps the elements that this pass loaded, and the values that were dear to compute."""
         team, own = self.team, {*self.counters, self.team.lane}
         blocks = [body] if body is around else [around, body]
         for block in blocks:
@@ -214,7 +214,7 @@ class Pass:
                     team.kept[key] = value
 
     def _is_dear(self, key: tuple[object, ...], own: set[int]) -> bool:
-        """Whether what is remembered under a key is worth keeping: an element's load, or a costly value of it."""
+        """Whether the value under a key is worth keeping: an element's load, or a value that is dear to compute."""
         *_, point, where = key
         if not isinstance(point, tuple) or not isinstance(where, tuple) or not axes_of(point, where) & own:
             return False
@@ -229,7 +229,7 @@ class Pass:
 
 
 def shuffled(way: str, value: Value, by: AxisExpr) -> Value:
-    """The value of another lane; dtypes that no shuffle takes pass as i32."""
+    """The value of another lane. Dtypes without a shuffle are shuffled as i32."""
     if value.dtype in _SHUFFLED:
         return Shuffle(way, value, by, value.dtype)  # type: ignore[arg-type]
     wide = Shuffle(way, Call("cast", (value,), "i32"), by, "i32")  # type: ignore[arg-type]

@@ -54,8 +54,8 @@ class RowsFragment(Sums, Protocol):
 
 def reach_of(bound: LastSeen, frame: GpuContractionFrame, row: int) -> AxisExpr:
     """The last term that row `row` of the block's tile may see."""
-    several = len(frame.view.rows) > 1
-    first = mod(frame.row, bound.size, frame.writer.box) if several else frame.row
+    is_wrapped = len(frame.view.rows) > 1
+    first = mod(frame.row, bound.size, frame.writer.box) if is_wrapped else frame.row
     return (first.shift(row) * bound.step).shift(bound.shift)
 
 
@@ -220,9 +220,9 @@ class ScoreRows:
         value, ev, kind = of.op.inputs[1], self.frame.evaluator, self.view.kind
         if isinstance(value, Operand):
             digits, where, _ = self._place(block, e, turn)
-            found = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
+            operand = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
             unproven = tuple(condition for condition in where if not block.knows(condition))
-            factor = converted(found, ev.dtype(value.value), kind)
+            factor = converted(operand, ev.dtype(value.value), kind)
             if unproven:
                 factor = Call("where", (Holds(unproven), factor, Const(0.0, kind)), kind)
             return factor

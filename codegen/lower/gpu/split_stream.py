@@ -104,7 +104,7 @@ class _StreamParts:
                 body.add(StGlobalVec(buffer, at, product.acc, vector * width, width, where))
 
     def _arrays(self, rows: ScoreRows) -> list[tuple[str, str]]:
-        """What a part has per row, as pairs (buffer, array of registers)."""
+        """The maxima and row sums of a part, as pairs (buffer, array of registers)."""
         return [(self.tops, rows.top), *((self.sums[name], array) for name, array in rows.sums.items())]
 
     def _conditions(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:

@@ -98,7 +98,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gathered(name, op)
+        source, axis, size = self._gather_source(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)

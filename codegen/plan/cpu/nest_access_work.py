@@ -97,12 +97,12 @@ class NestAccesses:
     @cached_property
     def _first(self) -> tuple[bool, ...]:
         """Access → whether its data come from a farther cache anyhow: it is the first read of a shape."""
-        found: list[bool] = []
+        first: list[bool] = []
         shapes: set[Shape] = set()
         for view in self._views:
-            found.append(not view.stored and view.shape not in shapes)
+            first.append(not view.stored and view.shape not in shapes)
             shapes.add(view.shape)
-        return tuple(found)
+        return tuple(first)
 
     @property
     def _views(self) -> tuple[View, ...]:
@@ -182,12 +182,12 @@ class NestAccesses:
     @cached_property
     def _may_be_lost(self) -> Sequence[bool]:
         """Distinct access → whether some loop reads the data again and the nearest cache does not hold all of them."""
-        found = []
+        lost = []
         for access in self._distinct:
             outer = [size for axis, size in enumerate(access.sizes[: access.rank]) if axis in access.axes]
             whole = _ELEMENT_BYTES * access.inner * math.prod(outer)
-            found.append(len(outer) < access.rank and whole > self.target.l1_bytes)
-        return found
+            lost.append(len(outer) < access.rank and whole > self.target.l1_bytes)
+        return lost
 
     def _refetch_cycles_of(self, access: AccessShape, nest: PlannedNest) -> float:
         """Goes through the loops from the inside; `behind`: bytes that one round of the loops inside reads."""
@@ -207,11 +207,11 @@ class NestAccesses:
         a matrix whose rows are a power of two apart."""
         if nest.lanes is None or not any(self._may_collide):
             return ()
-        found = [
+        collisions = [
             self._collision(access, nest) if may else None
             for access, may in zip(self._distinct, self._may_collide, strict=True)
         ]
-        with_first = ((found[number], first) for number, first in zip(self._order, self._first, strict=True))
+        with_first = ((collisions[number], first) for number, first in zip(self._order, self._first, strict=True))
         return tuple(collision._replace(first=first) for collision, first in with_first if collision is not None)
 
     @cached_property

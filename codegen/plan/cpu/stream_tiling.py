@@ -77,12 +77,12 @@ def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
 
 def packable(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
     """The tensors that may be packed: values, and queries and keys unless their products are dot products."""
-    found = []
+    scored = []
     if view.scores is not None and not blocks.dot:
         side = view.scores.vector
-        found.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
-        found.append(PackedTensor(view.scores.operand(side).value, "k.o"))
-    return (*found, *(PackedTensor(product.operand(1).value, "k.o") for product in view.products))
+        scored.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
+        scored.append(PackedTensor(view.scores.operand(side).value, "k.o"))
+    return (*scored, *(PackedTensor(product.operand(1).value, "k.o") for product in view.products))
 
 
 def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:

@@ -186,9 +186,9 @@ def is_contiguous(product: Contraction) -> bool:
 
 def is_parallel(view: StreamView, blocks: StreamBlocks, target: Target) -> bool:
     """Whether several threads run the tasks."""
-    several = view.repeats * -(-view.m // blocks.bm) > 1
+    has_tasks = view.repeats * -(-view.m // blocks.bm) > 1
     flops = sum(flops_of(product) for product in (view.scores, view.lead) if product)
-    return target.units > 1 and several and flops >= SMALL_FLOPS
+    return target.units > 1 and has_tasks and flops >= SMALL_FLOPS
 
 
 def resident_bytes(view: StreamView, blocks: StreamBlocks) -> int:

@@ -167,7 +167,7 @@ class GpuNestWork:
         scopes: dict[str, set[str | None]] = {}
         for site in self.loops.core.sites:
             scopes.setdefault(site.value, set()).add(site.scope)
-        ops = {name: self.loops.ops[name] for name, several in scopes.items() if len(several) > 1}
+        ops = {name: self.loops.ops[name] for name, where in scopes.items() if len(where) > 1}
         return sum(not op.reduced and flops_per_point(op.kind, op.fn) >= DEAR_FLOPS for op in ops.values())
 
     def _team_clocks(self, rows: Rows) -> float:
@@ -309,7 +309,7 @@ class GpuNestWork:
         for view in views:
             if not view.stored:
                 passes.setdefault(view.shape, {}).setdefault(view.map.sizes, []).append(view)
-        kept = [max(several.values(), key=len) for several in passes.values()]
+        kept = [max(of_map.values(), key=len) for of_map in passes.values()]
         return [*(view for view in views if view.stored), *itertools.chain.from_iterable(kept)]
 
     def _lane(self, view: View, launch: _Launch) -> int | None:
@@ -333,11 +333,11 @@ class GpuNestWork:
     @cached_property
     def _sizes(self) -> Mapping[tuple[int, ...], int]:
         """Shape of a buffer → bytes of an element; the least where several buffers have the shape."""
-        found: dict[tuple[int, ...], int] = {}
+        sizes_of: dict[tuple[int, ...], int] = {}
         for buffer in self.loops.region.buffers:
             size = DTYPES[buffer.memref.dtype].bytes
-            found[buffer.memref.shape] = min(size, found.get(buffer.memref.shape, size))
-        return found
+            sizes_of[buffer.memref.shape] = min(size, sizes_of.get(buffer.memref.shape, size))
+        return sizes_of
 
     def neighbours(self, axis: int) -> list[int]:
         """Bytes of an element, of every access whose neighbours lie along an outer axis."""

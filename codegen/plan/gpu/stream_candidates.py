@@ -84,17 +84,19 @@ class _Candidate(NamedTuple):
 
 
 def _view_candidates(view: StreamView, target: Target, finite: bool) -> list[_Candidate]:
-    work, found = GpuStreamWork(view, target), list[_Candidate]()
+    work, candidates = GpuStreamWork(view, target), list[_Candidate]()
     for shape in _shapes(view, finite):
         fitted = _fitting(view, shape, target)
         if fitted is not None:
             tile, notes = fitted
             variants = [_Candidate(view, variant, notes, work.of(variant)) for variant in _variants(work, tile)]
             variants.sort(key=lambda variant: _time(variant.work, target))
-            found += [
-                variant for variant in variants[:_MOST_VARIANTS] if all(variant.tile != other.tile for other in found)
+            candidates += [
+                variant
+                for variant in variants[:_MOST_VARIANTS]
+                if all(variant.tile != other.tile for other in candidates)
             ]
-    return found
+    return candidates
 
 
 def _time(work: Work, target: Target) -> tuple[float, float]:
