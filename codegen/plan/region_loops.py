@@ -142,8 +142,8 @@ class RegionLoops:
                     yield View(composed, inner.shape, strides, inner.indirect, inner.stored)
 
     def lane_score(self, scope: str, shape: Shape, axis: int) -> float:
-        """How well lanes run along an axis, from 1 (all accesses are to neighbours) down to -1 per kind of access; the
-        most frequent accesses weigh 1."""
+        """How well lanes run along an axis: the sum over accesses of 1 for neighbours, 0 for one number in all lanes
+        and -1 otherwise, weighed by frequency relative to the most frequent access."""
         if 0 in shape:
             return 0.0
         views = self.views(scope, shape)

@@ -44,7 +44,7 @@ _UNEVEN_PACK = 5.0
 _TESTED = 6.0
 """Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
-"""Cycles to store a vector of sums along the rows, whole; and where the tile has fewer rows than lanes."""
+"""Cycles to store a vector of sums along the rows; and the last vector, if the tile cuts it short."""
 _FOLD = 3.5
 """Cycles to sum the lanes of one dot product."""
 _FORWARD = 20.0

@@ -23,7 +23,7 @@ _LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _WAY_BYTES = 4096
 """Bytes in one way of a first-level cache: lines so far apart share one set, which holds as many as there are ways."""
 _FEW_SETS = 16
-"""Lines per set from which a walk over lines waits, where the lines use only some sets of the cache."""
+"""A walk over lines that uses only every n-th set of the cache waits from this n on."""
 _CONFLICT_CYCLES = 15.0
 """Cycles until a line comes from the second-level cache where lines share few sets: no prefetcher follows them."""
 
@@ -59,14 +59,15 @@ class LaneCycles(NamedTuple):
 
 
 class Collision(NamedTuple):
-    """Accesses that go through `columns` runs of lanes in turn, and whose lines share sets: `crowding` lines per set.
+    """Accesses that go through `columns` runs of lanes in turn, and that use only some sets of the cache.
 
-    times  number of accesses
-    first  the data come from a farther cache anyhow: this is their first access
+    set_step  only every `set_step`-th set is used
+    times     number of accesses
+    first     the data come from a farther cache anyhow: this is their first access
     """
 
     columns: int
-    crowding: int
+    set_step: int
     times: int
     first: bool
 
@@ -218,7 +219,7 @@ class NestAccesses:
     def _may_collide(self) -> Sequence[bool]:
         """Distinct access → whether its runs share few sets along some axis."""
         return [
-            not access.indirect and 0 not in access.sizes and any(map(_set_crowding, access.steps))
+            not access.indirect and 0 not in access.sizes and any(map(_set_step, access.steps))
             for access in self._distinct
         ]
 
@@ -228,27 +229,24 @@ class NestAccesses:
             return None
         inside = [axis for axes, _ in nest.loops[nest.lanes + 1 :] for axis in sorted(axes)]
         faster = next((axis for axis in reversed((*inside, *range(access.rank, len(sizes)))) if sizes[axis] > 1), None)
-        crowding = 0 if faster is None else _set_crowding(access.steps[faster])
-        if faster is None or not crowding:
+        set_step = 0 if faster is None else _set_step(access.steps[faster])
+        if faster is None or not set_step:
             return None
-        return Collision(sizes[faster], crowding, nest.around[access.axes].points * access.inner, first=False)
+        return Collision(sizes[faster], set_step, nest.around[access.axes].points * access.inner, first=False)
 
     def collision_cycles(self, collision: Collision, width: int) -> float:
         """Cycles of waiting for runs of `width` lanes, where the sets do not hold all runs."""
         run = max(_LINE_BYTES, width * _ELEMENT_BYTES)
-        kept = self.target.l1_bytes // _LINE_BYTES * run // (collision.crowding * _LINE_BYTES)
+        kept = self.target.l1_bytes // _LINE_BYTES * run // (collision.set_step * _LINE_BYTES)
         if collision.columns * run // _LINE_BYTES <= kept:
             return 0.0
         runs = collision.times / width
-        return (
-            runs
-            * _CONFLICT_CYCLES
-            * ((collision.crowding - _FEW_SETS) / 80 if collision.first else collision.crowding / 40)
-        )
+        share = (collision.set_step - _FEW_SETS) / 80 if collision.first else collision.set_step / 40
+        return runs * _CONFLICT_CYCLES * share
 
 
-def _set_crowding(step: int | None) -> int:
-    """Lines per set of the nearest cache, for lines so many elements apart; 0 where they are too few to wait for."""
+def _set_step(step: int | None) -> int:
+    """n where lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no waits."""
     distance = (step or 0) * _ELEMENT_BYTES
-    crowding = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
-    return crowding if crowding >= _FEW_SETS and distance >= _WAY_BYTES // 8 else 0
+    set_step = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
+    return set_step if set_step >= _FEW_SETS and distance >= _WAY_BYTES // 8 else 0
