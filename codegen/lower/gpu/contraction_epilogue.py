@@ -93,9 +93,8 @@ def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: A
     digits = frame.digits(frame.along(block, view.rows, frame.row + row), frame.along(block, columns, chunk, width))
     rows_of, columns_of, _ = steps_of(view, frame.tile)
     where = (*frame.inside(rows_of, frame.row + row), *frame.inside(columns_of, frame.column + column))
-    return frame.writer.at(view.roles.out.exprs, digits), tuple(
-        condition for condition in where if not block.knows(condition)
-    )
+    unproven = tuple(condition for condition in where if not block.knows(condition))
+    return frame.writer.at(view.roles.out.exprs, digits), unproven
 
 
 def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, element: AxisExpr) -> None:

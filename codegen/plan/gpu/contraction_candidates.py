@@ -199,14 +199,10 @@ def _with_smaller_warps(view: Contraction, tile: ContractionTile) -> Contraction
 def _width_notes(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
     return tuple(
-        f"{view.operand(staging.side).value}: "
-        + (
-            "by element, as it is no aligned run of memory"
-            if not staging.copied
-            else f"vectors of {staging.nbytes} bytes"
-        )
-        for staging in tile.stagings
-        if not staging.copied or staging.nbytes < 16
+        f"{view.operand(way.side).value}: "
+        + ("by element, as it is no aligned run of memory" if not way.copied else f"vectors of {way.nbytes} bytes")
+        for way in tile.stagings
+        if not way.copied or way.nbytes < 16
     )
 
 
