@@ -1,4 +1,4 @@
-"""Shared objects and cubins in the cache: one builder at a time, and objects that are what they were when stored."""
+"""Shared objects and cubins in the cache: one process at a time builds an object, and checksums find damaged ones."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _ATTEMPTS = 20
-"""At making a folder and a lock in it, while somebody deletes the folder."""
+"""Attempts to make a folder and a lock in it, while another process deletes the folder."""
 
 
 @contextlib.contextmanager
 def locked(target: Path) -> Iterator[tuple[Path, Notes]]:
-    """One builder at a time for this object, among threads and processes: where the object is to lie, and what was
-    wrong. That is `target`; where its folder takes no lock, a file of the same name in the folder of this process.
+    """Locks an object, so that one thread of one process builds it: the path for the object, and notes on problems. The
+    path is `target`, or, where its folder takes no lock, a file of the same name in the folder of this process.
 
     Raises:
         EqsatError: CompileFailed where neither folder can be written.
     """
     notes: Notes = ()
     try:
-        lock = _acquired(target)
+        lock = _acquire(target)
     except (OSError, NotImplementedError) as error:  # the latter for a file system without locks
         notes = (not_kept(str(error), target.parent),)
         try:
             target = process_folder() / target.name
-            lock = _acquired(target)
-        except (OSError, NotImplementedError) as again:
-            _refuse(target, again)
+            lock = _acquire(target)
+        except (OSError, NotImplementedError) as spare_error:
+            _refuse(target, spare_error)
     try:
         yield target, notes
     finally:
         lock.release()
 
 
-def _acquired(target: Path) -> BaseFileLock:
+def _acquire(target: Path) -> BaseFileLock:
     from filelock import FileLock
 
     lock = FileLock(target.with_suffix(".lock"))
-    for left in reversed(range(_ATTEMPTS)):
+    for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
             return lock
-        except FileNotFoundError:  # somebody deletes the cache at this moment
-            if not left:
+        except FileNotFoundError:  # another process is deleting the cache
+            if not attempts_left:
                 raise
     raise AssertionError
 
@@ -75,7 +75,7 @@ def recalled(target: Path) -> tuple[str, bytes]:
 
 
 def damaged(target: Path) -> Diagnostic:
-    """What to tell of an object that had to be built again."""
+    """The note on an object that had to be built again."""
     return note(
         Kind.INPUT_MISMATCH,
         STAGE,
@@ -86,7 +86,7 @@ def damaged(target: Path) -> Diagnostic:
 
 
 def store(target: Path, data: bytes) -> tuple[Path, Notes]:
-    """Where the object lies: at `target`, or, on a disk that is full, in the folder of this process with a warning.
+    """Stores an object; its path: `target`, or, on a full disk, the folder of this process, with a warning.
 
     Raises:
         EqsatError: CompileFailed where neither can be written.
@@ -99,7 +99,7 @@ def store(target: Path, data: bytes) -> tuple[Path, Notes]:
 
 
 def store_apart(target: Path, data: bytes) -> Path:
-    """Where the object lies in the folder of this process.
+    """Stores an object in the folder of this process; its path.
 
     Raises:
         EqsatError: CompileFailed where that cannot be written.
@@ -113,7 +113,7 @@ def store_apart(target: Path, data: bytes) -> Path:
 
 
 def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
-    """Where an object that came from elsewhere lies: under its hash.
+    """Stores an object that another process or machine has built, under its hash; its path.
 
     Raises:
         EqsatError: CompileFailed where it cannot be written.
@@ -132,7 +132,7 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _checksum(target: Path, data: bytes) -> bytes:
-    """Of the object and its name: an object under another's name is as bad as a damaged one."""
+    """The checksum of the object and its name, so that an object under another object's name counts as damaged."""
     return hashlib.sha256(f"{target.name}\0".encode() + data).hexdigest().encode()
 
 

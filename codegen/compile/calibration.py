@@ -1,4 +1,4 @@
-"""The figures of §11 for this machine, measured in a few seconds and kept: what `target="calibrated"` is made of."""
+"""The figures of seed 000 §11 for this machine, as `target="calibrated"` uses them: measured once and stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ir.host.checked_file import read_checked, write_checked
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """What was measured on `machine` with `compiler`: peaks, memory, and the weights of `ir.target.Target`."""
+    """Figures measured on `machine` with `compiler`: peaks, memory, and the weights of `ir.target.Target`."""
 
     machine: Machine
     compiler: str
@@ -33,8 +33,9 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 PASSES = 3
-"""Everything is measured so often, and counts as it was at its best: what else the machine does only slows it."""
+"""Measurements of every figure. The best counts, since other work on the machine only slows it."""
 COPY_MEGABYTES = 96
+"""Megabytes of each array that is copied: far above the last cache."""
 
 
 def calibrate() -> Calibration:
@@ -46,8 +47,8 @@ def calibrate() -> Calibration:
     on = machine()
     peaks = [measure_peaks(on, copy_megabytes=COPY_MEGABYTES) for _ in range(PASSES)]
     fastest = Peaks(
-        fma_flops={n: max(each.fma_flops[n] for each in peaks) for n in peaks[0].fma_flops},
-        copy_bytes={n: max(each.copy_bytes[n] for each in peaks) for n in peaks[0].copy_bytes},
+        fma_flops={n: max(peak.fma_flops[n] for peak in peaks) for n in peaks[0].fma_flops},
+        copy_bytes={n: max(peak.copy_bytes[n] for peak in peaks) for n in peaks[0].copy_bytes},
     )
     memory = [measure_memory(on) for _ in range(PASSES)]
     weights = [measure_weights(on, cycle_ns(on, fastest)) for _ in range(PASSES)]
@@ -56,17 +57,17 @@ def calibrate() -> Calibration:
         compiler=str(find_compiler()),
         peaks=fastest,
         memory=best_of(memory),
-        weights={name: min(each[name] for each in weights) for name in weights[0]},
+        weights={name: min(weight[name] for weight in weights) for name in weights[0]},
     )
 
 
 def cycle_ns(on: Machine, peaks: Peaks) -> float:
-    """Of one core, from the peak of all."""
+    """The time in which one core starts two vector multiply-adds, in ns, from the peak of all cores."""
     return 4e9 * on.lanes * on.cores / peaks.fma_flops[on.cores]
 
 
 def calibrated(*, again: bool = False) -> Calibration:
-    """What was measured before on a machine like this with this compiler, else (or `again`) measured and kept.
+    """The stored calibration of an equal machine and compiler; else, or if `again`, a new one, which is stored.
 
     Raises:
         EqsatError: NoCompiler where there is none.
@@ -77,10 +78,10 @@ def calibrated(*, again: bool = False) -> Calibration:
             return msgspec.json.decode(read_checked(path), type=Calibration)
         except (OSError, ValueError, msgspec.DecodeError):
             pass  # absent, damaged, or of another version
-    found = calibrate()
-    with contextlib.suppress(OSError):  # measured anew next time
-        write_checked(path, msgspec.json.format(msgspec.json.encode(found)))
-    return found
+    measured = calibrate()
+    with contextlib.suppress(OSError):  # then the next process measures again
+        write_checked(path, msgspec.json.format(msgspec.json.encode(measured)))
+    return measured
 
 
 def _path(on: Machine) -> Path:

@@ -19,20 +19,20 @@ from ir.host.process_folder import process_folder
 
 _STAGE = "compile"
 _CRASH = "internal compiler error"
-_LESS = ("-O1",)
-"""What a compiler that crashed over a unit is asked for instead (gcc 12 fails in partial redundancy elimination)."""
+_LESS_OPTIMISATION = ("-O1",)
+"""Flags for a second try where the compiler crashed on a unit (gcc 12 fails in partial redundancy elimination)."""
 _NO_ROOM = ("No space left on device", "File too large", "Disk quota exceeded", "File size limit exceeded")
 _NO_MEMORY = ("Killed signal", "Cannot allocate memory", "virtual memory exhausted", "out of memory")
-"""What compilers say where it is the machine that stands in the way."""
+"""Messages of compilers that fail for want of disk space, or of memory."""
 _ROOM_HINT = "point TMPDIR at a folder with room"
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000
-"""Characters."""
+"""Characters of a compiler's log that a diagnostic shows, at most."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """`sources` by name; `rejected` is the folder where the text of what the compiler rejects is kept."""
+    """Translation units: `sources` by name. `rejected`: the folder for the text of units that the compiler rejects."""
 
     sources: Mapping[str, str]
     compiler: Compiler
@@ -73,18 +73,18 @@ class Units:
         return library.read_bytes()
 
     def _compiled(self, name: str, source: Path) -> str:
-        made = str(source.with_suffix(".o"))
+        unit_object = str(source.with_suffix(".o"))
         source.write_text(self.sources[name], encoding="utf-8")
-        wanted = [*self.flags, "-c", str(source), "-o", made]
+        wanted = [*self.flags, "-c", str(source), "-o", unit_object]
         log = self._run(wanted, source.parent)
         if log is not None and _CRASH in log:
-            log = self._run([*wanted, *_LESS], source.parent)
+            log = self._run([*wanted, *_LESS_OPTIMISATION], source.parent)
         if log is not None:
             self._reject(name, source.name, log)
-        return made
+        return unit_object
 
     def _run(self, arguments: Sequence[str], folder: Path) -> str | None:
-        """What a failing compiler said, None if it succeeded. Its own temporary files lie in the folder."""
+        """The log of a compiler that failed; None if it succeeded. Its temporary files are in `folder`."""
         command = [*self.compiler.command, *arguments]
         environment = {**plain_environment(), "TMPDIR": str(folder)}
         try:
@@ -96,9 +96,9 @@ class Units:
         if not answer.returncode:
             return None
         log = answer.stderr or answer.stdout or f"exit status {answer.returncode}"
-        if any(each in log for each in _NO_ROOM):
+        if any(text in log for text in _NO_ROOM):
             fail(Kind.COMPILE_FAILED, _STAGE, "no room to compile in", hint=_ROOM_HINT, log=log[:_SHOWN_LOG])
-        if any(each in log for each in _NO_MEMORY):
+        if any(text in log for text in _NO_MEMORY):
             hint = "leave more memory to the compiler"
             fail(Kind.COMPILE_FAILED, _STAGE, "the compiler ran out of memory", hint=hint, log=log[:_SHOWN_LOG])
         return log
@@ -106,8 +106,8 @@ class Units:
     def _reject(self, name: str, file: str, log: str) -> NoReturn:
         """Report the first errors with the lines of C they concern."""
         lines = self.sources[name].splitlines()
-        found = re.findall(rf"{re.escape(file)}:(\d+):\d+: (?:fatal )?error: (.*)", log)[:_SHOWN_ERRORS]
-        shown = [f"line {at}: {text}: {lines[int(at) - 1].strip()}" for at, text in found if int(at) <= len(lines)]
+        errors = re.findall(rf"{re.escape(file)}:(\d+):\d+: (?:fatal )?error: (.*)", log)[:_SHOWN_ERRORS]
+        shown = [f"line {at}: {text}: {lines[int(at) - 1].strip()}" for at, text in errors if int(at) <= len(lines)]
         fail(
             Kind.COMPILE_FAILED,
             _STAGE,
@@ -120,7 +120,7 @@ class Units:
         )
 
     def _keep(self, name: str) -> str:
-        """Where the unit's text lies for whoever looks into the failure."""
+        """Stores the unit's text for people who look into the failure; the path."""
         path = self.rejected / (re.sub(r"\W", "_", name) + ".c")
         with contextlib.suppress(OSError):
             os.makedirs(path.parent, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The machine code of a GPU program: a cubin for each kernel, compiled side by side, or read from a saved program."""
+"""The machine code of a GPU program: one cubin per kernel, compiled in parallel or read from a saved program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAGE = "cubins"
 
 
 class StoredCubins(msgspec.Struct, frozen=True):
-    """Cubins as one piece of data, each by the name of its kernel."""
+    """Cubins as one piece of data. Keys of `modules` are the names of the kernels."""
 
     arch: str
     modules: dict[str, bytes]
@@ -27,8 +27,8 @@ class StoredCubins(msgspec.Struct, frozen=True):
 
 
 class Cubins(msgspec.Struct, frozen=True):
-    """One module for each kernel, all for `arch` ("sm80"): where it lies, and what its kernel takes of an SM.
-    `diagnostics` says what was wrong with the cache."""
+    """One module per kernel, for `arch` ("sm80"): its file, and the resources of an SM that its kernel takes.
+    `diagnostics`: problems with the cache."""
 
     arch: str
     paths: dict[str, Path]
@@ -37,7 +37,7 @@ class Cubins(msgspec.Struct, frozen=True):
 
     @property
     def code(self) -> bytes:
-        """What `load_cubins` takes."""
+        """The cubins as the data that `load_cubins` takes."""
         modules = {name: path.read_bytes() for name, path in self.paths.items()}
         return msgspec.msgpack.encode(StoredCubins(self.arch, modules, self.resources))
 
@@ -46,37 +46,37 @@ def build_cubins(texts: Mapping[str, str], arch: str) -> Cubins:
     """The cubins of kernels' texts by name, from the cache or compiled.
 
     Raises:
-        EqsatError: what `codegen.compile.nvrtc.build` raises, of the first kernel that it raises for.
+        EqsatError: the error of `codegen.compile.nvrtc.build` for the first kernel that fails.
     """
 
-    def built(text: str) -> nvrtc.Cubin:
+    def build_one(text: str) -> nvrtc.Cubin:
         return nvrtc.build(text, arch)
 
     with ThreadPoolExecutor(max_workers=machine().cores) as pool:
-        made = dict(zip(texts, pool.map(built, texts.values()), strict=True))
+        cubins = dict(zip(texts, pool.map(build_one, texts.values()), strict=True))
     return Cubins(
         arch,
-        {name: each.path for name, each in made.items()},
-        {found.name: found for each in made.values() for found in each.kernels},
-        _once([note for each in made.values() for note in each.diagnostics]),
+        {name: cubin.path for name, cubin in cubins.items()},
+        {kernel.name: kernel for cubin in cubins.values() for kernel in cubin.kernels},
+        _without_repeats([note for cubin in cubins.values() for note in cubin.diagnostics]),
     )
 
 
 def load_cubins(code: bytes) -> Cubins:
-    """The cubins that `Cubins.code` made data of: kept in the cache under their hashes. NVRTC is not needed.
+    """The cubins of `Cubins.code`, stored in the cache under their hashes. NVRTC is not needed.
 
     Raises:
-        EqsatError: InputMismatch for what is no such data, CompileFailed where it cannot be stored.
+        EqsatError: InputMismatch where `code` holds no cubins, CompileFailed where they cannot be stored.
     """
     try:
         stored = msgspec.msgpack.decode(code, type=StoredCubins)
     except msgspec.DecodeError as error:
         fail(Kind.INPUT_MISMATCH, _STAGE, f"no cubins: {error}")
-    kept = {name: store_loaded(each, ".cubin") for name, each in stored.modules.items()}
-    notes = _once([note for _, found in kept.values() for note in found])
+    kept = {name: store_loaded(module, ".cubin") for name, module in stored.modules.items()}
+    notes = _without_repeats([note for _, loaded_notes in kept.values() for note in loaded_notes])
     return Cubins(stored.arch, {name: path for name, (path, _) in kept.items()}, stored.resources, notes)
 
 
-def _once(notes: Sequence[Diagnostic]) -> Notes:
-    """Each note once: all modules meet the same cache."""
+def _without_repeats(notes: Sequence[Diagnostic]) -> Notes:
+    """The notes without repetitions: all modules report the same cache."""
     return tuple(note for place, note in enumerate(notes) if note not in notes[:place])

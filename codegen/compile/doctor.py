@@ -1,4 +1,4 @@
-"""What this machine offers to generated code, for people: `eqsat doctor`."""
+"""The report of `eqsat doctor`: the machine, its compilers and its measured figures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHOWN = ("fdiv", "sqrt", "exp", "log", "tanh", "erf", "sin", "pow")
 
 
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
-    """Facts and measured figures by name, and what stands in the way of compiling. Measures anew, in a few seconds, and
-    keeps the figures for `target="calibrated"`."""
+    """Facts and measured figures by name, and problems with compiling. Measures in a few seconds, and stores the
+    figures for `target="calibrated"`."""
     here = machine()
     cache, warnings = writable_cache()
     facts = {
@@ -35,7 +35,7 @@ def examine() -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def gpu_facts() -> dict[str, str]:
-    """What there is to compile for GPUs and to run there; programs for the CPU need none of it."""
+    """The tools for compiling for GPUs, and the GPU. Programs for the CPU need none of them."""
     try:
         import cupy
 
@@ -46,15 +46,13 @@ def gpu_facts() -> dict[str, str]:
     except EqsatError:
         nvrtc = "no NVRTC: pip install 'eqsat[cuda]'"
     device = find_device()
-    there = (
-        f"{device.name}, {device.arch}, {device.units} SMs, {device.memory >> 30} GiB" if device else "no CUDA device"
-    )
-    return {"gpu": f"{there}; {with_cupy}, {nvrtc}"}
+    gpu = f"{device.name}, {device.arch}, {device.units} SMs, {device.memory >> 30} GiB" if device else "no CUDA device"
+    return {"gpu": f"{gpu}; {with_cupy}, {nvrtc}"}
 
 
-def figures(found: Calibration) -> dict[str, str]:
+def figures(calibration: Calibration) -> dict[str, str]:
     """A calibration for people."""
-    peaks, memory, cycle = found.peaks, found.memory, found.cycle_ns
+    peaks, memory, cycle = calibration.peaks, calibration.memory, calibration.cycle_ns
     facts = {f"fp32 FMA, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
     facts |= {
         f"streamed copy, {with_count(n, 'thread')}": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()
@@ -64,5 +62,5 @@ def figures(found: Calibration) -> dict[str, str]:
     facts["starting a kernel"] = f"{memory.call_ns:.0f} ns, {memory.fork_ns:.0f} ns more on all cores"
     facts["cycles a register"] = f"{memory.vector_ns / cycle:.2f}"
     facts["cycles a lane"] = f"{memory.lane_ns / cycle:.2f} near, {memory.far_ns / cycle:.2f} far"
-    facts["additions-worth, fp32"] = ", ".join(f"{fn} {found.weights[f'{fn} fp32']:.0f}" for fn in _SHOWN)
+    facts["additions-worth, fp32"] = ", ".join(f"{fn} {calibration.weights[f'{fn} fp32']:.0f}" for fn in _SHOWN)
     return facts

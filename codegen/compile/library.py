@@ -38,7 +38,7 @@ POOL_THREADS = 256
 
 
 def pool_declarations() -> str:
-    """What a translation unit needs to call `eq_parallel_for`."""
+    """The declarations with which a translation unit can call `eq_parallel_for`."""
     return _header("pool")
 
 
@@ -53,10 +53,10 @@ def _header(name: str) -> str:
 
 
 class Library:
-    """A loaded shared library, unloaded when neither it nor a function of it is in use any more.
+    """A loaded shared library. It is unloaded when nothing refers to it or to one of its functions.
 
-    `code` is what `load_library` takes, whatever has become of the file; `diagnostics` says what was wrong with the
-    cache; C compilers report no `resources`.
+    `code`: the bytes that `load_library` takes, kept even if the file is deleted. `diagnostics`: problems with the
+    cache. `resources`: none, as C compilers report none.
     """
 
     resources: Mapping[str, KernelResources] = MappingProxyType({})
@@ -73,22 +73,22 @@ class Library:
 
     @property
     def contract(self) -> str:
-        """What the library says that it was written for, `ir.module.launch.UNBOUND`; "" where it says nothing."""
+        """The contract for which the library was written, `ir.module.launch.UNBOUND`; "" where the library has none."""
         try:
-            found = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
+            contract = (ctypes.c_char * (len(UNBOUND) + 1)).in_dll(self._dll, "eq_contract")
         except ValueError:
             return ""
-        return found.value.decode("ascii", "replace")
+        return contract.value.decode("ascii", "replace")
 
     def function(self, name: str, argtypes: Sequence[Any] = (), restype: Any = None) -> Callable[..., Any]:
         """The C function `name` as a ctypes function, which releases the GIL while it runs."""
         try:
-            found = self._dll[name]  # a function object of its own, so that argtypes are not shared
+            function = self._dll[name]  # a function object of its own, so that argtypes are not shared
         except AttributeError:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{self.path.name} has no function {name!r}", at=name)
-        found.argtypes = list(argtypes)
-        found.restype = restype
-        return found
+        function.argtypes = list(argtypes)
+        function.restype = restype
+        return function
 
 
 def _unload_with(dll: ctypes.CDLL) -> None:
@@ -113,7 +113,7 @@ def build(
 ) -> Library:
     """The library of `sources` (name → C text, one translation unit each), from the cache or built.
 
-    `flags` stand in the place of those of `compile_flags`.
+    `flags` replace those of `compile_flags`.
 
     Raises:
         EqsatError: NoCompiler if there is none, CompileFailed if it rejects a unit or nothing can be stored.
@@ -147,8 +147,8 @@ def load_library(code: bytes) -> Library:
 
 
 def _loaded(path: Path, code: bytes, notes: Sequence[Diagnostic]) -> Library:
-    """The library at `path`, which holds `code`; from the folder of this process where the cache has lost it meanwhile,
-    or lies where nothing may be executed."""
+    """The library at `path`, which holds `code`; from the folder of this process where the cache has lost the file, or
+    allows no execution."""
     try:
         return Library(path, code, notes)
     except EqsatError:

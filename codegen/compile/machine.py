@@ -27,8 +27,9 @@ _FEATURES = (
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """`arch` is "avx512", "avx2", "sse2" or "generic"; `features` are the kernel's names of the instruction sets that
-    code may use, in a fixed order; `cores` are those this process may run on; cache sizes are bytes, L3 as a whole."""
+    """A CPU. arch: "avx512", "avx2", "sse2" or "generic". features: Linux's names of the instruction sets that code may
+    use, in a fixed order. cores: those that this process may use. Cache sizes are in bytes: L1 and L2 of one core, L3
+    of the machine."""
 
     arch: str
     vector_bytes: int
@@ -41,12 +42,12 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def lanes(self) -> int:
-        """EQ_VL of the C prelude: lanes of a register, whatever the dtype."""
+        """EQ_VL of the C prelude: lanes of a register, the same for all dtypes."""
         return self.vector_bytes // 4
 
 
 def machine() -> Machine:
-    """This machine, held to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
+    """This machine, restricted to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
     found = _detected()
     wanted = os.environ.get("EQSAT_ISA")
     return restricted(found, wanted) if wanted else found
@@ -64,7 +65,7 @@ def restricted(whole: Machine, arch: str) -> Machine:
         )
     if arch == whole.arch:
         return whole
-    features = tuple(each for each in whole.features if each in _NEEDS.get(arch, ()))
+    features = tuple(feature for feature in whole.features if feature in _NEEDS.get(arch, ()))
     return msgspec.structs.replace(whole, arch=arch, vector_bytes=_VECTOR_BYTES[arch], features=features)
 
 
@@ -72,7 +73,7 @@ def restricted(whole: Machine, arch: str) -> Machine:
 def _detected() -> Machine:
     info = _cpuinfo()
     flags = set(info.get("flags", "").split())
-    features = tuple(each for each in _FEATURES if each in flags)
+    features = tuple(feature for feature in _FEATURES if feature in flags)
     arch = _arch(flags)
     l1, l2, l3 = _cache_bytes()
     return Machine(
@@ -113,7 +114,7 @@ def _cores() -> int:
 
 
 def _cache_bytes() -> tuple[int, int, int]:
-    """Data cache sizes of levels 1, 2, 3 in bytes; common ones where the system does not tell."""
+    """Sizes of the data caches of levels 1, 2 and 3, in bytes; common sizes where the system does not say them."""
     sizes = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

@@ -60,9 +60,15 @@ _SAMPLE_BYTES = 32 << 20
 
 
 class MemorySpeeds(msgspec.Struct, frozen=True):
-    """Bytes per second, read plus written, of copies that the second level, the third level and memory hold, all cores
-    together, and of one core alone from memory; ns of a register and of a lane near by and far apart, in a cache; ns of
-    a call of one thread and of a fork and join of all."""
+    """Measured speeds.
+
+    l2, l3, memory  bytes per second, read plus written, of copies by all cores in the caches and in memory
+    alone           the same of one core, in memory
+    vector_ns, lane_ns, far_ns
+                    ns to move a register, a lane whose neighbours are near, a lane in a cache line of its own
+    call_ns         ns of a call of one thread
+    fork_ns         ns of a fork and join of all threads
+    """
 
     l2: float
     l3: float
@@ -76,10 +82,10 @@ class MemorySpeeds(msgspec.Struct, frozen=True):
 
 
 def best_of(measured: Sequence[MemorySpeeds]) -> MemorySpeeds:
-    """Each figure as it was at its best."""
+    """The best measurement of every figure."""
 
     def best(name: str) -> float:
-        values = [float(getattr(each, name)) for each in measured]
+        values = [float(getattr(speeds, name)) for speeds in measured]
         return min(values) if name.endswith("_ns") else max(values)
 
     return MemorySpeeds(**{name: best(name) for name in MemorySpeeds.__struct_fields__})
@@ -90,7 +96,7 @@ def measure_memory(on: Machine) -> MemorySpeeds:
     library = build({"memory": pool_source() + vector_prelude() + _SOURCE}, on)
     most = max(4 * on.l3_bytes, 64 << 20)
     memory = [touched(most // 2) for _ in range(2)]
-    probe = _Probe(library, on, [address(each) for each in memory])
+    probe = _Probe(library, on, [address(array) for array in memory])
     near = on.l1_bytes // 3
     return MemorySpeeds(
         l2=probe.copied(on.l2_bytes // 2, on.cores),
@@ -124,14 +130,14 @@ class _Probe:
         return 2e9 * _FLOAT * n * rounds * threads / self.time(n, rounds, 1, _COPY, threads)
 
     def apart(self, size: int, stride: int) -> float:
-        """ns per lane read `stride` floats from its neighbour, beyond those of a copy of `size` bytes."""
+        """ns per lane that is read `stride` floats from its neighbour, beyond the ns of a copy of `size` bytes."""
         n = size // (2 * _FLOAT) // (stride * self._on.lanes) * stride * self._on.lanes
         rounds = max(1, _SAMPLE_BYTES // size // 8)
         apart, copy = (self.time(n, rounds, stride, what, 1) for what in (_APART, _COPY))
         return max(0.0, apart - copy) / (n * rounds)
 
     def fork(self) -> float:
-        """ns by which tasks of some microseconds, one a thread, take longer side by side than one alone."""
+        """ns that parallel tasks of some microseconds, one per thread, take longer than one task."""
         rounds = 2000
         alone = self.time(0, rounds, 1, _WORK, 1, 50)
         return max(0.0, float(self.time(0, rounds, 1, _WORK, self._on.cores, 200) - alone))

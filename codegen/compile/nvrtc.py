@@ -1,7 +1,7 @@
 """Kernels' text → cubins by NVRTC, through CuPy's binding: no driver and no GPU are needed, and no header is included.
 
-A cubin is kept in the cache under the hash of all that it is made of: CuPy memoises modules by their path, so a path
-never stands for two of them.
+A cubin is stored in the cache under the hash of all its inputs. CuPy memoises modules by path, so a path must never
+stand for two modules.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _HEADERS = ("base", "scalar", "memory", "warp")
 _HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000
-"""Characters."""
+"""Characters of the log that a diagnostic shows, at most."""
 _ENTRY = re.compile(r'^extern "C" EQ_KERNEL\(.*?\) void (\w+)\(', re.MULTILINE)
 
 
 class Cubin(msgspec.Struct, frozen=True):
-    """A module for one architecture, at `path`; `kernels` says what each of its functions takes. `diagnostics` says
-    what was wrong with the cache."""
+    """A module for one architecture, at `path`. `kernels`: the resources of its functions. `diagnostics`: problems with
+    the cache."""
 
     path: Path
     arch: str
@@ -43,7 +43,7 @@ class Cubin(msgspec.Struct, frozen=True):
 
 
 class NvrtcResult(msgspec.Struct, frozen=True):
-    """What one run of NVRTC gives: the module, its PTX, and the log of both."""
+    """The result of one run of NVRTC: the module, its PTX, and the log of both."""
 
     cubin: bytes
     ptx: str
@@ -82,32 +82,32 @@ def build(text: str, arch: str) -> Cubin:
         notes = (*notes, *more)
         report = target.with_name(f"{key}-resources.json")
         state, _ = recalled(target)
-        report_state, told = recalled(report)
+        report_state, stored = recalled(report)
         is_whole = state == report_state == "whole"
-        known = _report(told, text) if is_whole else None
+        known = _report(stored, text) if is_whole else None
         if known is not None:
             return Cubin(target, arch, known, notes)
-        made = assemble(text, arch)
-        found = resources(made.log)
-        _, report_notes = store(report, to_json(found).encode())
-        target, more = store(target, made.cubin)
+        assembled = assemble(text, arch)
+        kernels = resources(assembled.log)
+        _, report_notes = store(report, to_json(kernels).encode())
+        target, more = store(target, assembled.cubin)
         notes = (*notes, *(more or report_notes))
         if is_whole or "damaged" in (state, report_state):
             notes = (*notes, damaged(target))
-    return Cubin(target, arch, found, notes)
+    return Cubin(target, arch, kernels, notes)
 
 
 def _report(stored: bytes, text: str) -> tuple[KernelResources, ...] | None:
-    """What is stored of the text's kernels; None where it is no such report."""
+    """The stored resources of the text's kernels; None where they are damaged or of another text."""
     try:
-        found = from_json(stored, tuple[KernelResources, ...])
+        kernels = from_json(stored, tuple[KernelResources, ...])
     except (ValueError, msgspec.DecodeError):
         return None
-    return found if all(each.name in text and each.registers >= 0 for each in found) else None
+    return kernels if all(kernel.name in text and kernel.registers >= 0 for kernel in kernels) else None
 
 
 def assemble(text: str, arch: str) -> NvrtcResult:
-    """As `build`, compiled anew and not stored."""
+    """As `build`, but always compiled and not stored."""
     nvrtc = _binding()
     source = f'{cuda_prelude()}\n#line 1 "{_FILE}"\n{text}'
     program = nvrtc.createProgram(source, _FILE, (), ())
@@ -124,12 +124,12 @@ def assemble(text: str, arch: str) -> NvrtcResult:
 
 
 def _whole(cubin: bytes) -> bytes:
-    """CuPy (14.2) takes the last byte for the end of a string and drops it; its tables end on 8 bytes, in zeros."""
+    """The cubin with its last byte. CuPy (14.2) drops it as the end of a string; cubins end in zeros, aligned to 8."""
     return cubin + b"\0" if len(cubin) % 8 == 7 else cubin
 
 
 def _options(arch: str) -> tuple[str, ...]:
-    """177: functions of the prelude that a kernel does not call."""
+    """NVRTC's options. Warning 177 is about functions of the prelude that a kernel does not call."""
     return (
         f"-arch=sm_{arch.removeprefix('sm').removeprefix('_')}",
         "-std=c++17",
@@ -160,17 +160,17 @@ def _key(text: str, options: tuple[str, ...]) -> str:
 
 
 def _reject(text: str, arch: str, log: str) -> NoReturn:
-    """Report the first errors with the lines they concern and the kernel that these stand in."""
+    """Report the first errors with their lines and their kernel."""
     lines = text.splitlines()
-    found = errors(log, _FILE)[:_SHOWN_ERRORS]
-    shown = [f"line {at}: {message}: {lines[at - 1].strip()}" for at, message in found if at <= len(lines)]
-    kernel = _kernel_at(text, found[0][0]) if found else None
+    located = errors(log, _FILE)[:_SHOWN_ERRORS]
+    shown = [f"line {at}: {message}: {lines[at - 1].strip()}" for at, message in located if at <= len(lines)]
+    kernel = _kernel_at(text, located[0][0]) if located else None
     fail(
         Kind.COMPILE_FAILED,
         _STAGE,
         f"NVRTC rejects the text of {kernel or 'the kernels'} for {arch}",
         at=kernel,
-        hint="this is a defect of eqsat's emitter: please report it" if found else f"is {arch} an architecture?",
+        hint="this is a defect of eqsat's emitter: please report it" if located else f"is {arch} an architecture?",
         errors=shown or log[:_SHOWN_LOG],
     )
 

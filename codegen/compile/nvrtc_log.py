@@ -1,4 +1,4 @@
-"""What NVRTC and the assembler inside it say: resources of kernels, lints, and errors with their lines."""
+"""Reads the log of NVRTC and its assembler: resources of kernels, lints, and errors with their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What elementwise functions cost on this machine, measured: the vector functions of `prelude/` over arrays in the
+"""Measures the cost of elementwise functions on this machine: the vector functions of `prelude/` over arrays in the
 first-level cache."""
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ _DEAR = {
     "i32": (("idiv", 2), ("mod", 2), ("pow", 2)),
     "i64": (("idiv", 2), ("mod", 2), ("pow", 2)),
 }
-"""What costs more than an addition, with its number of operands, by type of the prelude."""
+"""Functions that cost more than an addition, with their numbers of operands, by type of the prelude."""
 _ROUNDINGS = {"cast fp16": "eq_round_f16", "cast bf16": "eq_round_bf16"}
 _POINTS = 1024
+"""Elements of an array."""
 _PER_CYCLE = 2
 """Vector additions that a core starts per cycle."""
 _SAMPLE_NS, _TRIES = 300_000, 5
+"""ns of a sample, at least; samples of which the fastest counts."""
 
 
 def measure_weights(on: Machine, cycle_ns: float) -> dict[str, float]:
-    """Additions-worth of one point by "exp fp32", as `ir.target.Target.weights` has them; `cycle_ns` is the time of two
-    vector multiply-adds, or additions. Takes about a second, and more the first time.
+    """ "exp fp32" → additions-worth of one point, as in `ir.target.Target.weights`. `cycle_ns`: time of two vector
+    multiply-adds, or additions. Takes about a second, and more the first time.
 
-    What a function adds to a copy of its points: its latency is hidden behind neighbours', as in the kernels.
+    A weight is the time that the function adds to a copy of the points. Its latency overlaps with that of neighbouring
+    points, as in kernels.
     """
     library = build({"speeds": _source()}, on)
     bare = {kind: _time(library, kind, "copy") for kind in _C_TYPES}
@@ -83,7 +86,7 @@ def _time(library: Library, kind: str, fn: str) -> float:
     run = library.function(f"eq_speed_{fn}_{kind}", (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
     points = np.linspace(0.5, 1.5, _POINTS) if kind.startswith("f") else np.arange(_POINTS) % 7 + 1
     arrays = [_aligned(points, kind) for _ in range(3)]
-    addresses = [each.ctypes.data for each in arrays]
+    addresses = [array.ctypes.data for array in arrays]
     rounds = 1
     while _sample(run, addresses, rounds) < _SAMPLE_NS and rounds < 1 << 20:
         rounds *= 2

@@ -1,4 +1,4 @@
-"""The C compiler: which one, its version, and the flags that give the same numbers with each."""
+"""The C compiler, its version, and the flags with which all compilers compute the same numbers."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _ISA_FLAGS = {
 
 
 Family = Literal["gcc", "clang", "zig"]
-"""Whose command line it understands; zig is clang under a driver of its own."""
+"""Whose command line the compiler understands; zig is clang under a driver of its own."""
 
 
 OLDEST = {"gcc": 11, "clang": 13, "zig": 18}
-"""The least major versions that the prelude is tested with; zig's is that of the clang inside."""
+"""The least major versions with which the prelude is tested; zig's is that of its clang."""
 _ZIG_WITHOUT_EVEX512 = 20
-"""Up to this clang `zig cc` turns the 512-bit registers of AVX-512 off unless told otherwise."""
+"""Up to this version of clang, `zig cc` turns the 512-bit registers of AVX-512 off by default."""
 
 
 class Compiler(msgspec.Struct, frozen=True):
-    """`command` starts it; `version` is the line in which it names itself, a part of every cache key; `major` is of gcc
-    or of the clang inside."""
+    """A C compiler that `command` starts. version: the line in which it names itself, a part of every cache key. major:
+    the major version of gcc, or of the clang inside."""
 
     command: tuple[str, ...]
     family: Family
@@ -57,7 +57,7 @@ class Compiler(msgspec.Struct, frozen=True):
 
     @property
     def too_old(self) -> bool:
-        """Whether the prelude's C is beyond it."""
+        """Whether the compiler does not understand the prelude's C."""
         return self.major < OLDEST[self.family]
 
 
@@ -66,11 +66,11 @@ def find_compiler() -> Compiler:
 
     EqsatError NoCompiler if none does, or if $EQSAT_CC does not: a choice made by name is not passed over.
     """
-    return _found(os.environ.get("EQSAT_CC"), os.environ.get("CC"), os.environ.get("PATH"))
+    return _find(os.environ.get("EQSAT_CC"), os.environ.get("CC"), os.environ.get("PATH"))
 
 
 @functools.cache
-def _found(chosen: str | None, conventional: str | None, path: str | None) -> Compiler:
+def _find(chosen: str | None, conventional: str | None, path: str | None) -> Compiler:
     if chosen:
         compiler = probe(_words(chosen))
         if compiler is None:
@@ -99,10 +99,13 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _ages(compilers: Sequence[Compiler]) -> dict[str, Any]:
-    """What to tell of compilers that are too old."""
+    """The details of a diagnostic about compilers that are too old."""
     if not compilers:
         return {}
-    return {"too_old": [str(each) for each in compilers], "needed": [f"{name} {age}" for name, age in OLDEST.items()]}
+    return {
+        "too_old": [str(compiler) for compiler in compilers],
+        "needed": [f"{name} {age}" for name, age in OLDEST.items()],
+    }
 
 
 def probe(command: tuple[str, ...]) -> Compiler | None:
@@ -138,8 +141,8 @@ def plain_environment() -> dict[str, str]:
 def compile_flags(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
     """Flags that turn one file of C into an object for `machine`.
 
-    No fast-math: the e-graph decides what may be reassociated. a·b + c never fuses by itself: the same value would have
-    other bits wherever its product is read too.
+    No fast-math: the e-graph decides what may be reassociated. The compiler may not fuse a·b + c: a value would have
+    other bits where the product is also read.
     """
     common = (
         *(
@@ -159,7 +162,7 @@ def compile_flags(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
     base = (baseline,) if machine.arch in ARCHES else ()
     isa = (
         *base,
-        *(_ISA_FLAGS[each] for each in machine.features if each in _ISA_FLAGS),
+        *(_ISA_FLAGS[feature] for feature in machine.features if feature in _ISA_FLAGS),
         f"-DEQ_VL={machine.lanes}",
     )
     width = ["-mprefer-vector-width=512"] if machine.arch == "avx512" else []

@@ -1,4 +1,4 @@
-"""What terms are accumulated in, and by which function."""
+"""The accumulators of reductions and scans: their dtype, and the function that combines terms."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 class Joining(NamedTuple):
-    """How the terms of a reduction or scan are joined: in an accumulator of `dtype` by the elementwise function `fn`,
-    from `identity` on; `source` is the dtype of a term."""
+    """How the terms of a reduction or scan are combined: terms of dtype `source`, in an accumulator of `dtype` that
+    starts with `identity`, by the elementwise function `fn`."""
 
     source: str
     dtype: str
@@ -23,7 +23,7 @@ class Joining(NamedTuple):
 
     @staticmethod
     def of(op: Op, source: str) -> Joining:
-        """That of an op whose terms are of dtype `source`."""
+        """For an op whose terms are of dtype `source`."""
         kind = accumulator(source, op.dtype)
         zero = "-0.0" if op.kind == "scan" and DTYPES[kind].is_float else 0  # since 0 + -0 is 0
         number = {"sum": zero, "prod": 1, "max": DTYPES[kind].lowest, "min": DTYPES[kind].highest}[op.fn]

@@ -1,4 +1,4 @@
-"""Numbers and values of one dtype as another's, rounded: the same in every dialect."""
+"""Conversions of numbers and values between dtypes, with rounding, for CPU and GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V = TypeVar("V", bound=Typed)
 
 @dataclass(frozen=True)
 class Conversions(Generic[V]):
-    """Those of the dialect in which `call` is a function on values, with a result of a register's dtype."""
+    """The conversions of a dialect. call(function, arguments, dtype) makes its function calls."""
 
     call: Callable[[str, tuple[V, ...], str], V]
 
@@ -38,7 +38,7 @@ class Conversions(Generic[V]):
         return self.rounded(value if value.dtype == to else self.call("cast", (value,), to), dtype)
 
     def rounded(self, value: V, dtype: str) -> V:
-        """An fp32 register rounded to a 16-bit float; any other dtype is its register's own."""
+        """An fp32 register rounded to a 16-bit float; registers hold all other dtypes exactly."""
         if dtype not in ("fp16", "bf16"):
             return value
         return self.call(f"round_{dtype.replace('fp', 'f')}", (value,), "fp32")

@@ -1,4 +1,4 @@
-"""Recursion without Python's stack: a value may be computed from the one before it, thousands of times over."""
+"""Recursion without Python's stack, since chains of values may be thousands of values long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 V = TypeVar("V")
 Evaluation: TypeAlias = Generator["Evaluation[V]", V, V]
-"""Yields the evaluations that it needs, is sent the value of each, and returns its own."""
+"""A generator that yields the evaluations that it needs, receives their values, and returns its own value."""
 
 
 def evaluated(root: Evaluation[V]) -> V:

@@ -1,7 +1,7 @@
-"""How an SSA value of a region is evaluated at a point of its domain: what is the same for all dialects.
+"""Evaluates an SSA value of a region at a point of its domain: the part that CPU and GPU share.
 
-Operand maps are composed by substitution, so that every place is one expression over the kernel's variables. Each op
-rounds to its dtype. What a value is where a map is guarded, and what a load is, the dialects say.
+Operand maps are composed by substitution, so that every coordinate is one expression over the kernel's variables. Every
+op rounds to its dtype. The subclasses write guarded reads and loads.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ir.region.region import Buffer, Number, Op, Operand, Region
 V = TypeVar("V", bound=Typed)
 B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]
 Provider: TypeAlias = Callable[[Point, B, Where], V]
-"""A value at a point, in a block, needed where the conditions hold."""
+"""The value at a point, in a block; it is needed only where the conditions hold."""
 Read: TypeAlias = Callable[[Point, B, Where], Evaluation[V]]
 
 STAGE = "lower_value"
 _INT32 = 2**31
 ROUNDS_ALREADY = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
-"""Functions whose results are always numbers of the operands' own dtype."""
+"""Functions whose results their operands' dtype holds exactly."""
 
 
 class ValueEvaluator(ABC, Generic[V, B]):
-    """Evaluates the values of one region into blocks. `provided` gives values that the caller computes itself: those of
-    accumulators, of tiles on chip."""
+    """Evaluates the values of one region into blocks. `provided`: values that the caller computes, as accumulators and
+    tiles on chip."""
 
     def __init__(self, region: Region, names: Names, conversions: Conversions[V]) -> None:
         self.region, self._names, self._conversions = region, names, conversions
         self.ops: Mapping[str, Op] = {let.name: let.op for let in region.body}
-        self.buffers: dict[str, Buffer] = {each.name: each for each in region.buffers}
+        self.buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in region.buffers}
         self.provided: dict[str, Provider[B, V]] = {}
 
     def dtype(self, name: str) -> str:
@@ -53,12 +53,12 @@ class ValueEvaluator(ABC, Generic[V, B]):
         return operand.dtype if isinstance(operand, Number) else self.dtype(operand.value)
 
     def joining(self, op: Op) -> Joining:
-        """How the terms of a reduction or scan are joined."""
+        """How the terms of a reduction or scan are combined."""
         return Joining.of(op, self.operand_dtype(op.inputs[0]))
 
     def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:
         """The SSA value or buffer `name` at the coordinates `point`, in registers of `register_type(dtype(name))`.
-        Memory is read only where all of `where` hold; elsewhere the value is any."""
+        Memory is read only where all of `where` hold; elsewhere the value is arbitrary."""
         return evaluated(self._value(name, point, block, where))
 
     def operand(self, operand: Operand | Number, point: Point, block: B, where: Where = ()) -> V:
@@ -70,7 +70,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
 
     def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where) -> V:
-        """What a yield of `value` through `view` writes at `point` of its buffer."""
+        """The value that a yield of `value` through `view` writes at `point` of its buffer."""
         return evaluated(self._mapped(view, point, self.dtype(value), block, where, partial(self._value, value)))
 
     def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
@@ -88,8 +88,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         args: list[V] = []
-        for each in op.inputs:
-            args.append((yield self._operand(each, point, block, where)))
+        for operand in op.inputs:
+            args.append((yield self._operand(operand, point, block, where)))
         if op.kind in ("copy", "cast"):
             return self._conversions.converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
         result = self._conversions.call(op.fn, tuple(args), register_type(op.dtype))
@@ -105,8 +105,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
         return self.mapped(op.index_map, point, op.dtype, block, where, read)
 
-    def _gathered(self, name: str, op: Op) -> tuple[Operand, int, int]:
-        """The operand that a gather reads, a buffer; the axis of its positions, and how many there are."""
+    def _gather_source(self, name: str, op: Op) -> tuple[Operand, int, int]:
+        """The buffer that a gather reads, the axis along which it picks, and the size of that axis."""
         source = op.inputs[0]
         if not isinstance(source, Operand) or source.value in self.ops or op.axis is None:
             fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
@@ -119,7 +119,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def _guarded(
         self, guards: Sequence[tuple[Where, Const]], at: Point, block: B, where: Where, read: Read[B, V]
     ) -> Evaluation[V]:
-        """`read` at a point where all guards hold, the fill of the first that does not."""
+        """`read` at a point where all guards hold; else the fill of the first guard that fails."""
 
     @abstractmethod
     def _position(self, expr: AxisExpr, dtype: str, block: B) -> V:
@@ -131,6 +131,6 @@ def _at_once(read: Provider[B, V]) -> Read[B, V]:
 
     def evaluation(point: Point, block: B, where: Where) -> Evaluation[V]:
         return read(point, block, where)
-        yield  # what makes this a generator
+        yield  # makes this a generator
 
     return evaluation

@@ -1,4 +1,4 @@
-"""Where values of a region are wanted: coordinates over a kernel's variables, and conditions on them."""
+"""Points at which values of a region are needed: coordinates over a kernel's variables, and conditions on them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ Where = tuple[Within, ...]
 def axes_of(point: Sequence[AxisExpr], where: Where = ()) -> frozenset[int]:
     """The variables that coordinates and conditions depend on."""
     used: frozenset[int] = frozenset()
-    for expr in (*point, *(each.expr for each in where)):
+    for expr in (*point, *(condition.expr for condition in where)):
         used |= expr.axes
     return used

@@ -1,8 +1,8 @@
-"""What kernels under construction share, whatever they are written for: names and variables, and scopes that hoist.
+"""Names, variables and scopes of kernels under construction, for CPUs and GPUs.
 
-A value is written into the outermost scope in which all variables that it depends on are bound, and once only:
-`Scope.home` finds the scope, `Scope.memo` remembers what is there. A barrier keeps its values in: outside of it, of a
-guard for one, their loads could leave their buffers.
+A value is computed once, in the outermost scope in which all variables that it depends on are bound: `Scope.home` finds
+the scope, `Scope.memo` holds the values computed there. Values do not leave a barrier, as the body of a guard is one:
+outside, their loads could be out of bounds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ V = TypeVar("V")
 
 
 class Names:
-    """A kernel's variables with their ranges, and the names in it; those of `taken` are no longer free."""
+    """The variables of a kernel with their ranges, and the names in use; names of `taken` are in use from the start."""
 
     def __init__(self, variables: Iterable[Variable] = (), taken: Iterable[str] = ()) -> None:
         self.variables: list[Variable] = list(variables)
-        self._box: Box = tuple((each.low, each.high) for each in self.variables)
+        self._box: Box = tuple((variable.low, variable.high) for variable in self.variables)
         self._used = dict.fromkeys(taken, 1)
         self._buffers: dict[str, str] = {}
 
@@ -42,8 +42,8 @@ class Names:
         return self._box
 
     def fresh(self, name: str) -> str:
-        """A C name not used before, made of `name`."""
-        clean = "".join(each if each.isalnum() and each.isascii() else "_" for each in name)
+        """A C name that is not in use, made from `name`."""
+        clean = "".join(char if char.isalnum() and char.isascii() else "_" for char in name)
         if not clean[:1].isalpha():
             clean = f"v{clean}"
         count = self._used[clean] = self._used.get(clean, 0) + 1
@@ -65,23 +65,23 @@ class Names:
         return tuple(substitute(expr, point, self._box) for expr in exprs)
 
     def conditions(self, guard: Guard, point: tuple[AxisExpr, ...]) -> tuple[Within, ...]:
-        """When a guard's map reads, at a point."""
-        exprs = self.at((each.expr for each in guard.bounds), point)
-        return tuple(Within(expr, each.lo, each.hi) for expr, each in zip(exprs, guard.bounds, strict=True))
+        """The conditions under which a guard's map reads at a point."""
+        exprs = self.at((bound.expr for bound in guard.bounds), point)
+        return tuple(Within(expr, bound.lo, bound.hi) for expr, bound in zip(exprs, guard.bounds, strict=True))
 
     def proves(self, condition: Within) -> bool:
-        """Whether the condition holds wherever the variables are."""
+        """Whether the condition holds for all values of the variables."""
         low, high = self.bounds(condition.expr)
         return condition.low <= low and high < condition.high
 
     def refutes(self, condition: Within) -> bool:
-        """Whether the condition holds nowhere."""
+        """Whether the condition holds for no value of the variables."""
         low, high = self.bounds(condition.expr)
         return high < condition.low or condition.high <= low
 
 
 class Scope(Generic[V]):
-    """A place for statements inside another; `variables` are those bound here."""
+    """A place for statements inside another scope. `variables` are bound here."""
 
     parent: Self | None
     variables: set[int]
@@ -96,7 +96,7 @@ class Scope(Generic[V]):
         return scope
 
     def find(self, key: Hashable) -> V | None:
-        """What was computed under `key` in this scope or around it."""
+        """The value computed under `key` in this scope or around it; None where there is none."""
         scope: Scope[V] | None = self
         while scope is not None:
             if key in scope.memo:

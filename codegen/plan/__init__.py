@@ -1,1 +1,1 @@
-"""How: the candidate plans of a region, and the work that each makes."""
+"""The candidate plans of a region, their work, and the checks that a plan fits its region."""

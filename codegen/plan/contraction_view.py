@@ -1,9 +1,9 @@
-"""A contraction as the template of matrix products sees it: Poly Core's roles, with one operand's side chosen.
+"""A contraction as the template of matrix products sees it: the roles of Poly Core, and which operand has the columns.
 
     C[batch, m, n] = Σ_k  P[batch, m, k] · Q[batch, k, n]
 
-The operand with the columns n, which neighbouring lanes of a register share, is the *vector* side; the other one,
-with the rows m, is broadcast. Padded convolutions are this too: their digits are image, group, channels, pixels.
+Lanes of a register run along the columns n. The operand with the columns is the *vector* side; the other operand, with
+the rows m, is broadcast. A padded convolution is a contraction whose digits are image, group, channels, pixels.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from codegen.plan.plan_check import STAGE
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
@@ -22,25 +23,25 @@ from ir.index.map import compose, support
 from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
-STAGE = "plan"
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32"}
 
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """A region's contraction, of which the output's digits are shared out.
+    """A region's contraction.
 
-    vector   which input has the columns
+    vector   the input (0 or 1) that has the columns
     batch, rows, outer, columns
-             positions of digits, in the output's memory order; `columns` are the last of the vector side's along
-             which the output is one affine run, `outer` those before them
-    k        the reduced digits in the order in which terms are summed: that of an operand in memory unless `ordered`
+             positions of the output's digits, in its memory order. The vector side has `outer` and `columns`; the
+             output is one affine run along `columns`
+    k        positions of the reduced digits, in the order in which terms are summed: the memory order of an operand,
+             or index order if `ordered`
     m, n     points of rows and of columns
-    depth    terms of each sum
-    repeats  matrix products in all: batch and outer columns; 0 when the output is empty
-    pattern, constants
-             "matmul" or "conv"; whether each operand is known when the program is built
-    ordered  whether the terms of each sum are taken in index order
+    depth    terms of a sum
+    repeats  number of matrix products: points of batch and outer; 0 when the output is empty
+    pattern  "matmul" or "conv"
+    constants
+             per operand: whether it is known when the program is built
     """
 
     region: Region
@@ -62,7 +63,7 @@ class Contraction:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the digits."""
+        """The sizes of the digits."""
         return self.roles.sizes
 
     @property
@@ -81,28 +82,28 @@ class Contraction:
     @cached_property
     def epilogue(self) -> tuple[str, ...]:
         """The functions applied to the sums, in the region's order."""
-        after, found = {self.name}, []
+        after, functions = {self.name}, []
         for let in self.region.body:
             if not after.isdisjoint(let.op.reads):
                 after.add(let.name)
-                found.append(let.op.fn)
-        return tuple(found)
+                functions.append(let.op.fn)
+        return tuple(functions)
 
     def operand(self, side: int) -> Operand:
         """Input `side` (0 or 1) of the op."""
-        found = self.op.inputs[side]
-        if not isinstance(found, Operand):
+        operand = self.op.inputs[side]
+        if not isinstance(operand, Operand):
             fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction with an immediate operand", at=self.name)
-        return found
+        return operand
 
     def depends(self, side: int, group: Sequence[int]) -> tuple[int, ...]:
         """The digits of `group` along which input `side` changes."""
         used = support(compose(self.operand(side).map, self.roles.point))
-        return tuple(each for each in group if each in used)
+        return tuple(digit for digit in group if digit in used)
 
     def buffer(self, read: OperandRead) -> Buffer:
         """The input of the region that is read."""
-        return next(each for each in self.region.inputs if each.name == read.buffer)
+        return next(buffer for buffer in self.region.inputs if buffer.name == read.buffer)
 
     def offset(self, read: OperandRead) -> AxisExpr:
         """The element read, in a row-major buffer."""
@@ -113,16 +114,17 @@ class Contraction:
         return self.constants[side]
 
     def out_step(self, group: Sequence[int]) -> int | None:
-        """Elements of the outputs per step of one counter over `group`; None where it varies or there are none."""
+        """Elements of the output per step of one counter over `group`; None where the step varies or nothing is
+        written."""
         if 0 in self.region.outputs[0].memref.shape:
             return None
         at = offset(self.roles.out, self.region.outputs[0].memref.shape)
         return fused_step(at, group, self.sizes)
 
     def run(self, side: int, group: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-        """The longest suffix of `group` that one counter can walk with every read of input `side` affine in it and
-        never padded, and the elements per step (None: they differ between reads, or there are none).
-        At the least the innermost digit, which may be padded; then the step is None when a read is not affine."""
+        """The longest suffix of `group` along which every read of input `side` is affine in one counter and not padded;
+        and the elements per step of the counter. The suffix has at least the innermost digit, which may be padded. The
+        step is None where reads differ, are not affine, or do not exist."""
         for start in range(len(group)):
             suffix = tuple(group[start:])
             steps = {self._step(read, suffix, guards=start == len(group) - 1) for read in self.roles.reads[side]}
@@ -133,16 +135,16 @@ class Contraction:
 
     def is_even(self, side: int, run: Sequence[int]) -> bool:
         """Whether every read of input `side` moves by equal steps along the last digit of `run`."""
-        return all(self.offset(read).coeff(each) is not None for read in self.roles.reads[side] for each in run[-1:])
+        return all(self.offset(read).coeff(digit) is not None for read in self.roles.reads[side] for digit in run[-1:])
 
     def image(self, side: int, run: Sequence[int]) -> OperandRead | None:
-        """The one read of input `side`, where that is a buffer padded with zeros, and what is no padding is one range
-        along the last digit of `run`. Zeros between elements leave no range; a computed value may be anything where
-        its own operands are padded, and may read nothing."""
+        """The read of input `side` if that is a buffer padded with zeros and its elements are one range along the last
+        digit of `run`; else None. Elements with zeros between them are no range. A computed value does not count: where
+        its operands are padded it may be other than zero."""
         if not self.roles.reads[side]:
             return None
         read = self.roles.reads[side][0]
-        bounds = [bound.expr.coeff(each) for guard in read.map.guards for bound in guard.bounds for each in run[-1:]]
+        bounds = [bound.expr.coeff(digit) for guard in read.map.guards for bound in guard.bounds for digit in run[-1:]]
         zeros = all(guard.fill == 0 for guard in read.map.guards)
         direct = self.operand(side).value == read.buffer
         return read if direct and bounds and zeros and None not in bounds else None
@@ -157,18 +159,18 @@ class Contraction:
 def contraction_of(
     region: Region, core: PolyCore, *, vector: int | None = None, ordered: bool = False
 ) -> Contraction | None:
-    """The region's contraction as the template sees it, or None where it has none, or one that the template does
-    not cover: beside another accumulator, of bool, of a number, with an output at other points than the first's.
-    `vector` chooses the vector side; by default it is the operand that moves along the output's innermost axis.
-    `ordered`: floating-point terms are summed in index order."""
+    """The region's contraction, or None where there is none that the template covers: it has no second accumulator, no
+    sum of bool, no number as an operand, no output at other points than the first output's. `vector` is the vector
+    side, by default the operand that moves along the output's innermost axis. `ordered`: floating-point terms are
+    summed in index order."""
     if core.roles is None:
         return None
     accumulators = [let for let in region.body if let.op.kind in ACCUMULATORS]
-    elsewhere = any(each.at is not None for each in region.yields)
+    elsewhere = any(result.at is not None for result in region.yields)
     if len(accumulators) != 1 or accumulators[0].op.dtype == "bool" or elsewhere:
         return None
     ((name, op),) = ((let.name, let.op) for let in accumulators)
-    if not all(isinstance(each, Operand) for each in op.inputs):
+    if not all(isinstance(operand, Operand) for operand in op.inputs):
         return None
     roles = core.roles
     side = _vector_side(roles) if vector is None else vector
@@ -185,7 +187,7 @@ def contraction_of(
         rows=rows,
         outer=outer,
         columns=columns,
-        k=roles.k if ordered else _summed(region, roles),
+        k=roles.k if ordered else _summation_order(region, roles),
         m=roles.extent(rows),
         n=roles.extent(columns),
         depth=math.prod(roles.sizes[roles.rank :]),
@@ -197,12 +199,12 @@ def contraction_of(
 
 
 def _all_constant(region: Region, reads: Sequence[OperandRead]) -> bool:
-    constants = {each.name for each in region.inputs if each.constant}
+    constants = {buffer.name for buffer in region.inputs if buffer.constant}
     return all(read.buffer in constants for read in reads)
 
 
 def _vector_side(roles: Roles) -> int:
-    """The side of the innermost axis of the output; of a batch axis there, the one with more columns."""
+    """The side that moves along the innermost axis of the output; the side with more points if that is a batch axis."""
     last = max((*roles.batch, *roles.m, *roles.n), default=None)
     for side, own in ((1, roles.n), (0, roles.m)):
         if last in own:
@@ -211,7 +213,7 @@ def _vector_side(roles: Roles) -> int:
 
 
 def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """`group`, cut where its longest suffix starts along which the output is an affine run."""
+    """`group` in two parts, of which the second is the longest along which the output is one affine run."""
     shape = region.outputs[0].memref.shape
     if 0 in shape:
         return (), group
@@ -221,10 +223,10 @@ def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tup
     return group[:start], group[start:]
 
 
-def _summed(region: Region, roles: Roles) -> tuple[int, ...]:
-    """The reduced digits in the memory order of the largest buffer that is not packed beforehand, so that the
-    innermost terms are neighbours there."""
-    buffers = {each.name: each for each in region.inputs}
+def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
+    """The reduced digits in the memory order of the largest operand that is no constant: its innermost terms are
+    neighbours."""
+    buffers = {buffer.name: buffer for buffer in region.inputs}
     reads = [side[0] for side in roles.reads if not all(buffers[read.buffer].constant for read in side)]
     if len(roles.k) < 2 or not reads:
         return roles.k
@@ -237,12 +239,12 @@ def _summed(region: Region, roles: Roles) -> tuple[int, ...]:
 
 
 def rows_are_neighbours(view: Contraction) -> bool:
-    """Whether the output is contiguous along the rows of the tile: then lanes of an epilogue lie along them."""
+    """Whether the output is contiguous along the rows. Then the lanes of the epilogue run along the rows."""
     return bool(view.rows) and view.out_step(view.rows) == 1
 
 
 def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int) -> bool:
-    """Whether an operand is read faster with lanes along k than along `group`: neighbours there, and not here."""
+    """Whether an operand has more neighbours in memory along k than along `group`: lanes along k read it faster."""
     run, step = view.run(side, view.k)
     across, apart = view.run(side, group)
     neighbours = view.extent(run) if step == 1 else 1
@@ -251,13 +253,13 @@ def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int
 
 
 def fused_step(offset: AxisExpr, group: Sequence[int], sizes: Sequence[int]) -> int | None:
-    """How much `offset` grows per step of one counter over the digits of `group`; None where it varies."""
+    """The growth of `offset` per step of one counter over the digits of `group`; None where the growth varies."""
     step: int | None = None
     weight = 1
     for position in reversed(group):
-        found = offset.coeff(position)
-        if found is None or (step is not None and found != step * weight):
+        growth = offset.coeff(position)
+        if growth is None or (step is not None and growth != step * weight):
             return None
-        step = found if step is None else step
+        step = growth if step is None else step
         weight *= sizes[position]
     return 0 if step is None else step

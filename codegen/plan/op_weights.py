@@ -1,4 +1,4 @@
-"""What one point of an op costs on a machine, in additions of a vector lane."""
+"""The arithmetic of one point of an op on a machine, in additions of a vector lane ("additions-worth")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ir.target import Target
 from ir.uop.table import UOPS
 
 ADDITIONS_PER_CYCLE = 2
-"""Of one unit's vector registers, where a cycle starts two multiply-adds."""
+"""Vector additions that a unit starts per cycle: a cycle is the time in which it starts two multiply-adds."""
 ROUNDED = ("fp16", "bf16")
 """Dtypes that compute in fp32 and round after every op."""
 _ROUNDED_KINDS = ("ewise", "unary")
@@ -19,18 +19,18 @@ _COMBINED = {"sum": "add", "prod": "mul"}
 def weight(op: Op, target: Target) -> float:
     """Additions-worth of `op` at one point of its domain, its rounding included."""
     dtype = _computed_in(op)
-    found = target.weights.get(f"{op.fn} {dtype}") if op.kind in _ROUNDED_KINDS else None
-    if found is None:
+    additions = target.weights.get(f"{op.fn} {dtype}") if op.kind in _ROUNDED_KINDS else None
+    if additions is None:
         fn = _COMBINED.get(op.fn, op.fn)
-        found = float(UOPS[fn.upper()].flops if op.kind in ("reduce", "scan") else flops_per_point(op.kind, op.fn))
-        found *= 2 if DTYPES[dtype].bytes == 8 else 1  # a register of its lanes is two of the machine's
+        additions = float(UOPS[fn.upper()].flops if op.kind in ("reduce", "scan") else flops_per_point(op.kind, op.fn))
+        additions *= 2 if DTYPES[dtype].bytes == 8 else 1  # 64-bit lanes fill two registers of the machine
     if op.dtype in ROUNDED and op.kind in _ROUNDED_KINDS:
-        found += target.weights.get(f"cast {op.dtype}", 1.0)
-    return found
+        additions += target.weights.get(f"cast {op.dtype}", 1.0)
+    return additions
 
 
 def score_weight(fn: str, dtype: str, target: Target) -> float:
-    """Additions-worth of one term of a stream besides its sum: the maximum, the difference, the exponential."""
+    """Additions-worth of one term of a stream, without its sum: maximum, difference and exponential."""
     wide = 2 if DTYPES[dtype].bytes == 8 else 1
     exponential = target.weights.get(f"{fn} {dtype}")
     return 2.0 * wide + (UOPS[fn.upper()].flops * wide if exponential is None else exponential)

@@ -1,4 +1,4 @@
-"""Refuses a plan for another kind of machine than the template's."""
+"""The check that a plan is for the kind of machine that its template writes for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.limits import LIMITS
 from ir.target import LANES
 
+STAGE = "plan"
+"""The stage that diagnostics of plans name."""
 
-def check_cpu(arch: str, stage: str) -> None:
-    """Raises EqsatError, UnknownTarget, for another machine's plan."""
+
+def check_cpu(arch: str) -> None:
+    """Raises EqsatError, UnknownTarget, unless `arch` is a CPU's."""
     if arch not in LANES:
-        fail(Kind.UNKNOWN_TARGET, stage, f"a plan for {arch} on a CPU", hint=", ".join(LANES))
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"a plan for {arch} on a CPU", hint=", ".join(LANES))
 
 
-def check_gpu(arch: str, stage: str) -> None:
-    """Raises EqsatError, UnknownTarget, for another machine's plan."""
+def check_gpu(arch: str) -> None:
+    """Raises EqsatError, UnknownTarget, unless `arch` is a GPU's."""
     if arch not in LIMITS:
-        fail(Kind.UNKNOWN_TARGET, stage, f"a plan for {arch} on a GPU", hint=", ".join(LIMITS))
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"a plan for {arch} on a GPU", hint=", ".join(LIMITS))

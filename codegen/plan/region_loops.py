@@ -1,4 +1,4 @@
-"""The loops of a region's nest: which axes run as one, and along which of them lanes run well.
+"""The loops that a region offers to a nest: which axes merge into one loop, and along which loop lanes run well.
 
 x[768*i0 + i1], y[768*i0 + i1] over i0 < 64, i1 < 768   →   one loop i0i1 over 49152 elements
 """
@@ -22,13 +22,13 @@ from ir.region.work import region_bytes
 
 Shape = tuple[int, ...]
 Axes = list[int]
-"""Positions of axes of one scope that one loop runs over."""
+"""The axes of one loop, as positions among the axes of a scope."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring axes of one scope, by position among its `i` or its `r` axes, run over by one loop of `extent`
-    steps from `origin`."""
+    """Neighbouring axes of one scope that one loop runs over, in `extent` steps from `origin`. `axes` are positions
+    among the scope's `i` axes or among its `r` axes."""
 
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -44,8 +44,8 @@ class Group:
 
 @dataclass(frozen=True)
 class View:
-    """An access in terms of a scope's axes, then those of the loops inside: `map` to a buffer of `shape`, with the
-    stride per axis. `indirect`: a gather, whose data-dependent coordinate counts as 0. `stored`: a write."""
+    """An access to a buffer of `shape`. `map` and `strides` are in terms of a scope's axes, then of the loops inside.
+    `indirect`: a gather, whose data-dependent coordinate counts as 0. `stored`: a write."""
 
     map: AxisMap
     shape: Shape
@@ -61,8 +61,8 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class RegionLoops:
-    """The loops that a region offers, by what Poly Core reports on it. `ordered`: the terms of floating-point sums
-    and products are taken in index order."""
+    """The loops of a region, from its Poly Core. `ordered`: the terms of floating-point sums and products are taken in
+    index order."""
 
     region: Region
     core: PolyCore
@@ -73,7 +73,7 @@ class RegionLoops:
 
     @cached_property
     def shape(self) -> Shape:
-        """That of the first output."""
+        """The shape of the first output."""
         return self.region.outputs[0].memref.shape
 
     @cached_property
@@ -83,12 +83,12 @@ class RegionLoops:
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
-        """What computes each value."""
+        """Value → the op that computes it."""
         return {let.name: let.op for let in self.region.body}
 
     @cached_property
     def nbytes(self) -> int:
-        """What the kernel must move: of each input once what is read of it, and each output once."""
+        """Bytes that the kernel must move: the elements of the inputs that are read, and the outputs, all once."""
         return region_bytes(self.region)
 
     def in_order(self, value: str) -> bool:
@@ -96,16 +96,16 @@ class RegionLoops:
         return self.ordered and is_order_bound(self.ops[value])
 
     @cached_property
-    def scattered(self) -> bool:
-        """Whether the kernel computes a sum of floats at several of its places, as row sums r in r[i] - r[j]: lanes run
-        along the outputs at one and along the terms at another, and the sums of one row get two roundings."""
+    def sums_in_two_orders(self) -> bool:
+        """Whether the kernel computes a sum of floats at several sites, as row sums r in r[i] - r[j]. Lanes may run
+        along the outputs at one site and along the terms at another, so that the sum of one row has two roundings."""
         counted = Counter(site.value for site in self.core.sites)
         return any(count > 1 and is_order_bound(self.ops[name]) for name, count in counted.items()) and not self.ordered
 
     @cached_property
-    def parted(self) -> tuple[str, ...]:
-        """The region's reductions, where they can be cut into parts together: over like terms in any order, none of
-        which needs another; else none."""
+    def divisible_reductions(self) -> tuple[str, ...]:
+        """The region's reductions if all can be cut into parts together: they have equal terms, in any order, and no
+        reduction needs another. Else ()."""
         names = [let.name for let in self.region.body if let.op.kind in ("reduce", "stream")]
         alike = {(op.kind, op.domain, op.reduced) for op in map(self.ops.__getitem__, names)}
         if len(alike) != 1 or self.ops[names[0]].kind != "reduce" or any(map(self.in_order, names)):
@@ -117,21 +117,21 @@ class RegionLoops:
     # --- accesses ---
 
     def views(self, scope: str, shape: Shape) -> tuple[View, ...]:
-        """Every access made from a scope whose domain has `shape`, those of the accumulators inside included; what
-        several values read at one place is loaded once."""
+        """The accesses of a scope whose domain has `shape`, including those of the accumulators inside. Equal reads of
+        several values are one access."""
         key = (scope, shape)
         if key not in self._views:
             self._views[key] = tuple(self._accesses(scope, shape))
         return self._views[key]
 
     def _accesses(self, scope: str, shape: Shape) -> Iterator[View]:
-        shapes = {each.name: each.memref.shape for each in (*self.region.inputs, *self.region.outputs)}
-        met: set[tuple[str, AxisMap]] = set()
-        for each in self.core.accesses:
-            if each.scope == scope and each.map.sizes == shape and (each.buffer, each.map) not in met:
-                indirect, stored = each.indirect is not None, each.input < 0
-                met |= set() if indirect else {(each.buffer, each.map)}
-                yield View(each.map, shapes[each.buffer], each.strides, indirect, stored)
+        shapes = {buffer.name: buffer.memref.shape for buffer in (*self.region.inputs, *self.region.outputs)}
+        loaded: set[tuple[str, AxisMap]] = set()
+        for access in self.core.accesses:
+            if access.scope == scope and access.map.sizes == shape and (access.buffer, access.map) not in loaded:
+                indirect, stored = access.indirect is not None, access.input < 0
+                loaded |= set() if indirect else {(access.buffer, access.map)}
+                yield View(access.map, shapes[access.buffer], access.strides, indirect, stored)
         for site in self.core.sites:
             if site.scope == scope and site.map.sizes == shape and site.value in self.core.scopes:
                 op = self.ops[site.value]
@@ -142,24 +142,23 @@ class RegionLoops:
                     yield View(composed, inner.shape, strides, inner.indirect, inner.stored)
 
     def lane_score(self, scope: str, shape: Shape, axis: int) -> float:
-        """How well lanes run along an axis: +1 for each access to neighbours, -1 for each lane by lane, by how often
-        it is made."""
+        """How well lanes run along an axis: the sum over accesses of 1 for neighbours, 0 for one number in all lanes
+        and -1 otherwise, weighed by frequency relative to the most frequent access."""
         if 0 in shape:
             return 0.0
-        found = self.views(scope, shape)
-        often = [math.prod(each.map.sizes[len(shape) :]) for each in found]
+        views = self.views(scope, shape)
+        counts = [math.prod(view.map.sizes[len(shape) :]) for view in views]
         score = 0.0
-        for each, count in zip(found, often, strict=True):
-            step = each.strides[axis].step
+        for view, count in zip(views, counts, strict=True):
+            step = view.strides[axis].step
             score += count * (0 if step == 0 else 1 if step == 1 else -1)
-        return score / max(often, default=1)
+        return score / max(counts, default=1)
 
-    def interiors(self, shape: Shape, axis: int) -> list[int]:
-        """The points at which a loop over an output's `axis` enters or leaves ranges where a padded access needs no
-        check."""
+    def interior_cuts(self, shape: Shape, axis: int) -> list[int]:
+        """The points of a loop over an output's `axis` that bound the ranges where a padded access needs no check."""
         cuts: set[int] = set()
-        for each in self.views(self.scope, shape):
-            stride = each.strides[axis]
+        for view in self.views(self.scope, shape):
+            stride = view.strides[axis]
             if stride.guarded:
                 cuts |= set(stride.interior)
         return sorted(cut for cut in cuts if 0 < cut < shape[axis])
@@ -167,11 +166,11 @@ class RegionLoops:
     # --- loops over outputs ---
 
     def scan_axes(self, shape: Shape) -> list[int]:
-        """The output axes along which a scan carries its value: what is not parallel."""
+        """The output axes along which a scan carries its value, so that they are not parallel."""
         return [axis for axis in range(len(shape)) if f"i{axis}" in self.core.sequential_axes]
 
     def output_groups(self, shape: Shape) -> list[Axes]:
-        """The output axes in row-major order, merged where possible, those of scans last."""
+        """The output axes in row-major order, merged where possible; axes of scans stand last."""
         carried = self.scan_axes(shape)
         runs: list[Axes] = []
         for axis in range(len(shape)):
@@ -181,76 +180,76 @@ class RegionLoops:
                 runs[-1].append(axis)
             else:
                 runs.append([axis])
-        merged = [group for run in runs for group in self._groups(self.scope, shape, run)]
+        merged = [group for run in runs for group in self._merged_axes(self.scope, shape, run)]
         return [*merged, *([axis] for axis in carried)]
 
     def finishing_order(self, groups: Sequence[Axes], numbers: Iterable[int]) -> list[int]:
-        """Of the loops over `groups` those of these `numbers`, first the ones on which most accumulators depend: what
-        is finished outside a loop is not computed again inside."""
-        return sorted(numbers, key=lambda number: -sum(self._finished_apart(groups[number])))
+        """The `numbers` of loops over `groups`, sorted: first the loops on which most accumulators depend, so that
+        inner loops do not compute them again."""
+        return sorted(numbers, key=lambda number: -sum(self._has_own_accumulators(groups[number])))
 
-    def repeats(self, groups: Sequence[Sequence[int]]) -> bool:
-        """Whether loops over `groups`, outermost first, would compute an accumulator again at points of a loop on
-        which it does not depend."""
+    def recomputes(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Whether loops over `groups`, outermost first, compute an accumulator again at the points of a loop on which
+        the accumulator does not depend."""
         loops = [group for group in groups if math.prod([self.shape[axis] for axis in group]) > 1]
-        needed = zip(*map(self._finished_apart, loops), strict=True)
-        return any(outer < inner for each in needed for outer, inner in pairwise(each))
+        ownership = zip(*map(self._has_own_accumulators, loops), strict=True)
+        return any(outer < inner for own in ownership for outer, inner in pairwise(own))
 
-    def is_apart(self, group: Axes) -> bool:
-        """Whether every accumulator is another one at each point of the loop over `group`: its points share none, so
-        that tasks may run through them without computing one twice."""
-        return all(self._finished_apart(group))
+    def has_own_accumulators(self, group: Axes) -> bool:
+        """Whether no two points of the loop over `group` share an accumulator, so that tasks may split the loop without
+        computing one twice."""
+        return all(self._has_own_accumulators(group))
 
-    def writes_apart(self, group: Iterable[int]) -> bool:
+    def has_own_outputs(self, group: Iterable[int]) -> bool:
         """Whether the points of the loop over `group` write different elements of every output."""
-        return all(self._needs(axes, group) for axes in self._placed)
+        return all(self._moves_along(axes, group) for axes in self._yield_axes)
 
-    def _finished_apart(self, group: Sequence[int]) -> tuple[bool, ...]:
-        """Of each value that is finished whether it is another one at each point of the loop over `group`."""
+    def _has_own_accumulators(self, group: Sequence[int]) -> tuple[bool, ...]:
+        """Accumulator → whether no two points of the loop over `group` share it."""
         key = tuple(group)
         if key not in self._apart:
-            self._apart[key] = tuple([self._needs(axes, group) for axes in self._finished])
+            self._apart[key] = tuple([self._moves_along(axes, group) for axes in self._accumulator_axes])
         return self._apart[key]
 
     @cached_property
-    def _finished(self) -> list[set[int]]:
-        """Per accumulator in the outer scope the axes on which it depends, and per output with a place of its own."""
-        return [*({int(name[1:]) for name in axes} for axes in self.core.finished.values()), *self._placed]
+    def _accumulator_axes(self) -> list[set[int]]:
+        """Per accumulator of the outer scope, then per output with a map of its own: the axes on which it depends."""
+        return [*({int(name[1:]) for name in axes} for axes in self.core.finished.values()), *self._yield_axes]
 
     @cached_property
-    def _placed(self) -> list[set[int]]:
-        return [set(support(each.at)) for each in self.region.yields if each.at is not None]
+    def _yield_axes(self) -> list[set[int]]:
+        return [set(support(result.at)) for result in self.region.yields if result.at is not None]
 
     @staticmethod
-    def _needs(axes: Container[int], group: Iterable[int]) -> bool:
+    def _moves_along(axes: Container[int], group: Iterable[int]) -> bool:
         return any(axis in axes for axis in group)
 
-    def best_lane(self, shape: Shape, found: Sequence[Axes]) -> int | None:
-        """The position among the groups `found` of the loop along which lanes run best; None when there is none."""
+    def best_lane(self, shape: Shape, groups: Sequence[Axes]) -> int | None:
+        """The number of the group along which lanes run best; None when lanes can run along none."""
         carried = self.scan_axes(shape)
         usable = [
             number
-            for number, group in enumerate(found)
+            for number, group in enumerate(groups)
             if group[0] not in carried and math.prod(shape[axis] for axis in group) > 1
         ]
         if not usable:
             return None
-        return max(usable, key=lambda number: (self.lane_score(self.scope, shape, found[number][-1]), number))
+        return max(usable, key=lambda number: (self.lane_score(self.scope, shape, groups[number][-1]), number))
 
     # --- loops over terms ---
 
     def reduce_groups(self, value: str) -> tuple[Group, ...]:
-        """The reduced axes of the accumulator `value`: in index order where that is asked for, else the one along
-        which lanes run best last."""
+        """The loops over the terms of the accumulator `value`: in index order where the plan asks for it, else with the
+        loop last along which lanes run best."""
         if value not in self._reduce_groups:
-            self._reduce_groups[value] = self._over_terms(value)
+            self._reduce_groups[value] = self._term_loops(value)
         return self._reduce_groups[value]
 
-    def _over_terms(self, value: str) -> tuple[Group, ...]:
+    def _term_loops(self, value: str) -> tuple[Group, ...]:
         op = self.ops[value]
         kept = len(op.domain) - op.reduced
         axes = range(kept, len(op.domain))
-        merged = [[axis] for axis in axes] if 0 in op.domain else self._groups(value, op.domain, axes)
+        merged = [[axis] for axis in axes] if 0 in op.domain else self._merged_axes(value, op.domain, axes)
         loops = [Group.whole([a - kept for a in group], [op.domain[a] for a in group], "r") for group in merged]
         if self.in_order(value):
             return tuple(loops)
@@ -260,36 +259,36 @@ class RegionLoops:
 
     # --- merging ---
 
-    def _groups(self, scope: str, shape: Shape, axes: Sequence[int]) -> list[Axes]:
-        """The axes of a scope, neighbours made one wherever nothing stands against it."""
-        read = [expr for each in self.views(scope, shape) for expr in (each.linear, *_bounds(each.map))]
-        exprs = dict.fromkeys([*read, *self._computed(scope, shape)])
-        found: list[Axes] = []
+    def _merged_axes(self, scope: str, shape: Shape, axes: Sequence[int]) -> list[Axes]:
+        """The axes of a scope, with neighbours merged where every index is affine in the merged axis."""
+        read = [expr for view in self.views(scope, shape) for expr in (view.linear, *_bounds(view.map))]
+        exprs = dict.fromkeys([*read, *self._value_indices(scope, shape)])
+        merged: list[Axes] = []
         for axis in axes:
-            outer = math.prod([shape[each] for each in found[-1]]) if found else 0
-            if found and all(fusable(expr, found[-1][-1], outer, shape[axis]) for expr in exprs):
-                found[-1].append(axis)
+            outer = math.prod([shape[inner] for inner in merged[-1]]) if merged else 0
+            if merged and all(fusable(expr, merged[-1][-1], outer, shape[axis]) for expr in exprs):
+                merged[-1].append(axis)
             else:
-                found.append([axis])
-        return found
+                merged.append([axis])
+        return merged
 
-    def _computed(self, scope: str, shape: Shape) -> list[AxisExpr]:
-        """Indices that are values, and the positions at which accumulators are needed."""
-        found: list[AxisExpr] = []
+    def _value_indices(self, scope: str, shape: Shape) -> list[AxisExpr]:
+        """The indices of a scope that are not accesses: values of index ops, and the sites of accumulators."""
+        exprs: list[AxisExpr] = []
         for site in self.core.sites:
             if site.scope != scope or site.map.sizes != shape:
                 continue
             op = self.ops[site.value]
             if op.kind == "scan":
-                found += site.map.exprs
-                found += [AxisExpr(0, ((axis, 1),)) for axis in range(len(shape))]
+                exprs += site.map.exprs
+                exprs += [AxisExpr(0, ((axis, 1),)) for axis in range(len(shape))]
             elif site.value in self.core.scopes:
-                found.append(offset(site.map, op.domain[: len(op.domain) - op.reduced]))
+                exprs.append(offset(site.map, op.domain[: len(op.domain) - op.reduced]))
             elif op.index_map is not None:
                 read = compose(op.index_map, site.map)
-                found += [*read.exprs, *_bounds(read)]
-            found += _bounds(site.map)
-        return found
+                exprs += [*read.exprs, *_bounds(read)]
+            exprs += _bounds(site.map)
+        return exprs
 
 
 def _bounds(view: AxisMap) -> list[AxisExpr]:

@@ -1,4 +1,4 @@
-"""The loops of streams as their template runs them: as outputs number them, or cut into digits where neighbours share
+"""The loops of streams as their template runs them: the loops of the outputs, or digits of them where neighbours share
 keys and values.
 
     Q[i0, i1, d], K[i0 // 4, k, d], V[i0 // 4, k, j]      batch i0, rows i1
@@ -18,8 +18,12 @@ from ir.region.region import Op, Operand, Region
 
 
 class StreamDigits(msgspec.Struct, frozen=True):
-    """`roles` in terms of digits, of which the outputs have the first `rank`; `loops`: the digits → the loops that they
-    are of; `out`: those of the outputs → their coordinates."""
+    """`roles` in terms of digits.
+
+    names  of the digits; the first `rank` are digits of the outputs' axes
+    loops  map: digits → loops
+    out    map: digits of the outputs → coordinates of the outputs
+    """
 
     roles: StreamRoles
     names: tuple[str, ...]
@@ -28,14 +32,14 @@ class StreamDigits(msgspec.Struct, frozen=True):
     out: AxisMap
 
     def at(self, place: AxisMap) -> AxisMap:
-        """A map over the loops, over the digits."""
+        """A map over loops as a map over digits."""
         return compose(place, self.loops)
 
 
 def stream_digits(
     region: Region, roles: StreamRoles, streams: Sequence[tuple[Op, Site]], *, together: bool
 ) -> StreamDigits:
-    """The loops of `streams`, cut where keys and values are shared if these are to be `together`."""
+    """The loops of `streams`. `together`: loops are cut into digits where neighbours share keys and values."""
     outer = len(streams[0][1].map.sizes)
     maps = list(_shared_reads(region, roles, streams)) if together else []
     cut = [
@@ -51,9 +55,9 @@ def stream_digits(
 
     scored, beside = digits_of(sorted((*roles.batch, *roles.rows))), set(digits_of(roles.batch))
     if together:
-        beside = {axis for each in maps for axis in support(compose(each, lift(loops, each.sizes[len(cut) :])))}
+        beside = {axis for place in maps for axis in support(compose(place, lift(loops, place.sizes[len(cut) :])))}
     batch, rows, _ = groups_of(scored, scored, beside)
-    found = msgspec.structs.replace(
+    digit_roles = msgspec.structs.replace(
         roles,
         read=compose(roles.read, loops),
         place=None if roles.place is None else compose(roles.place, loops),
@@ -63,11 +67,11 @@ def stream_digits(
         terms=digits_of(roles.terms),
         sizes=sizes,
     )
-    return StreamDigits(found, names, rank, loops, axis_map(sizes[:rank], exprs[:outer]))
+    return StreamDigits(digit_roles, names, rank, loops, axis_map(sizes[:rank], exprs[:outer]))
 
 
 def _shared_reads(region: Region, roles: StreamRoles, streams: Sequence[tuple[Op, Site]]) -> Iterator[AxisMap]:
-    """Where keys and values are read, over the loops."""
+    """The maps by which keys and values are read, over the loops."""
     for op, site in streams:
         if isinstance(op.inputs[1], Operand):
             yield from _reads(region, op.inputs[1], lift(site.map, op.domain[len(op.shape) :]))
@@ -79,4 +83,4 @@ def _shared_reads(region: Region, roles: StreamRoles, streams: Sequence[tuple[Op
 
 
 def _reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[AxisMap]:
-    return (each.map for each in buffer_reads(region, operand, at))
+    return (read.map for read in buffer_reads(region, operand, at))

@@ -14,7 +14,7 @@ def aligned(nbytes: int) -> np.ndarray:
     """`nbytes` of memory, not initialised, from a 64-byte boundary on.
 
     Raises:
-        EqsatError: ResourceExceeded where the machine has not so much.
+        EqsatError: ResourceExceeded where the machine does not have so much memory.
     """
     with memory_for(nbytes, "call", "what the program keeps between its kernels"):
         memory = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -23,13 +23,13 @@ def aligned(nbytes: int) -> np.ndarray:
 
 
 def touched(nbytes: int) -> np.ndarray:
-    """The same, each page of it in use already, as what is measured must be."""
+    """As `aligned`, with all pages mapped, so that measurements do not count page faults."""
     memory = aligned(nbytes)
     memory.fill(1)
     return memory
 
 
 def address(array: np.ndarray) -> int:
-    """Where its elements start."""
+    """The address of the first element."""
     found: int = array.__array_interface__["data"][0]
     return found

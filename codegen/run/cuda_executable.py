@@ -21,19 +21,19 @@ _STAGE = "launch"
 _WHOLE = "the program"
 _WHICH = "with CUDA_LAUNCH_BLOCKING=1 in the environment the error names its kernel"
 _STATIC_SHARED_BYTES = 48 * 1024
-"""Dynamic shared memory of a block that needs no leave."""
+"""Bytes of dynamic shared memory that a block may use without asking the driver."""
 
 
 class _Loaded(NamedTuple):
-    """What one device holds: a function for each launch, and the constants."""
+    """A program on one device: a function per launch, and the constants."""
 
     functions: list[Any]
     constants: dict[str, Bytes]
 
 
 class _Captured(NamedTuple):
-    """A call as a graph, the memory that it reads and writes, which the graph holds by address, and the end of the
-    latest call."""
+    """A call as a CUDA graph; the memory that it reads and writes, whose addresses are in the graph; and the event at
+    the end of the latest call."""
 
     graph: Any
     done: Any
@@ -43,8 +43,8 @@ class _Captured(NamedTuple):
 
 
 class CudaExecutable:
-    """Runs a module. Nothing asks for a device before the first call. `graph`: a call is captured as a CUDA graph after
-    the first one, with memory of its own for inputs and outputs; those that follow copy them in and out."""
+    """Runs a module. No device is needed before the first call. `graph`: the second call is captured as a CUDA graph,
+    with its own memory for inputs and outputs; later calls copy inputs into it and outputs out of it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class CudaExecutable:
         self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
-        """NumPy arrays in the module's order: copied to the device, and the results back.
+        """Runs on NumPy arrays in the module's order: copies them to the device, and the results back.
 
         Raises:
             EqsatError: NoDevice, or KernelFault where a kernel fails.
@@ -76,13 +76,13 @@ class CudaExecutable:
         with _reported(_WHOLE):
             import cupy
 
-            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
-            self.run_on_device([cupy.asarray(flat_bytes(each)) for each in inputs], results)
-            for each, result in zip(outputs, results, strict=True):
-                flat_bytes(each)[...] = result.get()
+            results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
+            self.run_on_device([cupy.asarray(flat_bytes(array)) for array in inputs], results)
+            for output, result in zip(outputs, results, strict=True):
+                flat_bytes(output)[...] = result.get()
 
     def run_on_device(self, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
-        """As `run`, on the memory of the current device, in the order of the current stream; it does not wait.
+        """As `run`, on memory of the current device, in the order of the current stream; does not wait for the end.
 
         Raises:
             EqsatError: as `run`; InputMismatch where the stream is being captured.
@@ -101,14 +101,14 @@ class CudaExecutable:
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
-        """ns per launch, [repeats, launches], by events around each, after one run that warms up."""
+        """ns per launch, [repeats, launches], measured by events around the launch, after one run that warms up."""
         self.require_device()
         with _reported(_WHOLE):
             import cupy
 
             loaded = self._on(cupy.cuda.Device().id)
-            given = [cupy.asarray(flat_bytes(each)) for each in inputs]
-            results = [cupy.empty(each.nbytes, cupy.uint8) for each in outputs]
+            given = [cupy.asarray(flat_bytes(array)) for array in inputs]
+            results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
             space = self._space()
             rows = []
             for _ in range(repeats + 1):
@@ -120,7 +120,7 @@ class CudaExecutable:
         return np.array(rows[1:]).reshape(repeats, len(self._launches))
 
     def require_device(self) -> None:
-        """Raises EqsatError, NoDevice, unless there is one that runs the cubins."""
+        """Raises EqsatError, NoDevice, unless there is a device that runs the cubins."""
         device_for(self._library.arch)
 
     def _launch_all(
@@ -131,7 +131,7 @@ class CudaExecutable:
         outputs: Sequence[Bytes],
         events: Sequence[Any] = (),
     ) -> None:
-        """The launches in order; `events` are recorded before the first and after each."""
+        """Starts the launches in order; `events` are recorded before the first launch and after every launch."""
         placed = self._memory.place(space.arena, loaded.constants, inputs, outputs)
         for event in events[:1]:
             event.record()
@@ -142,25 +142,25 @@ class CudaExecutable:
         self._memory.copy_shared(placed, outputs)
 
     def _space(self) -> Space:
-        """Memory for a call in the order of the current stream: CuPy's own, which later calls there may take over, and
-        counters, which are zeroed once for all calls of one stream and thread."""
+        """Memory for a call in the order of the current stream: memory of CuPy, which later calls on the stream may
+        reuse, and counters, which are zeroed once for all calls of one stream and thread."""
         import cupy
 
         stream = cupy.cuda.get_current_stream()
-        key = cupy.cuda.Device().id, stream.ptr, threading.get_ident()  # each thread may have one default stream
+        key = cupy.cuda.Device().id, stream.ptr, threading.get_ident()  # a thread may have a default stream of its own
         with self._lock:
             if key not in self._counters:
                 self._counters[key] = cupy.zeros(self._workspace.counters, cupy.uint8)
         return Space(*self._unset(), self._counters[key])
 
     def _unset(self) -> tuple[Bytes, Bytes]:
-        """An arena, and what blocks share."""
+        """An arena, and the memory that blocks share; not initialised."""
         import cupy
 
         return cupy.empty(self._arena_bytes, cupy.uint8), cupy.empty(self._workspace.shared, cupy.uint8)
 
     def _on(self, device: int) -> _Loaded:
-        """What the device holds, brought there at its first call."""
+        """The program on a device; the first call loads it."""
         with self._lock:
             if device not in self._loaded:
                 self._loaded[device] = self._load()
@@ -178,12 +178,12 @@ class CudaExecutable:
                 if shared > _STATIC_SHARED_BYTES:
                     _take_shared(function, shared, launch.function)
             functions.append(function)
-        constants = {name: cupy.asarray(flat_bytes(each)) for name, each in self._constants.items()}
+        constants = {name: cupy.asarray(flat_bytes(constant)) for name, constant in self._constants.items()}
         cupy.cuda.get_current_stream().synchronize()  # later calls may come on other streams
         return _Loaded(functions, constants)
 
     def _replay(self, device: int, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> None:
-        """One call after another, whatever their streams: all share the memory of the graph."""
+        """Runs the graph after the latest call of it, on any stream: all calls share the memory of the graph."""
         import cupy
 
         loaded, stream = self._on(device), cupy.cuda.get_current_stream()
@@ -200,11 +200,11 @@ class CudaExecutable:
             captured.done.record(stream)
 
     def _capture(self, loaded: _Loaded, inputs: Sequence[Bytes], outputs: Sequence[Bytes]) -> _Captured:
-        """Memory first, as nothing may be allocated while a stream is captured."""
+        """Captures a call. Memory is allocated first, since that is not allowed while a stream is captured."""
         import cupy
 
-        own = [cupy.empty(each.size, cupy.uint8) for each in inputs]
-        results = [cupy.empty(each.size, cupy.uint8) for each in outputs]
+        own = [cupy.empty(array.size, cupy.uint8) for array in inputs]
+        results = [cupy.empty(output.size, cupy.uint8) for output in outputs]
         space = Space(*self._unset(), cupy.zeros(self._workspace.counters, cupy.uint8))
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
@@ -215,7 +215,7 @@ class CudaExecutable:
 
 
 def _take_shared(function: Any, nbytes: int, name: str) -> None:
-    """Leave for so much shared memory, which some devices do not have that run the same cubins (sm_86, sm_89)."""
+    """Asks for so much shared memory. Some devices that run the same cubins (sm_86, sm_89) do not have it."""
     try:
         function.max_dynamic_shared_size_bytes = nbytes
     except RuntimeError as error:
@@ -224,7 +224,7 @@ def _take_shared(function: Any, nbytes: int, name: str) -> None:
 
 
 def _refuse_capture(stream: Any) -> None:
-    """A caller's graph would hold addresses of memory that is free again once the call returns."""
+    """Refuses to be captured: the caller's graph would hold addresses of memory that is freed when the call returns."""
     if stream.is_capturing():
         message = "a call cannot be captured in a CUDA graph of the caller's, which would keep its memory by address"
         fail(Kind.INPUT_MISMATCH, _STAGE, message, hint="graph=True makes a graph of the program itself")
@@ -239,7 +239,7 @@ def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None
 
 @contextmanager
 def _reported(what: str) -> Iterator[None]:
-    """Errors of the driver and of CuPy, which are RuntimeErrors and MemoryErrors, as diagnostics."""
+    """Turns errors of the driver and of CuPy, which are RuntimeErrors and MemoryErrors, into diagnostics."""
     try:
         yield
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""The GPU of this machine, found without starting what would hang on a machine that has none."""
+"""Finds the GPU of this machine, without starting libraries that hang on a machine without one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Device(msgspec.Struct, frozen=True):
 
 
 def has_driver() -> bool:
-    """Whether the driver is there and sees a GPU; asked of libcuda itself, as libraries above it may deadlock where it
-    is missing."""
+    """Whether the driver is installed and sees a GPU. This asks libcuda itself, since libraries above it may deadlock
+    without a driver."""
     for name in _LIBRARIES:
         try:
             driver = ctypes.CDLL(name)
@@ -68,10 +68,10 @@ def find_device() -> Device | None:
 
 
 def device_for(arch: str) -> Device:
-    """The device, which runs cubins for `arch`: of its generation and not newer.
+    """The device, if it runs cubins for `arch`: it has the same generation and is not older.
 
     Raises:
-        EqsatError: NoDevice where there is none that does.
+        EqsatError: NoDevice where there is no such device.
     """
     found = find_device()
     if found is None:

@@ -1,4 +1,4 @@
-"""A GPU program without a GPU: the very text that NVRTC compiles, run by the emulator, which reports what is wrong."""
+"""A GPU program without a GPU: the emulator runs the text that NVRTC compiles, and reports errors in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ir.module.module import Module
 
 _STAGE = "emulator"
 _POISON = 0xFF
-"""What the arena and the workspace are filled with: NaN in every float."""
+"""The byte with which the arena and the workspace are filled: NaN in every float."""
 
 
 @dataclass(frozen=True)
 class EmulatedKernels:
-    """Kernels' texts, compiled for the emulator. There is no machine code to keep: the text is enough."""
+    """Kernels compiled for the emulator. A saved program keeps no machine code of them: the text is enough."""
 
     arch: str
     kernels: Mapping[str, EmulatedKernel]
@@ -35,12 +35,12 @@ class EmulatedKernels:
 
     @property
     def resources(self) -> dict[str, KernelResources]:
-        """What NVRTC would say, which was not asked."""
+        """Empty: the resources are those that NVRTC reports."""
         return {}
 
 
 def emulated_kernels(texts: Mapping[str, str], arch: str) -> EmulatedKernels:
-    """Kernels by name, as one text, which compiles faster than one for each.
+    """Kernels by name, compiled as one text, which is faster than one text per kernel.
 
     Raises:
         EqsatError: NoCompiler where nothing compiles C++, CompileFailed where the text is rejected.
@@ -64,15 +64,15 @@ class EmulatedExecutable:
         """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes.
 
         Raises:
-            EqsatError: KernelFault with all that is wrong with the first kernel in which the emulator finds anything.
+            EqsatError: KernelFault with all findings of the first kernel that has any.
         """
         sizes = (self._arena_bytes, self._workspace.shared)
         with memory_for(sum(sizes), _STAGE, "what the program keeps between its kernels"):
             arena, shared = (np.full(size, _POISON, np.uint8) for size in sizes)
         space = Space(arena, shared, np.zeros(self._workspace.counters, np.uint8))
-        results = [flat_bytes(each) for each in outputs]
+        results = [flat_bytes(output) for output in outputs]
         placed = self._memory.place(
-            space.arena, self._constants, _apart([flat_bytes(each) for each in inputs]), results
+            space.arena, self._constants, _apart([flat_bytes(array) for array in inputs]), results
         )
         for launch in self._launches:
             self._launch(launch, self._memory.arguments(launch, placed, space))
@@ -81,13 +81,13 @@ class EmulatedExecutable:
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
-        """There is nothing to measure. Raises EqsatError, NoDevice."""
+        """Raises EqsatError, NoDevice: the emulator has no times."""
         fail(Kind.NO_DEVICE, _STAGE, "an emulated program has no times", hint="measure it on a GPU")
 
     def _launch(self, launch: Launch, memory: Sequence[np.ndarray]) -> None:
         kernel, geometry = self._library.kernels[launch.function], _geometry(launch)
         parameters = kernel.signature.parameters
-        arguments = [given.view(each.dtype) for given, each in zip(memory, parameters, strict=True)]
+        arguments = [given.view(parameter.dtype) for given, parameter in zip(memory, parameters, strict=True)]
         limit = LIMITS[self._library.arch].shared_bytes
         shared = geometry.shared_bytes
         kernel.launch(geometry.grid, arguments, shared_bytes=shared, shared_limit=limit).require_clean()
@@ -99,12 +99,12 @@ def _geometry(launch: Launch) -> Geometry:
 
 
 def _apart(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays, copied where they lie in one another: the emulator tells buffers apart by their addresses."""
-    found: list[np.ndarray] = []
-    for each in arrays:
-        meets = any(np.may_share_memory(each, other) and not _same(each, other) for other in found)
-        found.append(each.copy() if meets else each)
-    return found
+    """The arrays, copied where they overlap: the emulator tells buffers apart by their addresses."""
+    apart: list[np.ndarray] = []
+    for array in arrays:
+        meets = any(np.may_share_memory(array, other) and not _same(array, other) for other in apart)
+        apart.append(array.copy() if meets else array)
+    return apart
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

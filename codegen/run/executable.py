@@ -1,8 +1,9 @@
-"""A loaded library and the memory it works in: constants, packed constants, arenas, and the table of addresses."""
+"""A loaded library and its memory: constants, packed constants, arenas, and the table of addresses."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +21,11 @@ from ir.module.module import Module
 PAGE = 4096
 """Bytes: threads' workspaces share no page."""
 MOST_ARENAS = 8
-"""Arenas that are kept between calls; more calls at one time make their own, and the oldest are freed."""
+"""Arenas that are kept between calls. Further simultaneous calls allocate arenas, of which the oldest are freed."""
 
 
 class Arena(NamedTuple):
-    """What one call writes: the module's intermediate values, and the workspace of `threads` threads."""
+    """The memory that one call writes: the module's intermediate values, and the workspace of `threads` threads."""
 
     values: np.ndarray
     space: WorkspaceMemory
@@ -32,8 +33,8 @@ class Arena(NamedTuple):
 
 
 class CpuExecutable:
-    """Runs a module. Calls may come from many threads: each has an arena of its own while it lasts, and as many as
-    `MOST_ARENAS` are kept for the calls that follow."""
+    """Runs a module. Calls may come from many threads: a call has an arena of its own, and up to `MOST_ARENAS` arenas
+    are kept for later calls."""
 
     def __init__(
         self, module: Module, table: LaunchTable, library: Library, constants: Mapping[str, np.ndarray], threads: int
@@ -69,7 +70,7 @@ class CpuExecutable:
         return ns[1:]
 
     def _plan_addresses(self, table: LaunchTable, constants: Mapping[str, np.ndarray]) -> None:
-        """Every slot gets a number; the table of a call is its addresses, taken in the order of the launches."""
+        """Numbers all slots. The table of a call holds addresses of slots in the order of the launches' arguments."""
         module = self._module
         self._constants = {name: constants[name] for name in self._slots.constants}
         names = dict.fromkeys([*(slot.name for slot in module.slots), *self._constants])
@@ -82,13 +83,13 @@ class CpuExecutable:
         self._arena_slots = np.array([number[slot.name] for slot in arena], np.intp)
         self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
         self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
-        order = [each for launch in table.launches for each in (*(number[name] for name in launch.args), workspace)]
-        self._order = np.array(order, np.intp)
+        order = [[*(number[name] for name in launch.args), workspace] for launch in table.launches]
+        self._order = np.array([*itertools.chain.from_iterable(order)], np.intp)
         self._output_slots = np.array([number[slot] for slot in self._slots.owner], np.intp)
 
     @contextmanager
     def _arena(self, threads: int) -> Iterator[Arena]:
-        """Memory that no other call uses meanwhile."""
+        """An arena that no other call uses at the same time."""
         try:
             arena = self._arenas.pop()  # one step: another thread may take the last one
         except IndexError:
@@ -117,10 +118,10 @@ class WorkspaceMemory:
     """A workspace for `threads` threads: a table of addresses, of the shared bytes and of each thread's own."""
 
     def __init__(self, workspace: Workspace, threads: int) -> None:
-        shared, private = (-(-each // PAGE) * PAGE for each in (workspace.shared, workspace.private))
+        shared, private = (-(-buffer // PAGE) * PAGE for buffer in (workspace.shared, workspace.private))
         self._memory = aligned(shared + threads * private)
         start = address(self._memory)
-        self._table = np.array([start, *(start + shared + each * private for each in range(threads))], np.uint64)
+        self._table = np.array([start, *(start + shared + thread * private for thread in range(threads))], np.uint64)
         self.address = address(self._table)
 
 
@@ -129,16 +130,16 @@ def _pack(
 ) -> dict[str, np.ndarray]:
     """The packed constants, filled by the library."""
     packed = {
-        each.slot: aligned(each.elements * dtype(each.dtype).bytes).view(dtype(each.dtype).numpy)
-        for each in table.packings
+        packing.slot: aligned(packing.elements * dtype(packing.dtype).bytes).view(dtype(packing.dtype).numpy)
+        for packing in table.packings
     }
     arrays = {**constants, **packed}
     threads = min(threads, POOL_THREADS)
     space = WorkspaceMemory(table.workspace, threads)
     addresses = [
         at
-        for each in table.packings
-        for at in (*(address(arrays[name]) for name in (*each.sources, each.slot)), space.address)
+        for packing in table.packings
+        for at in (*(address(arrays[name]) for name in (*packing.sources, packing.slot)), space.address)
     ]
     slots = np.array(addresses or [0], np.uint64)
     library.function("eq_pack", (ctypes.c_void_p, ctypes.c_int32))(slots.ctypes.data, threads)

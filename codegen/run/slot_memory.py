@@ -1,4 +1,4 @@
-"""Where a module's tensors lie during one call; in GPU programs as flat arrays of bytes, NumPy's or CuPy's."""
+"""The memory of a module's tensors during one call. In GPU programs it is flat arrays of bytes, of NumPy or CuPy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
 
 
 class Space(NamedTuple):
-    """What a call writes besides its outputs: intermediate values, and the workspace of its launches. Counters are 0
-    before a call and after it; no other call may use them meanwhile."""
+    """The memory that a call writes besides its outputs: intermediate values, and the workspace of its launches.
+    Counters are 0 before and after a call; no other call may use them at the same time."""
 
     arena: Bytes
     shared: Bytes
@@ -29,15 +29,15 @@ class Space(NamedTuple):
 
 
 class SlotMemory:
-    """The tensors of a module by slot. `constants` are those that are read, packed ones too; `owner` is, for each slot
-    that kernels write for the caller, the first output that it is."""
+    """The tensors of a module by slot. constants: the constants that kernels read, including packed ones. owner: slot
+    that kernels write for the caller → the first output in that slot."""
 
     def __init__(self, module: Module, table: LaunchTable) -> None:
         self._module = module
         args = {name for launch in table.launches for name in launch.args}
         used = args | {slot for _, slot in module.outputs}
-        constants = [each.name for each in module.slots if each.role == "constant"]
-        packed = [each.slot for each in table.packings]
+        constants = [slot.name for slot in module.slots if slot.role == "constant"]
+        packed = [packing.slot for packing in table.packings]
         self.constants = tuple(name for name in (*constants, *packed) if name in used)
         written = args - set(module.inputs) - set(self.constants)
         self.owner: dict[str, int] = {}
@@ -50,9 +50,9 @@ class SlotMemory:
     ) -> dict[str, Bytes]:
         """Every slot of one call: `inputs` and `outputs` are the caller's, in the module's order."""
         held = {
-            each.name: arena[each.offset : each.offset + each.memref.nbytes]
-            for each in self._module.slots
-            if each.role == "arena"
+            slot.name: arena[slot.offset : slot.offset + slot.memref.nbytes]
+            for slot in self._module.slots
+            if slot.role == "arena"
         }
         return held | self.outside(constants, inputs, outputs)
 
@@ -64,9 +64,9 @@ class SlotMemory:
         return held | {slot: outputs[position] for slot, position in self.owner.items()}
 
     def arguments(self, launch: Launch, placed: Mapping[str, Bytes], space: Space) -> tuple[Bytes, ...]:
-        """What the launch's kernel is given, in the order of its parameters."""
-        memory = ((space.counters if each.counts else space.shared, each) for each in launch.pieces)
-        pieces = (whole[each.start : each.start + each.nbytes] for whole, each in memory)
+        """The arguments of the launch's kernel, in the order of its parameters."""
+        memory = ((space.counters if piece.counts else space.shared, piece) for piece in launch.pieces)
+        pieces = (whole[piece.start : piece.start + piece.nbytes] for whole, piece in memory)
         return (*(placed[name] for name in launch.args), *pieces)
 
     def copy_shared(self, placed: Mapping[str, Bytes], outputs: Sequence[Bytes]) -> None:

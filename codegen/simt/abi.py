@@ -66,4 +66,4 @@ class CLaunch(ctypes.Structure):
 
 
 LAYOUT = (CLaunch, CFinding, CCounters, CBuffer)
-"""In the order of `eq_simt_layout`."""
+"""The structs in the order of `eq_simt_layout`."""

@@ -43,12 +43,13 @@ class EmulatedKernel:
         """Runs the grid of at most three sizes on NumPy arrays and numbers, in the order of the parameters. Arrays
         behind pointers that are not const are stored to in place.
 
-        `seed` is of the random order. `shared_limit` is what a block may have (bytes); `fuel` the memory accesses of
-        one block after which it counts as running away.
+        seed          of the random order
+        shared_limit  bytes of shared memory that a block may have
+        fuel          memory accesses of one block after which it counts as running away
 
         Raises:
-            EqsatError: InputMismatch where an argument does not fit its parameter. What is wrong with the kernel is
-                in the report.
+            EqsatError: InputMismatch where an argument does not fit its parameter. Errors of the kernel are in the
+                report.
         """
         return run(
             self.signature,
@@ -68,7 +69,7 @@ class Kernels(Mapping[str, EmulatedKernel]):
     """The kernels of a text, by name."""
 
     def __init__(self, kernels: Sequence[EmulatedKernel]) -> None:
-        self._kernels = {each.signature.name: each for each in kernels}
+        self._kernels = {kernel.signature.name: kernel for kernel in kernels}
 
     def __getitem__(self, name: str) -> EmulatedKernel:
         if name not in self._kernels:
@@ -88,15 +89,15 @@ class Kernels(Mapping[str, EmulatedKernel]):
 def compile_kernels(text: str) -> Kernels:
     """The kernels of `text`, ready to launch; compiled once per text and compiler.
 
-    Many kernels in one text cost less than as many texts: about 0.3 s go to starting the compiler.
+    Many kernels in one text cost less than many texts: starting the compiler takes about 0.3 s.
 
     Raises:
-        EqsatError: CompileFailed where the text is not what a kernel may be, NoCompiler where nothing compiles C++.
+        EqsatError: CompileFailed where the text is no text of kernels, NoCompiler where nothing compiles C++.
     """
-    found = signatures(text)
-    library = kernel_library("\n".join([prelude_source(), '#line 1 "kernel"', text, *map(_entry, found)]) + "\n")
+    kernels = signatures(text)
+    library = kernel_library("\n".join([prelude_source(), '#line 1 "kernel"', text, *map(_entry, kernels)]) + "\n")
     lines = text.splitlines()
-    return Kernels([EmulatedKernel(each, library, lines) for each in found])
+    return Kernels([EmulatedKernel(signature, library, lines) for signature in kernels])
 
 
 def _entry_name(kernel: str) -> str:
@@ -104,7 +105,7 @@ def _entry_name(kernel: str) -> str:
 
 
 def _entry(signature: KernelSignature) -> str:
-    """The function that takes the addresses of all arguments and calls the kernel with what lies there."""
-    arguments = (f"*({each.c_type} *)arguments[{place}]" for place, each in enumerate(signature.parameters))
+    """The function that takes the addresses of all arguments and calls the kernel with the arguments."""
+    arguments = (f"*({parameter.c_type} *)arguments[{place}]" for place, parameter in enumerate(signature.parameters))
     head = f"EQ_EXPORT void {_entry_name(signature.name)}(void *const *arguments)"
     return f"{head} {{ {signature.name}({', '.join(arguments)}); }}"

@@ -17,14 +17,14 @@ _WAITS = (
     "waits for its warp to multiply",
     "waits for its warp to shuffle",
 )
-"""In the order of the engine's `Operation`."""
+"""What a thread does, in words, in the order of the engine's `Operation`."""
 _ALL_LANES = 0xFFFFFFFF
 
 
 def finding(
     raw: CFinding, kernel: str, lines: Sequence[str], buffers: Sequence[str], grid: tuple[int, int, int]
 ) -> Finding:
-    """The finding that `raw` is, of a kernel with this text and these buffers."""
+    """The finding `raw` in words; `lines` are the kernel's text, `buffers` the names of its buffers."""
     kind = _KINDS[raw.kind]
     buffer = _buffer(raw, buffers)
     return Finding(

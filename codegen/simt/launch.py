@@ -1,4 +1,4 @@
-"""A launch: NumPy arrays in, the engine's findings and counters out."""
+"""Launches a kernel in the emulator: from NumPy arrays to findings and counters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from ir.diagnostics import Kind, fail
 
 _STAGE = "simt"
 SM80_SHARED_BYTES = 163 * 1024
-"""What one block may have on compute capability 8.0 (CUDA programming guide, table of technical specifications)."""
+"""Bytes of shared memory of a block on compute capability 8.0, at most (CUDA programming guide, table of technical
+specifications)."""
 FUEL = 1 << 30
-"""Accesses: minutes."""
+"""Memory accesses of a block after which it counts as running away: minutes."""
 _MOST_GRID = (2**31 - 1, 65535, 65535)
 
 
 class Order(enum.StrEnum):
-    """In which order warps, lanes and blocks take their turns; a right kernel gives the same in all."""
+    """The order in which warps, lanes and blocks run. A correct kernel gives the same results in all orders."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -49,7 +50,7 @@ def run(
     shared_limit: int,
     fuel: int,
 ) -> Report:
-    """`EmulatedKernel.launch` of the kernel whose entry this is."""
+    """`EmulatedKernel.launch`, for the kernel with this entry."""
     bound = _Bound(signature, arguments)
     sizes = _grid(signature, grid)
     found = (CFinding * MOST_FINDINGS)()
@@ -90,7 +91,7 @@ def _grid(signature: KernelSignature, grid: Sequence[int]) -> tuple[int, int, in
 
 
 class _Bound:
-    """Arguments as the kernel reads them, and the buffers behind its pointers; one array given twice is one buffer."""
+    """Arguments as the kernel reads them, and the buffers behind its pointers. An array given twice is one buffer."""
 
     def __init__(self, signature: KernelSignature, arguments: Sequence[Any]) -> None:
         if len(arguments) != len(signature.parameters):
@@ -104,8 +105,8 @@ class _Bound:
         self._writable: list[bool] = []
         self._counts: list[bool] = []
         self.names: list[str] = []
-        self._values = [self._value(*each) for each in zip(signature.parameters, arguments, strict=True)]
-        self.addresses = (ctypes.c_void_p * max(1, len(self._values)))(*(each.ctypes.data for each in self._values))
+        self._values = list(map(self._value, signature.parameters, arguments))
+        self.addresses = (ctypes.c_void_p * max(1, len(self._values)))(*(value.ctypes.data for value in self._values))
         self.buffers = (CBuffer * len(self._arrays))(
             *(
                 CBuffer(array.ctypes.data, array.nbytes, array.itemsize, writable, counts)
@@ -114,7 +115,7 @@ class _Bound:
         )
 
     def _value(self, parameter: Parameter, argument: Any) -> np.ndarray:
-        """An array of one element: the number, or the address that stands for the buffer."""
+        """An array of one element: the number, or the emulated address of the buffer."""
         if not parameter.is_pointer:
             return np.array([argument], parameter.dtype)
         array = _checked(parameter, argument)
@@ -140,7 +141,7 @@ class _Bound:
 
 def _checked(parameter: Parameter, argument: Any) -> np.ndarray:
     """Raises:
-    EqsatError: InputMismatch where it is no array that lies as the kernel reads it.
+    EqsatError: InputMismatch unless the argument is an array with the dtype and layout of the parameter.
     """
     if not isinstance(argument, np.ndarray) or argument.dtype != parameter.dtype:
         given = argument.dtype if isinstance(argument, np.ndarray) else type(argument).__name__

@@ -1,4 +1,4 @@
-"""Shared libraries: the engine, built once per compiler and loaded once per process, and the kernels that join it."""
+"""Shared libraries: the engine, built once per compiler and loaded once per process, and the kernels that call it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENGINE = (
 )
 _PRELUDE = ("types", "convert", "scalar", "memory", "warp")
 _UNINITIALISED_PATTERN = {"gcc": 12, "clang": 13, "zig": 18}
-"""The first versions that can fill locals with a pattern where the text does not."""
+"""The first versions that can fill uninitialised locals with a pattern."""
 
 
 def engine_source() -> str:
@@ -42,7 +42,7 @@ def engine_source() -> str:
 
 @functools.cache
 def prelude_source() -> str:
-    """What stands above the kernels of a translation unit: the device functions on a CPU."""
+    """The device functions on a CPU, as text to stand above the kernels of a translation unit."""
     return _text("engine", "interface") + "".join(_text("prelude", name) for name in _PRELUDE)
 
 
@@ -62,13 +62,13 @@ def engine() -> Library:
     library = build({"engine": engine_source()}, on, compiler=compiler, flags=[*_flags(compiler), "-O3", *vector])
     layout = library.function("eq_simt_layout", (ctypes.c_int,), ctypes.c_uint32)
     sizes = [layout(position) for position in range(len(LAYOUT))]
-    if sizes != [ctypes.sizeof(each) for each in LAYOUT]:
+    if sizes != [ctypes.sizeof(struct) for struct in LAYOUT]:
         fail(Kind.COMPILE_FAILED, _STAGE, "the engine and abi.py disagree on their structs", sizes=sizes)
     return library
 
 
 def kernel_library(source: str) -> Library:
-    """The loaded library of `source`, prelude included, joined to the engine.
+    """The loaded library of `source`, which includes the prelude, bound to the engine.
 
     Raises:
         EqsatError: NoCompiler or CompileFailed.
@@ -81,7 +81,7 @@ def kernel_library(source: str) -> Library:
 
 
 def _flags(compiler: Compiler) -> tuple[str, ...]:
-    """No C++ runtime is needed, and two loaded kernels share nothing."""
+    """Flags with which no C++ runtime is needed, and two loaded libraries share nothing."""
     own = ("-fno-gnu-unique",) if compiler.family == "gcc" else ("-fno-sanitize=undefined",)
     return (
         *("-x", "c++", "-std=gnu++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-w"),
@@ -91,8 +91,8 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _checked(compiler: Compiler) -> tuple[str, ...]:
-    """Indices of register arrays are checked; registers that a kernel reads before it writes them hold the same odd
-    values in every run."""
+    """Flags that check indices of register arrays, and that fill uninitialised registers with the same pattern in every
+    run."""
     bounds = "bounds" if compiler.family == "gcc" else "array-bounds"
     able = compiler.major >= _UNINITIALISED_PATTERN[compiler.family]
     pattern = ("-ftrivial-auto-var-init=pattern",) if able else ()

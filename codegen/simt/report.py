@@ -1,4 +1,4 @@
-"""What a launch found and counted."""
+"""The report of a launch: findings and counters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class FindingKind(enum.StrEnum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an access or a wait is: the line of the kernel's text and what it says; without a lane, the whole warp."""
+    """The place of an access or a wait: the line of the kernel's text, its code, and the thread. lane None: the whole
+    warp."""
 
     line: int | None
     code: str
@@ -52,8 +53,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One defect: `place` is the access or wait that shows it, `first` the earlier access that it meets, `buffer` the
-    parameter (None for shared memory), `offset` and `nbytes` the bytes touched there, `count` how often it was seen."""
+    """One defect.
+
+    place           the access or wait that shows the defect
+    first           the earlier access that conflicts with it
+    buffer          the parameter; None for shared memory
+    offset, nbytes  the bytes of the access
+    count           how often the defect occurred
+    """
 
     kind: FindingKind
     kernel: str
@@ -67,11 +74,11 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def is_error(self) -> bool:
-        """A copy that nobody waits for is wasteful; all else is wrong."""
+        """Whether the finding is wrong, and not only wasteful as a copy is for which no thread waits."""
         return self.kind is not FindingKind.COPY_NEVER_WAITED_FOR
 
     def diagnostic(self) -> Diagnostic:
-        """This finding as every other stage reports."""
+        """The finding as a diagnostic."""
         details = {"finding": str(self.kind), "place": str(self.place), "count": self.count}
         if self.first:
             details["first"] = str(self.first)
@@ -87,9 +94,9 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """What the whole launch did, in the order of the engine's `Counters`. Loads, stores, ldmatrix, mma, shuffles and
-    copy requests are instructions of a warp; groups and waits are those of each warp's lane 0; sectors are 32 bytes;
-    conflicts are passes over the banks beyond the first; `copy_bytes` are those that arrive in shared memory."""
+    """Counts of a whole launch, in the order of the engine's `Counters`. Loads, stores, ldmatrix, mma, shuffles and
+    copy requests are instructions of a warp. Groups and waits are those of lane 0 of a warp. Sectors are 32 bytes.
+    Conflicts are passes over the banks beyond the first. `copy_bytes` are the bytes that arrive in shared memory."""
 
     mma: int
     mma_flops: int
@@ -122,12 +129,12 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def kinds(self) -> tuple[FindingKind, ...]:
-        """The kinds of what is wrong, each once, in the order they were met."""
-        return tuple(dict.fromkeys(each.kind for each in self.findings if each.is_error))
+        """The kinds of errors, without repetitions, in the order of the findings."""
+        return tuple(dict.fromkeys(finding.kind for finding in self.findings if finding.is_error))
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(each.diagnostic() for each in self.findings)
+        return tuple(finding.diagnostic() for finding in self.findings)
 
     def require_clean(self) -> None:
         """Raises:

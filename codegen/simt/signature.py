@@ -33,8 +33,13 @@ MOST_THREADS = 1024
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """`c_type` is what the kernel's argument is read as; `dtype` of the value, or of the elements behind a pointer;
-    `writable` where they may be stored to; `counts` where they are counters."""
+    """A parameter of a kernel.
+
+    c_type    the C type of the argument
+    dtype     of the value, or of the elements behind a pointer
+    writable  whether the elements may be stored to
+    counts    whether the elements are counters
+    """
 
     name: str
     c_type: str
@@ -45,7 +50,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class KernelSignature(msgspec.Struct, frozen=True):
-    """`threads` are those of a block, `line` is where the kernel starts in the text."""
+    """A kernel's name, threads of a block, parameters, and the line of the text where it starts."""
 
     name: str
     threads: int
@@ -86,7 +91,7 @@ def _threads(kernel: str, threads: int) -> int:
 
 
 def _parameters(kernel: str, text: str) -> tuple[Parameter, ...]:
-    return tuple(_parameter(kernel, each.strip()) for each in text.split(",") if each.strip())
+    return tuple(_parameter(kernel, piece.strip()) for piece in text.split(",") if piece.strip())
 
 
 def _parameter(kernel: str, text: str) -> Parameter:

@@ -2,9 +2,9 @@
 
     void eq_k3(void *const *buf, int32_t threads)
 
-`buf` holds the addresses of the kernel's buffers in the order of `CpuKernel.params`, then that of its workspace: a
-table of the address of the shared scratch, and of each thread's private scratch. The text needs the vector prelude and
-the pool's declarations above it, and `SUPPORT` once.
+`buf` holds the addresses of the kernel's buffers in the order of `CpuKernel.params`, then the address of its workspace:
+a table with the address of the shared scratch, then of the private scratch of every thread. The text needs the vector
+prelude and the pool's declarations above it, and `SUPPORT` once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
     CpuAssign,
     CpuCall,
-    CpuFence,
     CpuFor,
     CpuIf,
     CpuLet,
@@ -55,15 +54,15 @@ EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
 """
 
 INLINED = 32
-"""How many functions of dozens of instructions a kernel holds inline: beyond it a call costs nothing that can be
-measured, and saves the compiler 13 ms each."""
+"""Uses of functions of dozens of instructions that a kernel inlines, at most. More uses are calls, which cost nothing
+that can be measured and save the compiler 13 ms per use."""
 _LONG = {
     "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
     "i32": frozenset(["idiv", "mod"]),
 }
 
 SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
-"""The prelude's names of dtypes that differ from ours."""
+"""Dtype → its name in the prelude, where the names differ."""
 CELL = {
     "fp16": "uint16_t",
     "bf16": "uint16_t",
@@ -98,7 +97,7 @@ def c_text(kernel: CpuKernel) -> str:
 class _CEmitter:
     def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
-        self.buffers = {each.name: each.dtype for each in kernel.buffers}
+        self.buffers = {buffer.name: buffer.dtype for buffer in kernel.buffers}
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
 
     def text(self) -> str:
@@ -112,7 +111,7 @@ class _CEmitter:
     def _phase(self, number: int, phase: Phase) -> str:
         name = self.kernel.name
         lines = [f"static void {name}_{number}(void *ctx, int32_t task, int32_t thread) {{"]
-        lines += [f"  {each}" for each in self._pointers(phase)]
+        lines += [f"  {pointer}" for pointer in self._pointers(phase)]
         lines.append(f"  const int64_t {self._variable(phase.variable)} = task;")
         lines += self._block(phase.body, 1)
         lines.append("}")
@@ -121,23 +120,25 @@ class _CEmitter:
     def _pointers(self, phase: Phase) -> list[str]:
         used = _buffers_of(phase.body)
         lines = ["void *const *buf = ctx;"]
-        for position, each in enumerate(self.kernel.params):
-            if each.name in used:
-                const = "" if each.written else "const "
-                lines.append(f"{const}{CELL[each.dtype]} *restrict {_name(each.name)} = buf[{position}];")
+        for position, param in enumerate(self.kernel.params):
+            if param.name in used:
+                const = "" if param.written else "const "
+                lines.append(f"{const}{CELL[param.dtype]} *restrict {_name(param.name)} = buf[{position}];")
         for scratch, place in ((self.kernel.shared, "0"), (self.kernel.private, "1 + thread")):
             lines += self._scratch(scratch, place, used)
         return lines
 
     def _scratch(self, buffers: Sequence[Scratch], place: str, used: set[str]) -> list[str]:
-        """Pointers into the piece of workspace whose address stands at `place` of its table, to the buffers used."""
+        """Pointers to the used buffers in the scratch whose address is element `place` of the workspace's table."""
         base = f"((char *const *)buf[{len(self.kernel.params)}])[{place}]"
         lines, start = [], 0
-        for each in buffers:
+        for buffer in buffers:
             at = f"{base} + {start}" if start else base
-            if each.name in used:
-                lines.append(f"{CELL[each.dtype]} *restrict {_name(each.name)} = __builtin_assume_aligned({at}, 64);")
-            start += each.nbytes
+            if buffer.name in used:
+                lines.append(
+                    f"{CELL[buffer.dtype]} *restrict {_name(buffer.name)} = __builtin_assume_aligned({at}, 64);"
+                )
+            start += buffer.nbytes
         return lines
 
     def _entry(self) -> str:
@@ -173,11 +174,11 @@ class _CEmitter:
             case Store():
                 return [f"{pad}{self._store(stmt)};"]
             case Bind():
-                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._held(stmt)};"]
+                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamped(stmt)};"]
             case CpuPick(variable, value):
-                found = self.kernel.variables[variable]
-                held = f"eq_pick({self._value(value)}, {found.low}, {found.high})"
-                return [f"{pad}const int64_t {_name(found.name)} = {held};"]
+                picked = self.kernel.variables[variable]
+                held = f"eq_pick({self._value(value)}, {picked.low}, {picked.high})"
+                return [f"{pad}const int64_t {_name(picked.name)} = {held};"]
             case CpuFor():
                 return self._for(stmt, depth)
             case CpuIf(conditions, then, orelse):
@@ -186,8 +187,6 @@ class _CEmitter:
                 if orelse:
                     lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
                 return [*lines, f"{pad}}}"]
-            case CpuFence():
-                return [f"{pad}EQ_STREAM_FENCE();"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
 
@@ -214,7 +213,7 @@ class _CEmitter:
             return f"eq_store_strided_{kind}({at}, {stmt.step}, {value}, {count})"
         if stmt.count is not None:
             return f"eq_store_n_{kind}({at}, {value}, {self._count(stmt.count)})"
-        return f"eq_{'stream' if stmt.stream else 'store'}_{kind}({at}, {value})"
+        return f"eq_store_{kind}({at}, {value})"
 
     # --- values ---
 
@@ -228,7 +227,7 @@ class _CEmitter:
                 return self._lanes(value)
             case Inside(conditions, variable, count):
                 masks = [f"eq_first({self._count(count)})"] if count is not None else []
-                masks += [self._mask(each, variable) for each in conditions]
+                masks += [self._mask(condition, variable) for condition in conditions]
                 text = masks[0]
                 for mask in masks[1:]:
                     text = f"eq_and_bool({text}, {mask})"
@@ -286,12 +285,12 @@ class _CEmitter:
         """A number of lanes."""
         return "EQ_VL" if count is None else str(count) if isinstance(count, int) else self._index(count)
 
-    def _held(self, bind: Bind) -> str:
+    def _clamped(self, bind: Bind) -> str:
         text = self._index(bind.expr)
-        for each in bind.most:
-            text = f"eq_less({text}, {self._index(each)})"
-        for each in bind.least:
-            text = f"eq_more({text}, {self._index(each)})"
+        for bound in bind.most:
+            text = f"eq_less({text}, {self._index(bound)})"
+        for bound in bind.least:
+            text = f"eq_more({text}, {self._index(bound)})"
         return text
 
     def _condition(self, within: Within, lane: int | None = None) -> str:
@@ -303,20 +302,20 @@ class _CEmitter:
         return name if offset == AxisExpr() else f"{name} + {self._index(offset)}"
 
     def _index(self, expr: AxisExpr, lane: int | None = None) -> str:
-        """The expression in C; the variable `lane` is advanced by the lane number l. A floor's numerator is never
-        negative, so that C's division is one."""
+        """The expression in C; the variable `lane` is advanced by the lane number l. The numerator of a floor division
+        is never negative, so that C's division is right."""
         terms = []
         for term, c in expr.terms:
-            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._place(term, lane)
+            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._advanced(term, lane)
             terms.append((c, f"({text})" if isinstance(term, FloorDiv) and c != 1 else text))
         return sum_text(terms, expr.const, " * ")
 
     def _floor(self, floor: FloorDiv, lane: int | None) -> str:
         inner = self._index(floor.expr, lane)
-        bare = len(floor.expr.terms) == 1 and inner in (self._place(each, lane) for each in floor.expr.axes)
+        bare = len(floor.expr.terms) == 1 and inner in (self._advanced(axis, lane) for axis in floor.expr.axes)
         return f"{inner if bare else f'({inner})'} / {floor.divisor}"
 
-    def _place(self, variable: int, lane: int | None) -> str:
+    def _advanced(self, variable: int, lane: int | None) -> str:
         """A variable, advanced by the lane number l where it is `lane`."""
         name = self._variable(variable)
         return name if variable != lane else f"({name} + l)"

@@ -1,8 +1,8 @@
-"""GPU dialect → the text of a kernel: C++ that calls nothing but device functions (`ir.kernel.gpu.device_functions`).
+"""GPU dialect → the text of a kernel: C++ that calls only device functions (`ir.kernel.gpu.device_functions`).
 
     extern "C" EQ_KERNEL(128, 2) void eq_k3(const eq_bf16 *__restrict__ A, eq_f32 *__restrict__ C)
 
-The parameters are the kernel's buffers in order, its workspace last. The same text runs on a GPU, below the CUDA
+The parameters are the kernel's buffers in order, then its workspace. The same text runs on a GPU, below the CUDA
 prelude, and in the emulator. Indices are computed in 32 bits where their ranges allow it.
 """
 
@@ -75,25 +75,27 @@ class _CudaEmitter:
     def __init__(self, kernel: GpuKernel) -> None:
         self.kernel = kernel
         self.box = kernel.box
-        self.params = {each.name: each for each in kernel.memory}
-        self.shared = {each.name: each for each in kernel.shared}
-        self.registers = {each.name: each for each in kernel.registers}
+        self.params = {buffer.name: buffer for buffer in kernel.memory}
+        self.shared = {buffer.name: buffer for buffer in kernel.shared}
+        self.registers = {register.name: register for register in kernel.registers}
         self._narrow = Writing(self._variable, " / ", " * ")
         self._wide = Writing(self._variable, " / ", " * ", "ll")
 
     def text(self) -> str:
         kernel = self.kernel
-        params = ", ".join(_param(each, shared=each in kernel.workspace) for each in kernel.memory)
+        params = ", ".join(_param(buffer, shared=buffer in kernel.workspace) for buffer in kernel.memory)
         body = self._block(kernel.body, 1)
         parts = [_comment(kernel.comment)] if kernel.comment else []
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
         if kernel.shared:
             parts.append(f"  // {kernel.shared_bytes} bytes of shared memory:")
-        parts += [f"  //   {each}" for each in kernel.shared]
+        parts += [f"  //   {buffer}" for buffer in kernel.shared]
         used = used_variables(kernel.body)
         parts += [f"  const int {name} = eq_{name}();" for number, name in enumerate(IDS) if number in used]
-        for each in kernel.registers:
-            parts.append(f"  {REGISTER_C[each.dtype]} {_name(each.name)}[{each.count}]{' = {}' * each.zero};")
+        for register in kernel.registers:
+            parts.append(
+                f"  {REGISTER_C[register.dtype]} {_name(register.name)}[{register.count}]{' = {}' * register.zero};"
+            )
         return "\n".join([*parts, *body, "}"]) + "\n"
 
     # --- statements ---
@@ -126,7 +128,7 @@ class _CudaEmitter:
                 yield f"{pad}{self._line(stmt)};"
 
     def _where_holds(self, stmt: If, depth: int) -> list[str]:
-        """The first block of an If: its conditions need not be asked again."""
+        """The first block of an If, in which its conditions narrow the ranges of the variables."""
         around = self.box
         self.box = narrow_box(stmt.conditions, around) or around
         try:
@@ -145,7 +147,7 @@ class _CudaEmitter:
     def _line(self, stmt: Stmt) -> str:
         match stmt:
             case Bind():
-                return f"const int {self._variable(stmt.variable)} = {self._held(stmt)}"
+                return f"const int {self._variable(stmt.variable)} = {self._clamped(stmt)}"
             case Pick():
                 high = self.kernel.variables[stmt.variable].high
                 return f"const int {self._variable(stmt.variable)} = eq_clip({self._value(stmt.value)}, {high})"
@@ -187,31 +189,31 @@ class _CudaEmitter:
         match stmt:
             case LdGlobalVec():
                 to, source = self._pointer(stmt.registers, stmt.index), self._address(stmt.buffer, stmt.at)
-                what = self._several(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
-                return self._where(f"eq_ld_global_{what}", stmt.where, f"{to}, {source}")
+                suffix = self._vector_name(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
+                return self._where(f"eq_ld_global_{suffix}", stmt.where, f"{to}, {source}")
             case StGlobalVec():
                 to, source = self._address(stmt.buffer, stmt.at), self._pointer(stmt.registers, stmt.index)
-                what = self._several(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
-                return self._where(f"eq_st_global_{what}", stmt.where, f"{to}, {source}")
+                suffix = self._vector_name(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
+                return self._where(f"eq_st_global_{suffix}", stmt.where, f"{to}, {source}")
             case StGlobal():
                 cell = CELLS[self.params[stmt.buffer].dtype]
                 to = self._address(stmt.buffer, stmt.at)
                 return self._where(f"eq_st_global_{cell}", stmt.where, f"{to}, {self._value(stmt.value)}")
             case LdSharedVec():
-                what = self._several(stmt.registers, self.shared[stmt.source.shared].dtype, stmt.count)
+                suffix = self._vector_name(stmt.registers, self.shared[stmt.source.shared].dtype, stmt.count)
                 to = self._pointer(stmt.registers, stmt.index)
-                return f"eq_ld_shared_{what}({to}, {self._offset(stmt.source)})"
+                return f"eq_ld_shared_{suffix}({to}, {self._offset(stmt.source)})"
             case StSharedVec():
-                what = self._several(stmt.registers, self.shared[stmt.to.shared].dtype, stmt.count)
+                suffix = self._vector_name(stmt.registers, self.shared[stmt.to.shared].dtype, stmt.count)
                 source = self._pointer(stmt.registers, stmt.index)
-                return f"eq_st_shared_{what}({self._offset(stmt.to)}, {source})"
+                return f"eq_st_shared_{suffix}({self._offset(stmt.to)}, {source})"
             case StShared():
                 cell = CELLS[self.shared[stmt.to.shared].dtype]
                 return f"eq_st_shared_{cell}({self._offset(stmt.to)}, {self._value(stmt.value)})"
         raise AssertionError(stmt)
 
-    def _several(self, registers: str, dtype: str, count: int) -> str:
-        """How the functions of neighbours are called: "16" for four words, "bf16x8"."""
+    def _vector_name(self, registers: str, dtype: str, count: int) -> str:
+        """The end of the name of a function on vectors: "16" for four words, "bf16x8"."""
         words = self.registers[registers].dtype == WORD
         return str(4 * count) if words else f"{CELLS[dtype]}x{count}"
 
@@ -256,23 +258,23 @@ class _CudaEmitter:
 
     def _call(self, call: Call) -> str:
         args = ", ".join(map(self._value, call.args))
-        return f"{called(call.fn, [each.dtype for each in call.args], call.dtype)}({args})"
+        return f"{called(call.fn, [arg.dtype for arg in call.args], call.dtype)}({args})"
 
     # --- places ---
 
     def _address(self, buffer: str, at: tuple[AxisExpr, ...]) -> str:
         name, strides = _name(buffer), self.params[buffer].strides
         writing = self._writing(flat(at, strides))
-        return f"{name} + {writing.flat(at, strides)}" if any(each != ZERO for each in at) else name
+        return f"{name} + {writing.flat(at, strides)}" if any(index != ZERO for index in at) else name
 
     def _pointer(self, registers: str, index: AxisExpr) -> str:
         name = _name(registers)
         return name if index == ZERO else f"{name} + {self._index(index)}"
 
     def _offset(self, at: At) -> str:
-        """The byte in shared memory. What is a multiple of the swizzle's period stays outside of it."""
+        """The byte in shared memory. Multiples of the swizzle's period are added after the swizzle."""
         shared = self.shared[at.shared]
-        strides = tuple(each * DTYPES[shared.dtype].bytes for each in shared.strides)
+        strides = tuple(stride * DTYPES[shared.dtype].bytes for stride in shared.strides)
         stage = (at.stage * shared.stage_bytes).shift(shared.start)
         if not shared.swizzle:
             return self._narrow.flat((stage, *at.at), (1, *strides))
@@ -280,31 +282,31 @@ class _CudaEmitter:
             multiples(expr, max(1, shared.period // stride)) if shared.period % stride == 0 else ZERO
             for expr, stride in zip(at.at, strides, strict=True)
         )
-        near = tuple(expr - each for expr, each in zip(at.at, far, strict=True))
+        near = tuple(expr - multiple for expr, multiple in zip(at.at, far, strict=True))
         text = f"eq_swizzle<{shared.swizzle}>({self._narrow.flat(near, strides)})"
         outside = self._narrow.flat((stage, *far), (1, *strides))
         return text if outside == "0" else f"{outside} + {text}"
 
     # --- indices ---
 
-    def _held(self, bind: Bind) -> str:
+    def _clamped(self, bind: Bind) -> str:
         text = self._index(bind.expr)
-        for each in bind.most:
-            text = f"eq_min_i32({text}, {self._index(each)})"
-        for each in bind.least:
-            text = f"eq_max_i32({text}, {self._index(each)})"
+        for bound in bind.most:
+            text = f"eq_min_i32({text}, {self._index(bound)})"
+        for bound in bind.least:
+            text = f"eq_max_i32({text}, {self._index(bound)})"
         return text
 
     def _all(self, conditions: Sequence[Within]) -> str:
         """The conditions in C++, without the sides that the ranges of the variables prove."""
         parts: list[str] = []
-        for each in conditions:
-            low, high = bounds(each.expr, self.box)
-            text = self._index(each.expr)
-            if low < each.low:
-                parts.append(f"{each.low} <= {text}")
-            if high >= each.high:
-                parts.append(f"{text} < {each.high}")
+        for condition in conditions:
+            low, high = bounds(condition.expr, self.box)
+            text = self._index(condition.expr)
+            if low < condition.low:
+                parts.append(f"{condition.low} <= {text}")
+            if high >= condition.high:
+                parts.append(f"{text} < {condition.high}")
         return " && ".join(parts) or "true"
 
     def _index(self, expr: AxisExpr) -> str:
@@ -314,7 +316,7 @@ class _CudaEmitter:
         return self._narrow if self._magnitude(expr) < _INT else self._wide
 
     def _magnitude(self, expr: AxisExpr) -> int:
-        """A bound on every number met while the expression is computed."""
+        """A bound on all numbers that occur while the expression is computed."""
         inner = [self._magnitude(term.expr) for term, _ in expr.terms if isinstance(term, FloorDiv)]
         return max([abs(expr.const) + sum(abs(c) * self._largest(term) for term, c in expr.terms), *inner])
 
@@ -327,7 +329,7 @@ class _CudaEmitter:
 
 
 def _param(param: GpuParam, *, shared: bool) -> str:
-    """`shared`: other blocks store to it, which a compiler that is told `__restrict__` need not expect."""
+    """A parameter in C++. `shared`: other blocks store to it, so it may not be `__restrict__`."""
     cell = COUNTER if param.dtype == COUNTER else CELLS[param.dtype]
     return f"{'' if param.written else 'const '}eq_{cell} *{'' if shared else '__restrict__ '}{_name(param.name)}"
 

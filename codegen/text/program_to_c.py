@@ -5,8 +5,8 @@
     void eq_pack(void *const *table, int32_t threads)
     const char eq_contract[]
 
-`table` holds the buffer addresses of every launch, each with that of the workspace, one launch after the other; `ns`
-takes one time per launch; `eq_contract` says which launches and buffers the library was written for.
+`table` holds, launch after launch, the addresses of the launch's buffers and of the workspace. `ns` receives one time
+per launch. `eq_contract` identifies the launches and buffers for which the library was written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
 from ir.module.module import KernelCall, Module
 
 UNITS = 2
-"""Translation units that the kernels are spread over: they are compiled side by side."""
+"""Translation units for the kernels, which are compiled in parallel."""
 
 _CLOCK = """\
 #define EQ_EXPORT __attribute__((visibility("default")))
@@ -44,7 +44,7 @@ def launch_table(module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
         if call.when == "run":
             args = _arguments(call, lowered[call.region.name], packings)
             launches.append(Launch(lowered[call.region.name].kernel.name, args))
-    workspace = functools.reduce(or_, (each.workspace for each in _kernels(lowered.values())), Workspace())
+    workspace = functools.reduce(or_, (kernel.workspace for kernel in _kernels(lowered.values())), Workspace())
     return LaunchTable(tuple(launches), tuple(packings.values()), workspace)
 
 
@@ -64,13 +64,13 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
 
 
 def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
-    """The text of every kernel by function name, without the prelude: what people read."""
+    """The text of every kernel by function name, without the prelude, for people to read."""
     return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
 
 
 def _kernels(lowered: Iterable[Lowered]) -> Iterator[CpuKernel]:
-    for each in lowered:
-        yield from (each.kernel, *(packed.kernel for packed in each.packed))
+    for region in lowered:
+        yield from (region.kernel, *(packed.kernel for packed in region.packed))
 
 
 def _arguments(
@@ -90,7 +90,7 @@ def _arguments(
 def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
     """The texts in `UNITS` parts of about the same length, in a fixed order."""
     parts: list[list[str]] = [[] for _ in range(UNITS)]
-    for text in sorted(map(c_text, kernels), key=lambda each: (-len(each), each)):
+    for text in sorted(map(c_text, kernels), key=lambda text: (-len(text), text)):
         min(parts, key=lambda part: sum(map(len, part))).append(text)
     return [part for part in parts if part]
 
@@ -98,8 +98,8 @@ def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
 def _entries(kernels: Sequence[CpuKernel], table: LaunchTable, flush: bool) -> str:
     lines = [pool_declarations(), _CLOCK]
     lines += [f"{ENTRY.format(name=kernel.name)};" for kernel in kernels]
-    runs = [(each.function, len(each.args) + 1) for each in table.launches]
-    packs = [(each.function, len(each.sources) + 2) for each in table.packings]
+    runs = [(launch.function, len(launch.args) + 1) for launch in table.launches]
+    packs = [(packing.function, len(packing.sources) + 2) for packing in table.packings]
     lines += _entry("eq_program(void *const *table, int32_t threads)", runs, flush, timed=False)
     lines += _entry("eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)", runs, flush, timed=True)
     lines += _entry("eq_pack(void *const *table, int32_t threads)", packs, False, timed=False)

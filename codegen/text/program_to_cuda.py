@@ -1,6 +1,6 @@
 """A module and its GPU kernels → one text per kernel, and the table that launches them.
 
-A text stands for itself: a kernel that two programs share is compiled once.
+A text does not depend on the others, so that a kernel that two programs share is compiled once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ir.module.launch import Geometry, Launch, LaunchTable, Workspace, Workspace
 from ir.module.module import Module
 
 _ALIGNMENT = 256
-"""Of what a launch takes of the workspace, in bytes: that of an allocation."""
+"""Alignment of a launch's buffers in the workspace, in bytes: that of an allocation."""
 
 
 def launch_table(module: Module, lowered: Mapping[str, GpuKernel]) -> LaunchTable:
@@ -25,7 +25,7 @@ def launch_table(module: Module, lowered: Mapping[str, GpuKernel]) -> LaunchTabl
 
 
 def kernel_texts(lowered: Iterable[GpuKernel]) -> dict[str, str]:
-    """The text of every kernel by function name, without the prelude: what is compiled, and what people read."""
+    """The text of every kernel by function name, without the prelude."""
     return {kernel.name: cuda_text(kernel) for kernel in lowered}
 
 
@@ -35,16 +35,16 @@ def _launch(kernel: GpuKernel, args: tuple[str, ...]) -> Launch:
 
 
 def _pieces(kernel: GpuKernel) -> Iterator[WorkspacePiece]:
-    """One after another, the counters apart from all else."""
+    """The buffers of the kernel's workspace, one after another; counters are in memory of their own."""
     ends = {True: 0, False: 0}
-    for each in kernel.workspace:
-        counts = each.dtype == COUNTER
-        yield WorkspacePiece(ends[counts], each.nbytes, counts)
-        ends[counts] += -(-each.nbytes // _ALIGNMENT) * _ALIGNMENT
+    for buffer in kernel.workspace:
+        counts = buffer.dtype == COUNTER
+        yield WorkspacePiece(ends[counts], buffer.nbytes, counts)
+        ends[counts] += -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _workspace(launch: Launch) -> Workspace:
-    """What a launch needs."""
-    ends = [(each.start + each.nbytes, each.counts) for each in launch.pieces]
-    shared, counters = (max((end for end, counts in ends if counts is which), default=0) for which in (False, True))
+    """The workspace that a launch needs."""
+    ends = [(piece.start + piece.nbytes, piece.counts) for piece in launch.pieces]
+    shared, counters = (max((end for end, counts in ends if counts is kind), default=0) for kind in (False, True))
     return Workspace(shared=shared, counters=counters)

@@ -92,7 +92,6 @@ def units() -> dict[str, str]:
             _wrap(f"splat_{t}", f"eq_store_{t}({_at(1, t)}, eq_splat_{t}(p[0] + i / EQ_VL * {size}));"),
             _wrap(f"strided_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0], 3, k));"),
             _wrap(f"scatter_{t}", f"eq_store_strided_{t}(p[1], 3, eq_load_{t}(p[0]), k);"),
-            _wrap(f"stream_{t}", f"eq_stream_{t}({_at(1, t)}, eq_load_{t}({_at(0, t)}));", "EQ_STREAM_FENCE();"),
             _wrap(
                 f"gather_{t}",
                 f"eq_i64 at = eq_load_i64({_at(1, 'i64')}); eq_mask m = eq_load_bool({_at(2, 'bool')});",

@@ -1,4 +1,4 @@
-"""CPU kernels under construction: their variables, and nested blocks of statements that hoist what they can."""
+"""CPU kernels under construction: variables, and nested blocks of statements from which values are hoisted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LaneAxis:
 
 
 class CpuWriter(Names):
-    """What a kernel has one of: variables, names of registers, scratch, the lane count."""
+    """The parts of a kernel that exist once: variables, names of registers, scratch buffers, the lane count."""
 
     def __init__(self, lanes: int) -> None:
         super().__init__()
@@ -32,16 +32,16 @@ class CpuWriter(Names):
         self.private: list[Scratch] = []
 
     def counter(self, variable: int) -> AxisExpr:
-        """The variable as an expression that depends on it even where it has one value: lanes, and what a loop
-        carries, belong inside the loop."""
+        """The variable as an expression that depends on it even where it has one value, so that values with lanes, and
+        values that a loop carries, are not hoisted out of the loop."""
         return AxisExpr(0, ((variable, 1),))
 
 
 @dataclass(eq=False)
 class CpuBlock(Scope[Value]):
-    """Statements of one scope. `variables` are those bound here; `lane_axis` is in force here and below;
-    `facts` are conditions known to hold. `sequential`: its loops run through a whole axis in order, so that a
-    scan may carry a value through them."""
+    """Statements of one scope. `variables` are bound here; `lane_axis` holds here and in blocks inside; `facts` are
+    conditions that hold here. `sequential`: the loop runs through a whole axis in order, so that a scan may carry a
+    value through it."""
 
     writer: CpuWriter
     parent: CpuBlock | None = None
@@ -74,7 +74,7 @@ class CpuBlock(Scope[Value]):
         )
 
     def moves_in_lanes(self, axes: frozenset[int]) -> bool:
-        """Whether something that depends on the variables `axes` differs between lanes."""
+        """Whether a value that depends on the variables `axes` differs between lanes."""
         return self.lane_axis is not None and self.lane_axis.variable in axes
 
     # --- statements ---
@@ -83,7 +83,7 @@ class CpuBlock(Scope[Value]):
         self.statements.append(stmt)
 
     def let(self, name: str, value: Value, *, mutable: bool = False) -> Reg | Const:
-        """`value` in a register; a constant or register stays as it is."""
+        """`value` in a new register; a constant or a register is returned as it is."""
         if isinstance(value, _SIMPLE) and not mutable:
             return value
         register = Reg(self.writer.fresh(name), value.dtype)
@@ -100,7 +100,7 @@ class CpuBlock(Scope[Value]):
     def loop(
         self, body: CpuBlock, variable: int, start: AxisExpr, stop: AxisExpr, step: int = 1, limit: int | None = None
     ) -> None:
-        """Adds the loop whose body is the finished block `body`, with the bounds that say something."""
+        """Adds the loop with the finished block `body`, without bounds that always hold."""
         if limit is not None:
             low, high = interval(stop, self.writer.box)
             stop, limit = (AxisExpr(limit), None) if low >= limit else (stop, limit if high > limit else None)
@@ -115,10 +115,10 @@ class CpuBlock(Scope[Value]):
         step = 1
         count: int | AxisExpr = 1
         if self.lane_axis is not None and self.lane_axis.variable in offset.axes:
-            found = offset.coeff(self.lane_axis.variable)
-            if found is None:
+            spacing = offset.coeff(self.lane_axis.variable)
+            if spacing is None:
                 raise AssertionError(f"the lanes of a store to {buffer} are not evenly spaced")
-            step, count = found, self.lane_axis.count or self.writer.lanes
+            step, count = spacing, self.lane_axis.count or self.writer.lanes
         whole = count == self.writer.lanes
         self.add(
             Store(

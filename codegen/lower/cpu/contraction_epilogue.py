@@ -1,7 +1,7 @@
-"""The epilogue of a contraction: what follows the sums of one register tile, vector by vector, and the store.
+"""The epilogue of a contraction: the ops on the sums of one register tile, vector by vector, and the store.
 
-Lanes lie along the columns, or along the rows where these are the output's neighbours. Only rows and columns that
-exist are read or written.
+Lanes run along the columns, or along the rows where rows are neighbours in the output. Only rows and columns that exist
+are read or written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def epilogue(
     tile = {r: (row, blocks.mr, view.m), c: (column, blocks.nr, view.n)}
     along, across = (r, c) if rows_are_neighbours(view) else (c, r)
     outer = block.inner({across})
-    alone = not writer.axis(along).terms  # then no point tells that a value needs the sums
+    alone = not writer.axis(along).terms  # then values would be hoisted above the sums that they need
     body = outer.inner({along}, barrier=alone)
     start, width, size = tile[along]
     left = [start.shift(width) - writer.axis(along), constant(size) - writer.axis(along)]
@@ -47,19 +47,19 @@ def epilogue(
 
 
 def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> None:
-    """One vector: the sums at `offset` of `buffer`, the ops, the stores."""
+    """Writes one vector: the sums at `offset` of `buffer`, the ops, the stores."""
     view, ev = frame.view, frame.evaluator
     total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
     ev.provided[view.name] = lambda _at, _block, _where: total
     place = frame.place(view.roles.out.exprs)
-    for each in view.region.yields:
-        value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _read(ev, each))
-        block.store(each.buffer, ev.offset(each.buffer, place), value)
+    for result in view.region.yields:
+        value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result))
+        block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 
-def _read(ev: LaneEvaluator, what: Yield) -> Provider:
+def _reader(ev: LaneEvaluator, result: Yield) -> Provider:
     def read(at: Point, block: CpuBlock, where: Where) -> Value:
-        return ev.value(what.value, at, block, where)
+        return ev.value(result.value, at, block, where)
 
     return read
 

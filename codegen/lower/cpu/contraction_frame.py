@@ -1,4 +1,4 @@
-"""The loops around a contraction's register tile, as kernel variables: tasks, blocks of k, and where they stand."""
+"""The loops around a contraction's register tile, as kernel variables: tasks, blocks of k, and the current digits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ir.kernel.nodes import Bind
 from ir.plan.cpu import Blocks
 
 Digits = dict[int, AxisExpr]
-"""Where the loops stand: digit of the contraction → its value, an expression over kernel variables."""
+"""Digit of the contraction → its current value, an expression over kernel variables."""
 
 
 @dataclass(frozen=True)
 class CpuContractionFrame:
-    """What every part of the template writes with. `at` are the digits bound so far. `aligned`: every panel of columns
-    starts at a multiple of the register tile's."""
+    """The state with which every part of the template writes. `at`: the digits that are bound. `aligned`: every panel
+    of columns starts at a multiple of the register tile's columns."""
 
     view: Contraction
     blocks: Blocks
@@ -38,21 +38,21 @@ class CpuContractionFrame:
         return replace(self, at={**self.at, **digits})
 
     def seen_as(self, view: Contraction, blocks: Blocks | None = None, *, aligned: bool = True) -> CpuContractionFrame:
-        """The frame of another contraction whose digits are numbered alike, where the loops stand."""
+        """The frame of another contraction with the same numbering of digits, at the current digits."""
         return replace(self, view=view, blocks=blocks or self.blocks, aligned=aligned)
 
     def digits(self) -> tuple[AxisExpr, ...]:
-        """All digits, those not bound (of one point) at 0."""
+        """All current digits; digits that are not bound have one point, 0."""
         return tuple(self.at.get(position, ZERO) for position in range(len(self.view.sizes)))
 
     def point(self) -> tuple[AxisExpr, ...]:
-        """The point of the op's domain where the loops stand."""
+        """The current point of the op's domain."""
         return self.place(self.view.roles.point.exprs)
 
     def place(self, exprs: Sequence[AxisExpr]) -> tuple[AxisExpr, ...]:
         """Expressions over the digits as expressions over kernel variables."""
-        found = self.digits()
-        return tuple(substitute(expr, found, self.writer.box) for expr in exprs)
+        count = self.digits()
+        return tuple(substitute(expr, count, self.writer.box) for expr in exprs)
 
     def along(self, group: Sequence[int], counter: AxisExpr) -> Digits:
         """The digits of `group` at point `counter` of their row-major box."""
@@ -72,8 +72,8 @@ class CpuContractionFrame:
 class DepthBlock:
     """One block of k: `count` terms from term `first` on.
 
-    Digits before `axis` are fixed, `axis` goes from `start` for `step` steps (fewer in the last block), the digits
-    after it are whole: `inner` terms per step. `limit` is the size of `axis`.
+    Digits before `axis` are fixed. `axis`, of size `limit`, goes from `start` for `step` steps, fewer in the last
+    block. The digits `inner` after it run over all their points: `terms` terms per step.
     """
 
     axis: int | None
@@ -92,7 +92,7 @@ class DepthBlock:
 
 
 def bound(block: CpuBlock, name: str, expr: AxisExpr, high: int) -> AxisExpr:
-    """`expr`, which lies in [0, high], under a name."""
+    """`expr`, which lies in [0, high], as a variable `name`."""
     if not expr.terms:
         return expr
     writer = block.writer
@@ -131,16 +131,16 @@ def greatest(block: CpuBlock, name: str, exprs: Sequence[AxisExpr], high: int) -
 
 
 def tail_lanes(block: CpuBlock, left: Sequence[AxisExpr], *, whole: bool) -> AxisExpr | None:
-    """How many lanes exist when so many elements are left; None when all do (`whole`)."""
+    """How many lanes exist when so many elements are left; None when all lanes exist (`whole`)."""
     if whole:
         return None
     lanes = block.writer.lanes
-    found = least(block, "n", left, lanes)
-    return None if found == constant(lanes) else found
+    count = least(block, "n", left, lanes)
+    return None if count == constant(lanes) else count
 
 
 def lanes_along(block: CpuBlock, variable: int, left: Sequence[AxisExpr], *, whole: bool) -> None:
-    """Lays the lanes of `block`, which binds `variable`, along it: as many as `left` says, all when `whole`."""
+    """Makes the lanes of `block` run along `variable`: as many lanes as `left` says, all when `whole`."""
     block.lane_axis = LaneAxis(variable, tail_lanes(block, left, whole=whole))
 
 

@@ -10,12 +10,12 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock,
 from ir.index.expr import ZERO, AxisExpr, constant
 
 AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
-"""What to do at one term: (frame, block, number of the term in its block of k)."""
+"""Writes the code of one term: (frame, block, number of the term in its block of k)."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Terms [start, stop) of the `size` points that the digits `group` have."""
+    """Terms [start, stop) of the `size` points of the digits `group`."""
 
     group: tuple[int, ...]
     size: int
@@ -24,13 +24,13 @@ class Run:
 
 
 AtRun = Callable[[CpuContractionFrame, CpuBlock, Run], None]
-"""What to do with a run of terms: (frame, block, the run)."""
+"""Writes the code of a run of terms: (frame, block, the run)."""
 AtDigits = Callable[[CpuContractionFrame, CpuBlock, Digits], None]
-"""What to do where some digits of k are bound: (frame, block, those digits)."""
+"""Writes the code where some digits of k are bound: (frame, block, these digits)."""
 
 
 def over_runs(frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, run: Sequence[int], body: AtRun) -> None:
-    """Calls body(frame, block, run) for the runs of terms of this block along those of the digits `run` that it has."""
+    """Calls body(frame, block, run) for the runs of terms of a block of k along its digits that are in `run`."""
     digits = depth_digits(depth)
     group = tuple(position for position in digits if position in run)
     if not group:
@@ -54,7 +54,7 @@ def depth_digits(depth: DepthBlock) -> list[int]:
 
 
 def term_of(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
-    """The number, in its block, of the term where the loops stand."""
+    """The number of the current term in its block of k."""
     if depth.axis is None:
         return constant(0)
     return (frame.at[depth.axis] - depth.start) * depth.terms + frame.index(depth.inner)

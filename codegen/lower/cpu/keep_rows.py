@@ -17,14 +17,14 @@ from ir.region.region import Buffer, MemRef
 
 @dataclass(frozen=True)
 class Row:
-    """The rows of `kept` that are made together, in the workspace's `buffer`."""
+    """The rows of the value `kept` that are filled together, in the workspace's `buffer`."""
 
     kept: KeptRow
     buffer: Buffer
     _numbers: dict[frozenset[int], dict[tuple[AxisExpr, ...], int]] = field(default_factory=dict)
 
     def place(self, point: tuple[AxisExpr, ...]) -> tuple[AxisExpr, ...]:
-        """Where the value at `point` lies: rows are numbered as they are met in the loops around them."""
+        """The coordinates of the value at `point` in `buffer`: rows are numbered in the order of first use."""
         of = self.filler_point(point)
         numbers = self._numbers.setdefault(axes_of(of), {})
         number = numbers.setdefault(of, len(numbers)) % self.buffer.memref.shape[0]
@@ -36,11 +36,11 @@ class Row:
 
 
 def workspace_rows(kept: Iterable[KeptRow], dtypes: dict[str, str], together: int, writer: CpuWriter) -> dict[str, Row]:
-    """So many rows of a thread's workspace for each value that is kept, by the value's name."""
+    """Value that is kept → `together` rows in a thread's workspace."""
     rows: dict[str, Row] = {}
-    for each in kept:
-        buffer = Buffer(f"{each.value}_row", MemRef((together, *each.sizes), register_type(dtypes[each.value])))
+    for row in kept:
+        buffer = Buffer(f"{row.value}_row", MemRef((together, *row.sizes), register_type(dtypes[row.value])))
         elements = math.prod(buffer.memref.shape)
         writer.private.append(Scratch(writer.buffer(buffer.name), buffer.memref.dtype, elements))
-        rows[each.value] = Row(each, buffer)
+        rows[row.value] = Row(row, buffer)
     return rows

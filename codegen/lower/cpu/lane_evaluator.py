@@ -1,13 +1,14 @@
-"""How an SSA value of a region is evaluated at a point of its domain, in vectors along a block's lane axis.
+"""Evaluates an SSA value of a region at a point of its domain, in vectors along a block's lane axis.
 
     v = relu(x[i, j] + b[j])   at (i, j), lanes along j
       x_1 = load x[512*i + j : unit]        unit stride: one vector load
       b_1 = load b[j : unit]                does not depend on i: stands outside of i's loop
       v_1 = relu(add(x_1, b_1))
 
-Operand maps are composed by substitution, so that every offset is one expression over loop variables; its step
-along the lane axis picks the load. A padded read is a `CpuIf` where the padding is the same in all lanes, a
-mask where it is not, and nothing where the ranges of the variables prove it inside. Each op rounds to its dtype.
+Operand maps are composed by substitution, so that every offset is one expression over loop variables. The step of the
+offset along the lane axis decides the load. A padded read becomes a `CpuIf` where the padding is the same in all lanes,
+a mask where it differs between lanes, and a plain load where the ranges of the variables prove that it is inside.
+Every op rounds to its dtype.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ STAGE = "lower_value"
 
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
-    """Evaluates the values of one region into blocks. A value is a vector along the lane axis; where the lane axis does
-    not move the value, all lanes hold the same number. `RegionEvaluator` adds reductions, scans and streams.
+    """Evaluates the values of one region into blocks. A value is a vector along the lane axis; where the value does not
+    depend on the lane axis, all lanes hold the same number. `RegionEvaluator` adds reductions, scans and streams.
 
-    `parts` holds reductions to a part of their reduced axes. `rows` are values kept on chip, which the terms of the
-    reduction `filling` compute, and all others load. Sums of a stream are rescaled once for `rescaled` terms.
+    parts     reduction → the part of its loops over terms that is computed now; other reductions run over all terms
+    rows      values that are kept in rows; the reduction `filling` computes them, all other readers load them
+    rescaled  terms of a stream per rescaling of its sums
     """
 
     def __init__(self, loops: RegionLoops, writer: CpuWriter, rescaled: int = 2) -> None:
@@ -53,11 +55,11 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         self.filling: str | None = None
 
     def needs(self, value: str, other: str) -> bool:
-        """Whether computing `value` takes the value `other`."""
+        """Whether `value` is computed from `other`."""
         return other in behind(self.ops, value) and other != value
 
     def groups(self, name: str) -> tuple[Group, ...]:
-        """The loops over the reduced axes of the reduction `name`, the innermost, along which lanes may run, last."""
+        """The loops over the terms of the reduction `name`; lanes may run along the last, which is the innermost."""
         return self.parts.get(name) or self.loops.reduce_groups(name)
 
     def _value(self, name: str, point: Point, block: CpuBlock, where: Where) -> Evaluation:
@@ -74,14 +76,14 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
                 return self._load(row.buffer.name, row.place(point), block, where, axes_of(point))
             home = block.home(axes_of(point, where))
             op = self.ops[name]
-            found = home.let(name, (yield self._computed(name, op, point, home, where)))
+            found = home.let(name, (yield self._compute(name, op, point, home, where)))
             home.memo.setdefault(key, found)
             if row is not None:
                 home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), found)
         return found
 
     def keep(self, rows: Mapping[str, Row]) -> None:
-        """Keeps these values on chip."""
+        """Keeps these values in rows."""
         self.rows |= rows
         self.buffers |= {row.buffer.name: row.buffer for row in rows.values()}
 
@@ -97,11 +99,13 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return (yield read(at, block, where))
         (conditions, fill), *rest = guards
         known = block.facts | set(where)
-        open_ = tuple(each for each in conditions if each not in known and not self.writer.proves(each))
-        if any(self.writer.refutes(each) for each in open_):
+        unproven = tuple(
+            condition for condition in conditions if condition not in known and not self.writer.proves(condition)
+        )
+        if any(self.writer.refutes(guard) for guard in unproven):
             return fill
-        lane = tuple(each for each in open_ if block.moves_in_lanes(each.expr.axes))
-        outer = tuple(each for each in open_ if each not in lane)
+        lane = tuple(guard for guard in unproven if block.moves_in_lanes(guard.expr.axes))
+        outer = tuple(guard for guard in unproven if guard not in lane)
         inner = (*where, *lane)
 
         def inside(body: CpuBlock) -> Evaluation:
@@ -111,7 +115,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
         if not outer:
             return (yield inside(block))
-        axes = axes_of(at, (*inner, *outer, *(each for bounds, _ in rest for each in bounds)))
+        axes = axes_of(at, (*inner, *outer, *(bound for bounds, _ in rest for bound in bounds)))
         home = block.home(axes)
         result = home.let("read", fill, mutable=True)
         body = home.inner(barrier=True, facts=outer)
@@ -120,7 +124,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return result
 
     def mask(self, conditions: Where, block: CpuBlock, *, existing: bool = False) -> Value | None:
-        """The lanes in which all conditions hold, and that exist where `existing` asks it; None for all lanes."""
+        """The lanes in which all conditions hold; with `existing`, of the lanes that exist. None: all lanes."""
         assert block.lane_axis is not None
         count = block.lane_axis.count if existing else None
         if not conditions and count is None:
@@ -142,7 +146,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _load(
         self, buffer: str, point: Point, block: CpuBlock, where: Where, filled: frozenset[int] = frozenset()
     ) -> Value:
-        """`filled`: variables at each value of which the buffer is filled anew."""
+        """`filled`: the variables whose loops fill the buffer again in every iteration."""
         offset = self.offset(buffer, point)
         elements = math.prod(self.buffers[buffer].memref.shape)
         if where and self.writer.proves(Within(offset, 0, elements)):
@@ -171,7 +175,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
     # --- ops ---
 
-    def _computed(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
+    def _compute(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "gather":
                 return (yield self._gather(name, op, point, block, where))
@@ -182,7 +186,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gathered(name, op)
+        source, axis, size = self._gather_source(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)
@@ -197,7 +201,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
 
     def _picked(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
-        """An index that is the same in all lanes, as a variable: then its load is one like any other."""
+        """An index that is the same in all lanes, as a variable of the kernel, so that its load needs no gather."""
         key = ("pick", index, size)
         found = home.find(key)
         if found is None:
@@ -228,5 +232,5 @@ def index_axes(operand: Operand | Number, point: Point, writer: CpuWriter) -> fr
     """The variables on which an operand at `point` depends."""
     if isinstance(operand, Number):
         return frozenset()
-    conditions = tuple(each for guard in operand.map.guards for each in writer.conditions(guard, point))
+    conditions = tuple(condition for guard in operand.map.guards for condition in writer.conditions(guard, point))
     return axes_of(writer.at(operand.map.exprs, point), conditions)

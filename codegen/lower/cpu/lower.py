@@ -1,4 +1,4 @@
-"""A region and its plan → a CPU kernel: the template of contractions, that of streams in tiles, or a loop nest."""
+"""A region and its plan → a CPU kernel, by the template of contractions, of streams in tiles, or of nests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Lowered = ContractionKernel
 
 
 def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
-    """The kernel under the C name `name`, with the constants packed for it.
+    """The kernel with the C name `name`, and its packed constants.
 
     Raises:
-        EqsatError: ResourceExceeded where the plan promises that a tile divides an axis and it does not.
+        EqsatError: where the plan does not fit the region, or no template covers it.
     """
     match plan:
         case CpuContractionPlan():
@@ -26,5 +26,5 @@ def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         case CpuStreamPlan():
             return lower_stream(region, core, plan, name)
         case CpuNestPlan():
-            return Lowered(lower_nest(region, core, plan, name), tuple(each.name for each in region.buffers), ())
+            return Lowered(lower_nest(region, core, plan, name), tuple(buffer.name for buffer in region.buffers), ())
     fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a CPU", at=region.name)

@@ -1,4 +1,4 @@
-"""A contraction and its Plan → a CPU kernel: the one template of matrix products and convolutions.
+"""A contraction and its plan → a CPU kernel: the template of matrix products and convolutions.
 
     for each task (batch, block of rows, block of columns):                  in parallel
       for each block of k:
@@ -9,7 +9,7 @@
             MR × NR sums in registers                     register_tile
             after the last block of k: the epilogue       on the sums, vector by vector, and the store
 
-Each output element is summed by one task in one order, whatever the number of threads.
+One task sums an output element, in an order that does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from codegen.lower.cpu.pack_constant import (
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
-from codegen.plan.contraction_view import STAGE, Contraction, contraction_of, lanes_along_k
+from codegen.plan.contraction_view import Contraction, contraction_of, lanes_along_k
 from codegen.plan.cpu.contraction_tiling import check_contraction_plan
+from codegen.plan.plan_check import STAGE
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
@@ -51,8 +52,8 @@ from ir.region.region import Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
-    """`args` names what each of `kernel.params` is: the region's inputs that it still reads, the packed constants,
-    then the outputs."""
+    """`args`: the buffer of every one of `kernel.params`: the region's inputs that the kernel reads, the packed
+    constants, then the outputs."""
 
     kernel: CpuKernel
     args: tuple[str, ...]
@@ -78,26 +79,26 @@ def lower_contraction(
     check_contraction_plan(view, plan)
     constants = tuple(
         pack_constant(view, core, plan.blocks, side, f"{name}_pack{side}")
-        for side, each in enumerate(plan.operands)
-        if each.place == "const_pool"
+        for side, operand in enumerate(plan.operands)
+        if operand.place == "const_pool"
     )
     return _CpuContractionTemplate(view, core, plan).kernel(name, constants)
 
 
 class _CpuContractionTemplate:
-    """The template with one plan injected. `sums`, `rows`, `columns` are its scratch buffers."""
+    """The template for one plan. `sums`, `rows`, `columns` are the names of its scratch buffers."""
 
     def __init__(self, view: Contraction, core: PolyCore, plan: CpuContractionPlan) -> None:
         self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, plan.blocks, plan.blocks.lanes
-        self.sums, self.rows, self.columns = (unused(each, view.region) for each in ("sums", "rows", "columns"))
+        self.sums, self.rows, self.columns = (unused(name, view.region) for name in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
         view, region = self.view, self.view.region
         writer = CpuWriter(self.lanes)
-        gone = {source for each in constants for source in each.sources} - self._still_read()
-        inputs = [buffer_param(writer, each, written=False) for each in region.inputs if each.name not in gone]
-        packed = [CpuParam(writer.buffer(each.name), each.dtype, each.elements) for each in constants]
-        outputs = [buffer_param(writer, each, written=True) for each in region.outputs]
+        dropped = {source for buffer in constants for source in buffer.sources} - self._still_read()
+        inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in dropped]
+        packed = [CpuParam(writer.buffer(buffer.name), buffer.dtype, buffer.elements) for buffer in constants]
+        outputs = [buffer_param(writer, output, written=True) for output in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
@@ -110,8 +111,8 @@ class _CpuContractionTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        kept = [each.name for each in region.inputs if each.name not in gone]
-        args = (*kept, *(each.name for each in constants), *(each.name for each in region.outputs))
+        kept = [buffer.name for buffer in region.inputs if buffer.name not in dropped]
+        args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
         return ContractionKernel(kernel, args, constants)
 
     # --- the loop nest ---
@@ -141,7 +142,7 @@ class _CpuContractionTemplate:
         block.loop(body, number, ZERO, constant(count))
 
     def _depth(self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
-        """One block of k: rows are packed, then panel by panel the columns."""
+        """Writes one block of k: packs the rows, then goes through the columns panel by panel."""
         view, blocks = self.view, self.blocks
         frame, depth = depth_block(frame, block, number)
         row_panel = self._row_panel(frame, m0, depth)
@@ -164,16 +165,17 @@ class _CpuContractionTemplate:
             blocks.nr,
         )
         last = depth_blocks(view, blocks) - 1
-        again = Within(number, 1, last + 1) if last else None
+        resumed = Within(number, 1, last + 1) if last else None
         done = Within(number, last, last + 1) if last else None
-        self._tile(frame, tile, RegisterTile(depth, row, column, into, again), self._at_row(row_panel, row, m0), done)
+        self._tile(frame, tile, RegisterTile(depth, row, column, into, resumed), self._at_row(row_panel, row, m0), done)
         panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
         block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
 
     def _tile(
         self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, done: Within | None
     ) -> None:
-        """One register tile, and the epilogue where its sums are complete (always, when `done` is None)."""
+        """Writes one register tile, and the epilogue under the condition `done` that its sums are complete (None:
+        always)."""
         blocks = self.blocks
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.dot:
@@ -188,7 +190,7 @@ class _CpuContractionTemplate:
         block.guard(finish, (done,))
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
-        """A whole tile of columns, or one column at a time where the last tile is cut."""
+        """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""
         view, nr, column = self.view, self.blocks.nr, tile.column
         run, _ = view.run(view.vector, view.k)
         whole = view.n // nr * nr
@@ -220,7 +222,7 @@ class _CpuContractionTemplate:
 
     @property
     def _tile_block(self) -> tuple[int, bool]:
-        """Rows of a task, and whether its sums outlive a block of k, so that every tile has its own place."""
+        """Rows of a task, and whether sums are kept between blocks of k, so that every tile needs its own memory."""
         return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
 
     def _place(self, side: int) -> str:
@@ -228,7 +230,7 @@ class _CpuContractionTemplate:
 
     @property
     def _rows_along_k(self) -> int | None:
-        """The stride between rows where row panels are laid out term by term; None for column panels."""
+        """The stride between rows where the terms of a packed row are contiguous; None for column panels."""
         view = self.view
         if not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.lanes):
             return None
@@ -275,8 +277,8 @@ class _CpuContractionTemplate:
         if rows is None:
             return None
         packed = self._place(1 - self.view.vector) == "packed"
-        each = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
-        return Side(rows.buffer, rows.base + (row - m0) * each, rows.term, rows.element)
+        stride = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
+        return Side(rows.buffer, rows.base + (row - m0) * stride, rows.term, rows.element)
 
     def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
         view, blocks = self.view, self.blocks
@@ -301,7 +303,7 @@ class _CpuContractionTemplate:
                 f" and {view.depth} x {view.n} ({sides[1]})",
                 f"tile {blocks.mr} x {blocks.nr}, blocks {blocks.bm} x {blocks.bn} x {blocks.bk},"
                 f" {blocks.algorithm}, cache "
-                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                + (", ".join(str(entry) for entry in plan_to_schedule(self.plan).cache) or "none"),
                 f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )
@@ -310,14 +312,14 @@ class _CpuContractionTemplate:
         """Buffers that are read other than through a packed operand."""
         view = self.view
         packed = {view.operand(side).value for side in (0, 1) if self._place(side) == "const_pool"}
-        open_ = [each.value for each in view.region.yields]
+        pending = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()
-        while open_:
-            name = open_.pop()
+        while pending:
+            name = pending.pop()
             if name in seen:
                 continue
             seen.add(name)
             if name in bodies:
-                open_ += [each for each in bodies[name].reads if name != view.name or each not in packed]
+                pending += [read for read in bodies[name].reads if name != view.name or read not in packed]
         return seen

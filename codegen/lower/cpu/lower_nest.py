@@ -1,14 +1,15 @@
 """Region + Poly Core + CpuNestPlan → CPU kernel, for every region without a contraction.
 
-The outputs are a nest of loops; what they need is evaluated at its innermost point, and hoisted from there:
+The outputs are a nest of loops. Values are evaluated at the innermost point and hoisted out of the loops on which they
+do not depend:
 
     plan   loops i0 in blocks of 8, which are tasks, and i1, which has the lanes
     kernel phase t in 0 .. 64: for i0 in 8*t .. 8*t + 8: for i1 in 0 .. 512 step lanes: y = …
 
-Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops
-that threads share are the kernel's tasks. Vectors that do not fill a register stand in a tail, where the plan's
-`tails` name the loop; ranges without padding are loops of their own, without checks. Rows that run together
-share the loops over terms and lanes inside, so that one goes on while the lanes of another are summed:
+Merged axes ("i0i1") are one loop. A loop whose tile is smaller than its extent is blocked; the blocks of loops that
+threads share are the kernel's tasks. The plan's `tails` name the loops whose last vector does not fill a register. A
+range without padding is a loop of its own, without checks. Rows that run together share the inner loops over terms and
+lanes, so that the core computes one row while it waits for the sum of another row's lanes:
 
     rows 2 for i0 in 0 .. 512 step 2: m, m_1 = …; for r: s = s + exp(x[i0, r] - m); s_1 = s_1 + exp(x[i0 + 1, r] - m_1)
 """
@@ -29,7 +30,7 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, chosen_rows, nest_of
+from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, kept_rows_of, nest_loops
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.diagnostics import Kind, fail
@@ -50,9 +51,9 @@ def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "e
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
-        EqsatError: AlignmentMismatch where an axis without a predicated tail is not divided by its tile;
-            UnsupportedOp where the region holds a contraction or reads a scan out of its order, or the plan asks for
-            what a nest cannot do; MalformedGraph where the plan contradicts the region.
+        EqsatError: AlignmentMismatch where a tile does not divide an axis without a predicated tail; UnsupportedOp
+            where the region has a contraction or reads a scan out of order, or where the template does not have the
+            plan's choice; MalformedGraph where the plan contradicts the region.
     """
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
@@ -60,12 +61,14 @@ def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "e
     check_nest_plan(loops, plan)
     writer = CpuWriter(LANES[plan.arch])
     params = tuple(
-        CpuParam(writer.buffer(each.name), each.memref.dtype, math.prod(each.memref.shape), each in region.outputs)
-        for each in (*region.inputs, *region.outputs)
+        CpuParam(
+            writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
+        )
+        for buffer in (*region.inputs, *region.outputs)
     )
     ev = RegionEvaluator(loops, writer, plan.rescaled)
     dtypes = {name: op.dtype for name, op in ev.ops.items()}
-    ev.keep(workspace_rows(chosen_rows(loops, plan), dtypes, plan.rows, writer))
+    ev.keep(workspace_rows(kept_rows_of(loops, plan), dtypes, plan.rows, writer))
     phases: list[Phase] = []
     if plan.part is not None:
         phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))
@@ -85,18 +88,18 @@ def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "e
 
 @dataclass(frozen=True)
 class _LoopPoint:
-    """A point under construction: where each loop is."""
+    """The position of one loop, as part of a point under construction."""
 
     loop: NestLoop
     at: AxisExpr
 
 
-Several = Sequence[Sequence[_LoopPoint]]
-"""Points under construction that share the loops around them."""
+Points = Sequence[Sequence[_LoopPoint]]
+"""Points under construction that share loops."""
 
 
-def _placed(several: Several, loop: NestLoop, at: AxisExpr) -> Several:
-    return [[*places, _LoopPoint(loop, at)] for places in several]
+def _place_all(points: Points, loop: NestLoop, at: AxisExpr) -> Points:
+    return [[*places, _LoopPoint(loop, at)] for places in points]
 
 
 class _Outputs:
@@ -105,7 +108,7 @@ class _Outputs:
     def __init__(self, ev: LaneEvaluator, plan: CpuNestPlan) -> None:
         self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
-        self.nest = nest_of(ev.loops, plan)
+        self.nest = nest_loops(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
 
     def phase(self) -> Phase:
@@ -121,7 +124,7 @@ class _Outputs:
         return Phase(task, tasks, tuple(root.statements))
 
     def _origin(self, loop: NestLoop, number: AxisExpr, block: CpuBlock) -> AxisExpr:
-        """The first step of block `number` of a loop, as a variable."""
+        """The first point of block `number` of a loop, as a variable."""
         if not number.terms:
             return number * loop.tile
         variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
@@ -140,51 +143,50 @@ class _Outputs:
         self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(
-        self, loops: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
-    ) -> None:
-        """The loops left, innermost the points of `several` places: the registers of one step of a vector loop."""
+    def _loops(self, loops: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock) -> None:
+        """Writes the remaining loops, with `points` in the innermost: the registers of a step of a vector loop, or rows
+        that run together."""
         if not loops:
-            self._points(several, block)
+            self._points(points, block)
             return
         loop, *rest = loops
         if loop.vector:
-            self._vectors(loop, rest, several, origins, block)
+            self._vectors(loop, rest, points, origins, block)
             return
         if loop.width > 1:
-            self._rows(loop, rest, several, origins, block)
+            self._rows(loop, rest, points, origins, block)
             return
         if loop.extent == 1:
-            self._loops(rest, _placed(several, loop, AxisExpr()), origins, block)
+            self._loops(rest, _place_all(points, loop, AxisExpr()), origins, block)
             return
         variable = self.writer.variable(loop.name, 0, loop.extent - 1)
         origin = origins.get(loop, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
-        self._loops(rest, _placed(several, loop, self.writer.axis(variable)), origins, body)
+        self._loops(rest, _place_all(points, loop, self.writer.axis(variable)), origins, body)
         limit = None if loop.extent % loop.tile == 0 else loop.extent
         block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
 
     # --- rows and vectors ---
 
     def _rows(
-        self, loop: NestLoop, rest: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
+        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
-        """Along one axis: the points of a step together, then those that are left."""
+        """Writes loops along one axis: whole steps of rows that run together, then the rows that remain."""
         whole = loop.extent - loop.extent % loop.width
         for start, stop, step in ((0, whole, loop.width), (whole, loop.extent, loop.extent - whole)):
             if start < stop:
                 variable = self.writer.variable(loop.name, start, stop - step)
                 body = block.inner({variable})
                 at = self.writer.counter(variable)
-                rows = [_placed(several, loop, at.shift(row)) for row in range(step)]
+                rows = [_place_all(points, loop, at.shift(row)) for row in range(step)]
                 self._loops(rest, [places for row in rows for places in row], origins, body)
                 self._steps(loop, body, variable, (start, stop, step), origins, block)
 
     def _vectors(
-        self, loop: NestLoop, rest: list[NestLoop], several: Several, origins: dict[NestLoop, AxisExpr], block: CpuBlock
+        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
-        """Along one axis: whole steps of the plan's width, then single registers, then a tail; between the
-        points where padding begins or ends. `used` lanes of each register are."""
+        """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
+        for every range between points where padding begins or ends. A register uses `used` lanes."""
         width, lanes = loop.width, self.writer.lanes
         used = min(width, lanes)
         for low, high in self._ranges(loop):
@@ -202,7 +204,7 @@ class _Outputs:
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
-                units = [_placed(several, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
+                units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
                 self._loops(rest, [places for unit in units for places in unit], origins, body)
                 self._steps(loop, body, variable, (start, stop, step), origins, block)
 
@@ -215,7 +217,7 @@ class _Outputs:
         origins: dict[NestLoop, AxisExpr],
         block: CpuBlock,
     ) -> None:
-        """The loop (start, stop, step), or what of it lies in this block: only whole steps begin inside blocks."""
+        """Adds the loop (start, stop, step), or its part in this block; only whole steps begin inside blocks."""
         start, stop, step = steps
         if loop in origins and loop.blocks > 1:
             begin = origins[loop] if start == 0 else AxisExpr(start)
@@ -226,47 +228,46 @@ class _Outputs:
     def _ranges(self, loop: NestLoop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
-            cuts = self.ev.loops.interiors(self.shape, loop.group.axes[0])
+            cuts = self.ev.loops.interior_cuts(self.shape, loop.group.axes[0])
         edges = [0, *cuts, loop.extent]
         return list(itertools.pairwise(edges))
 
     # --- points ---
 
-    def _points(self, several: Several, block: CpuBlock) -> None:
-        """All outputs at the given points; reductions that they share loops for are computed together."""
+    def _points(self, several: Points, block: CpuBlock) -> None:
+        """Writes all outputs at the given points. Reductions that can share loops are computed together."""
         points = [self._coordinates(places) for places in several]
         self._streams(points, block)
         self._reductions(points, block)
         for point in points:
-            for each in self.ev.region.yields:
-                self._write(each, point, block)
+            for result in self.ev.region.yields:
+                self._write(result, point, block)
 
-    def _write(self, each: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
-        """One element or register of an output; outside of the loops that do not move it, and there once."""
+    def _write(self, result: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
+        """Stores one element or register of an output, once, outside of the loops on which it does not depend."""
         ev = self.ev
-        if each.at is not None:
-            point = tuple(substitute(expr, point, self.writer.box) for expr in each.at.exprs)
+        if result.at is not None:
+            point = tuple(substitute(expr, point, self.writer.box) for expr in result.at.exprs)
             home = block.home(axes_of(point))
-            if home.find(("written", each.buffer, point)) is not None:
+            if home.find(("written", result.buffer, point)) is not None:
                 return
             block = home
-        value = ev.operand(Operand(each.value, each.map), point, block)
-        value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
-        offset = ev.offset(each.buffer, point)
-        block.store(each.buffer, offset, value)
-        if each.at is not None:
-            block.memo["written", each.buffer, point] = value
+        value = ev.operand(Operand(result.value, result.map), point, block)
+        value = converted(value, ev.dtype(result.value), ev.dtype(result.buffer))
+        offset = ev.offset(result.buffer, point)
+        block.store(result.buffer, offset, value)
+        if result.at is not None:
+            block.memo["written", result.buffer, point] = value
 
     def _coordinates(self, places: Sequence[_LoopPoint]) -> tuple[AxisExpr, ...]:
-        found: dict[int, AxisExpr] = {}
+        position: dict[int, AxisExpr] = {}
         for place in places:
             group = place.loop.group
-            found.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
-        return tuple(found[axis] for axis in range(len(self.shape)))
+            position.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
+        return tuple(position[axis] for axis in range(len(self.shape)))
 
     def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
-        """Requests for the streams at these points, those over like axes together, and with them the maxima of their
-        scores."""
+        """Computes the streams at these points, with the maxima of their scores; streams over equal axes together."""
         pending: dict[tuple[int, ...], list[lower_stream.StreamRequest]] = {}
         for site in self.ev.core.sites:
             op = self.ev.ops[site.value]
@@ -282,19 +283,19 @@ class _Outputs:
             lower_stream.streams(self.ev, requests, block)
 
     def _is_requested(self, site: Site) -> bool:
-        """Whether an accumulator is needed at the outputs' own points, and not given."""
+        """Whether an accumulator is needed at the points of the outputs, and is not provided."""
         own = site.scope == self.scope and site.map.sizes == self.shape
         return own and not site.map.guards and site.value not in self.ev.provided
 
     def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
-        """Requests for the reductions at these points, those of like loops together, in the body's order."""
+        """Computes the reductions at these points, in the body's order; reductions with equal loops together."""
         position = {let.name: number for number, let in enumerate(self.ev.region.body)}
         pending: list[lower_reduce.ReductionRequest] = []
-        for site in sorted(self.ev.core.sites, key=lambda each: position[each.value]):
+        for site in sorted(self.ev.core.sites, key=lambda site: position[site.value]):
             op = self.ev.ops[site.value]
             if op.kind != "reduce" or not self._is_requested(site):
                 continue
-            if pending and not self._joins(pending[-1].name, site.value):
+            if pending and not self._can_join(pending[-1].name, site.value):
                 lower_reduce.reductions(self.ev, pending, block)
                 pending = []
             for point in points:
@@ -303,15 +304,15 @@ class _Outputs:
         if len(pending) > 1:
             lower_reduce.reductions(self.ev, pending, block)
 
-    def _joins(self, first: str, second: str) -> bool:
-        """Whether two reductions run over like axes and the second does not need the first."""
+    def _can_join(self, first: str, second: str) -> bool:
+        """Whether two reductions run over equal axes and the second does not need the first."""
         a, b = self.ev.ops[first], self.ev.ops[second]
         alike = a.domain[len(a.domain) - a.reduced :] == b.domain[len(b.domain) - b.reduced :]
         return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
 
 
 def _comment(region: Region, plan: CpuNestPlan) -> str:
-    """What the C text says above the kernel: the region, then the plan."""
+    """The comment above the kernel in the C text: the region, then the plan."""
     schedule = plan_to_schedule(plan)
     lines = [str(region), f"plan {schedule.arch}: nest {schedule.algo_choice.get('nest', '') or 'none'}"]
     lines[-1] += f", tile {list(schedule.tile)}, bind {schedule.bind}"

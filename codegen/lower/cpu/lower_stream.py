@@ -1,4 +1,4 @@
-"""Streams whose scores are tiles, and their Plan → a CPU kernel: attention and its kin, never the matrix of scores.
+"""Streams whose scores are tiles, and their plan → a CPU kernel, as for attention. No matrix of scores is stored.
 
     for each task (batch, block of rows):                                     in parallel
       pack the queries                                    once per task
@@ -10,8 +10,8 @@
           A = A·shrink + P·values                         register_tile, the sums in the thread's workspace
       the epilogue on the sums, and the store
 
-The order is that of FlashAttention (T. Dao et al., 2022) with the loop over keys outside, so that keys and values are
-packed once for many rows; sums of rows wait in the second-level cache.
+The order of FlashAttention (T. Dao et al., 2022), but with the loop over keys outside, so that keys and values are
+packed once for many rows. The sums of the rows stay in the second-level cache.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from codegen.lower.cpu.score_tile import RowRange, ScoreTile
 from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
 from codegen.lower.cpu.tasks import task_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
-from codegen.plan.contraction_view import STAGE, Contraction, lanes_along_k
+from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.stream_tiling import (
     blocks_of_product,
     blocks_of_scores,
     check_stream_plan,
     scores_are_aligned,
 )
+from codegen.plan.plan_check import STAGE
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.diagnostics import Kind, fail
@@ -63,19 +64,19 @@ def lower_stream(region: Region, core: PolyCore, plan: CpuStreamPlan, name: str 
 
 
 class _CpuStreamTemplate:
-    """The template with one plan injected. Buffers of the workspace are known by their names in the kernel."""
+    """The template for one plan. Attributes for buffers of the workspace hold their names in the kernel."""
 
     def __init__(self, view: StreamView, core: PolyCore, plan: CpuStreamPlan) -> None:
         self.view, self.core, self.plan = view, core, plan
         self.blocks = plan.blocks
         self.writer = CpuWriter(self.blocks.lanes)
         self.params = [
-            *(buffer_param(self.writer, each, written=False) for each in view.region.inputs),
-            *(buffer_param(self.writer, each, written=True) for each in view.region.outputs),
+            *(buffer_param(self.writer, buffer, written=False) for buffer in view.region.inputs),
+            *(buffer_param(self.writer, output, written=True) for output in view.region.outputs),
         ]
         self.queries, self.keys = self._buffer("queries"), self._buffer("keys")
-        self.values = {each.name: self._buffer(f"{each.name}_values") for each in view.products}
-        self.sums = {each.name: self._buffer(f"{each.name}_sums") for each in view.products}
+        self.values = {product.name: self._buffer(f"{product.name}_values") for product in view.products}
+        self.sums = {product.name: self._buffer(f"{product.name}_sums") for product in view.products}
         self.tile = ScoreTile(
             view=view,
             blocks=self.blocks,
@@ -84,7 +85,7 @@ class _CpuStreamTemplate:
             base=self._buffer("base"),
             shrink=self._buffer("shrink"),
             top=self._buffer("top"),
-            sums={each.name: self._buffer(f"{each.name}_sum") for each in view.row_sums},
+            sums={row_sum.name: self._buffer(f"{row_sum.name}_sum") for row_sum in view.row_sums},
         )
 
     def kernel(self, name: str) -> ContractionKernel:
@@ -101,7 +102,7 @@ class _CpuStreamTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        return ContractionKernel(kernel, tuple(each.name for each in region.buffers), ())
+        return ContractionKernel(kernel, tuple(buffer.name for buffer in region.buffers), ())
 
     # --- the loop nest ---
 
@@ -131,12 +132,12 @@ class _CpuStreamTemplate:
     def _terms(
         self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, queries: Side | None
     ) -> None:
-        """One block of terms, for all rows of the task."""
+        """Writes one block of terms, for all rows of the task."""
         view, br = self.view, self.blocks.br
         placed, depth = depth_block(frame, block, number)
         self._pack_keys(placed, block, depth)
-        for each in view.products:
-            self._pack_values(placed.seen_as(each), block, depth)
+        for product in view.products:
+            self._pack_values(placed.seen_as(product), block, depth)
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
         body = block.inner({r0})
         rows = RowRange(self.writer.axis(r0), m0)
@@ -147,9 +148,9 @@ class _CpuStreamTemplate:
         body.add(Comment("weights"))
         self.tile.weigh(frame, body, rows, depth)
         last = depth_blocks(view.lead, frame.blocks) - 1
-        again = Within(number, 1, last + 1) if last else None
-        for each in view.products:
-            self._product(placed.seen_as(each), body, rows, depth, again)
+        resumed = Within(number, 1, last + 1) if last else None
+        for product in view.products:
+            self._product(placed.seen_as(product), body, rows, depth, resumed)
         block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
 
     # --- products ---
@@ -157,7 +158,7 @@ class _CpuStreamTemplate:
     def _scores(
         self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, queries: Side | None
     ) -> None:
-        """Queries times keys, into the tile."""
+        """Writes the products of queries and keys, into the tile."""
         view, blocks, stride = self.view, self.blocks, self.tile.stride
         if view.scores is None:
             return
@@ -183,7 +184,7 @@ class _CpuStreamTemplate:
     def _dots(
         self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, whole: DepthBlock
     ) -> None:
-        """As `_scores`, one dot product each: several terms side by side, then those that are left."""
+        """As `_scores`, but by dot products: several terms side by side, then single terms."""
         view, stride, nr = frame.view, self.tile.stride, self.blocks.nr
         run, _ = view.run(view.vector, view.k)
         even = floordiv(depth.count, nr, self.writer.box) * nr
@@ -199,9 +200,9 @@ class _CpuStreamTemplate:
             self._tiles(block, rows, depth.first + start, depth.first + stop, width, view.n - width + 1, tile)
 
     def _product(
-        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, again: Within | None
+        self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, resumed: Within | None
     ) -> None:
-        """Weights times values, added to the sums of the blocks before."""
+        """Writes the products of weights and values, added to the sums of the blocks before."""
         view, blocks = frame.view, self.blocks
         frame = frame.seen_as(view, blocks_of_product(view, blocks))
         stride = blocks.sum_stride(view.n)
@@ -210,10 +211,14 @@ class _CpuStreamTemplate:
             into = TileSums(self.sums[view.name], (row - rows.task) * stride + column, stride)
             weights = Side(self.tile.tile, (row - rows.first) * self.tile.stride, 1, self.tile.stride)
             values = Side(self.values[view.name], column * blocks.bc, blocks.nv, 1)
-            factor = Side(self.tile.shrink, row - rows.first, 0, 1) if again else None
+            factor = Side(self.tile.shrink, row - rows.first, 0, 1) if resumed else None
             packed = self._is_packed(view, 1, "k.o")
             outer_tile(
-                frame, body, RegisterTile(depth, row, column, into, again, factor), weights, values if packed else None
+                frame,
+                body,
+                RegisterTile(depth, row, column, into, resumed, factor),
+                weights,
+                values if packed else None,
             )
 
         block.add(Comment(f"{blocks.mr} x {blocks.nv} sums in registers"))
@@ -229,7 +234,7 @@ class _CpuStreamTemplate:
         size: int,
         body: Callable[[CpuBlock, AxisExpr, AxisExpr], None],
     ) -> None:
-        """Calls body(block, row, column) in loops over the register tiles of some columns, and rows of the tile."""
+        """Calls body(block, row, column) in loops over the register tiles of some columns and of the tile's rows."""
         writer, mr = self.writer, self.blocks.mr
         n = writer.variable("n", 0, max(size - 1, 0))
         m = writer.variable("m", 0, max(self.view.m - 1, 0) // mr * mr)
@@ -255,14 +260,14 @@ class _CpuStreamTemplate:
 
     @property
     def _query_stride(self) -> int | None:
-        """The stride between rows where queries are laid out term by term; None for panels of a tile's rows."""
+        """The stride between rows where a row of queries is contiguous; None where queries lie in panels."""
         view = self.view.scores
         if view is None or not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.blocks.lanes):
             return None
         return view.depth + self.blocks.lanes
 
     def _pack_queries(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> Side | None:
-        """The side of the task's first tile of rows; None where queries are read as they lie."""
+        """Packs the queries; the side of the task's first tile of rows, or None where queries are read from memory."""
         view, blocks = self.view.scores, self.blocks
         if view is None or not self._is_packed(view, 1 - view.vector, "m.o"):
             return None
@@ -282,8 +287,8 @@ class _CpuStreamTemplate:
 
     def _at_row(self, queries: Side, row: AxisExpr) -> Side:
         assert self.view.scores is not None
-        each = self._query_stride or self.view.scores.depth
-        return Side(queries.buffer, row * each, queries.term, queries.element)
+        stride = self._query_stride or self.view.scores.depth
+        return Side(queries.buffer, row * stride, queries.term, queries.element)
 
     def _pack_keys(self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock) -> None:
         view, nr = self.view.scores, self.blocks.nr
@@ -324,10 +329,10 @@ class _CpuStreamTemplate:
                 sizes[self.queries] = blocks.bm * (self._query_stride or depth) + blocks.lanes
             if self._keys_packed:
                 sizes[self.keys] = blocks.width * depth
-        for each in view.products:
-            if self._is_packed(each, 1, "k.o"):
-                sizes[self.values[each.name]] = blocks.sum_stride(each.n) * blocks.bc
-            sizes[self.sums[each.name]] = blocks.bm * blocks.sum_stride(each.n)
+        for product in view.products:
+            if self._is_packed(product, 1, "k.o"):
+                sizes[self.values[product.name]] = blocks.sum_stride(product.n) * blocks.bc
+            sizes[self.sums[product.name]] = blocks.bm * blocks.sum_stride(product.n)
         self.writer.private += [Scratch(name, kind, max(1, size)) for name, size in sizes.items()]
         self.writer.private += self.tile.scratch()
 
@@ -341,7 +346,7 @@ class _CpuStreamTemplate:
                 f" {len(view.products)} products of {view.n} columns",
                 f"tile {blocks.mr} x {blocks.nr} and {blocks.mr} x {blocks.nv}, blocks {blocks.bm} x {blocks.br} x"
                 f" {blocks.bc}, cache "
-                + (", ".join(str(each) for each in plan_to_schedule(self.plan).cache) or "none"),
+                + (", ".join(str(entry) for entry in plan_to_schedule(self.plan).cache) or "none"),
                 f"epilogue {', '.join(self.plan.epilogue) or 'none'}, tails {', '.join(self.plan.tails) or 'none'}",
             ]
         )

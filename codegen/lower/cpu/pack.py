@@ -1,12 +1,12 @@
-"""Packing: an operand's elements, computed once each, in the order in which the register tile reads them.
+"""Packing: computes an operand's elements once, and stores them in the order in which the register tile reads them.
 
-    column panel   panel[k][width]     width neighbouring rows or columns per term: what a rank-1 update reads
-    row panel      panel[row][k]       terms next to each other: for the broadcast side of row-major matrices
+    column panel   panel[k][width]     width neighbouring rows or columns per term, as a rank-1 update reads them
+    row panel      panel[row][k]       neighbouring terms, for the broadcast side of row-major matrices
 
-Lanes lie along the rows or columns where the operand has runs there, else along k. A padded image is cut into
-the rows of pixels that a panel covers; their borders are zeroed and their interiors copied by vectors, so that
-no element is tested by itself. Pixels that are not evenly spaced in memory, as those of an image that is read
-enlarged, are gathered lane by lane.
+Lanes run along the rows or columns where the operand has runs along them, else along k. A padded image is cut into the
+rows of pixels that a panel covers: their borders are zeroed and their interiors copied by vectors, so that no element
+is tested alone. Pixels that are not evenly spaced in memory, as in an image that is read enlarged, are gathered lane by
+lane.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ir.poly.core import OperandRead
 
 @dataclass(frozen=True)
 class Panel:
-    """`width` elements of `side` from `start` on (of `size` in all along `group`), to `buffer` from `base` on.
-    Term k of element x goes to base + k·term + (x - start)·element."""
+    """`width` elements of operand `side` from `start` on, of the `size` along `group`. Term k of element x goes to
+    base + k·term + (x - start)·element of `buffer`."""
 
     side: int
     group: tuple[int, ...]
@@ -52,7 +52,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Segment:
-    """Elements [first, last) of a row of pixels, which is a `run` of digits and starts at element `origin`."""
+    """Elements [first, last) of a row of pixels. The row is a `run` of digits and starts at element `origin`."""
 
     run: tuple[int, ...]
     origin: AxisExpr
@@ -61,7 +61,7 @@ class Segment:
 
 
 def operand_value(frame: CpuContractionFrame, side: int, block: CpuBlock) -> Value:
-    """The operand where the loops stand, in the accumulator's dtype."""
+    """The operand at the current digits, in the accumulator's dtype."""
     view, ev = frame.view, frame.evaluator
     operand = view.operand(side)
     return converted(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
@@ -99,13 +99,13 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
 
 
 def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
-    """Stores one vector of a panel: whole where the panel's width is, as what is beyond the operand is 0."""
+    """Stores one vector of a panel."""
     offset = panel.base + term * panel.term + (x - panel.start) * panel.element
     block.store(panel.buffer, offset, value)
 
 
 def _by_rows(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
-    """Each row of pixels that the panel meets is a segment with lanes along it."""
+    """Packs every row of pixels in the panel as a segment, with lanes along the row."""
     view, writer = frame.view, frame.writer
     length = view.extent(run)
     rows = panel.size // length
@@ -149,7 +149,7 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
 
 
 def _zero(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
-    """Zeroes the panel: what the interiors do not overwrite is padding."""
+    """Zeroes the panel; elements that the interiors do not overwrite are padding."""
     writer, lanes = frame.writer, frame.lanes
     total = depth.most * panel.width
     x = writer.variable("z", 0, -(-total // lanes) * lanes)
@@ -166,7 +166,7 @@ def _zero(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: Dept
 def _padded_segment(
     frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, segment: Segment, read: OperandRead
 ) -> None:
-    """As `_segment`, but for each place of the window only the pixels that it finds inside the image."""
+    """As `_segment`, but only the pixels inside the image, for every position of the window."""
     writer, position = frame.writer, segment.run[-1]
     window = {axis for guard in read.map.guards for b in guard.bounds for axis in b.expr.axes}
 
@@ -197,25 +197,25 @@ def _padded_segment(
 def _clip(
     frame: CpuContractionFrame, read: OperandRead, x: int
 ) -> tuple[tuple[Within, ...], list[AxisExpr], list[AxisExpr]]:
-    """The conditions of a read that its lanes share, and the bounds [max low, min high) they set for `x`."""
+    """The conditions of a read that are the same in all lanes, and the bounds [max low, min high) of `x`."""
     box = frame.writer.box
     shared, low, high = [], [], []
     for guard in read.map.guards:
-        for each in guard.bounds:
-            expr = frame.place((each.expr,))[0]
+        for bound in guard.bounds:
+            expr = frame.place((bound.expr,))[0]
             parts = expr.split(x)
             assert parts is not None
             c, rest = parts
             if c == 0:
-                shared.append(Within(expr, each.lo, each.hi))
+                shared.append(Within(expr, bound.lo, bound.hi))
             elif c > 0:  # lo ≤ c·x + rest < hi
-                low.append(_ceildiv(constant(each.lo) - rest, c, box))
-                high.append(_ceildiv(constant(each.hi) - rest, c, box))
+                low.append(_ceildiv(constant(bound.lo) - rest, c, box))
+                high.append(_ceildiv(constant(bound.hi) - rest, c, box))
             else:  # -hi < -c·x - rest ≤ -lo
-                low.append(_ceildiv(rest - constant(each.hi - 1), -c, box))
-                high.append(_ceildiv(rest - constant(each.lo - 1), -c, box))
+                low.append(_ceildiv(rest - constant(bound.hi - 1), -c, box))
+                high.append(_ceildiv(rest - constant(bound.lo - 1), -c, box))
     writer = frame.writer
-    return tuple(each for each in shared if not writer.proves(each)), low, high
+    return tuple(condition for condition in shared if not writer.proves(condition)), low, high
 
 
 def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisExpr:
@@ -223,7 +223,7 @@ def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisE
 
 
 def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int) -> Value:
-    """The buffer's own elements, inside the image."""
+    """The elements of the buffer, inside the image."""
     view = frame.view
     offset = frame.place((view.offset(read),))[0]
     dtype, name = view.buffer(read).memref.dtype, frame.writer.buffer(read.buffer)
@@ -243,7 +243,7 @@ def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int)
 
 
 def _along_k(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]) -> None:
-    """Element by element, lanes along the innermost terms."""
+    """Packs element by element, with lanes along the innermost terms."""
     writer = frame.writer
     if not panel.group:
         _terms_in_lanes(frame, block, panel, depth, run, panel.start)
@@ -261,8 +261,8 @@ def _along_k(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
 def _in_squares(
     frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, run: Sequence[int]
 ) -> None:
-    """A column panel of an operand with neighbours along k: lanes × lanes elements are evaluated along k, then turned;
-    the terms that fill no square go one vector at a time."""
+    """Packs a column panel of an operand with neighbours along k: lanes × lanes elements are evaluated along k, then
+    transposed. Terms that fill no square are packed one vector at a time."""
     writer, lanes = frame.writer, frame.lanes
     square = writer.fresh("square")
     writer.private.append(Scratch(square, frame.view.accumulator, lanes * lanes))
@@ -270,7 +270,7 @@ def _in_squares(
     columns = block.inner({corner})
     first = writer.axis(corner)
 
-    def each_column(inner: CpuBlock, do: Callable[[CpuBlock, AxisExpr], None]) -> None:
+    def over_columns(inner: CpuBlock, do: Callable[[CpuBlock, AxisExpr], None]) -> None:
         x = writer.variable("x", 0, panel.size - 1)
         body = inner.inner({x})
         do(body, writer.axis(x))
@@ -285,14 +285,14 @@ def _in_squares(
             value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
             b.add(Store(square, (x - first) * lanes, value))
 
-        each_column(body, row)
+        over_columns(body, row)
         to = panel.base + term_of(placed, depth) * panel.term + (first - panel.start)
         body.add(Transpose(writer.buffer(panel.buffer), to, panel.term, square, ZERO, lanes))
         inner.loop(body, k, along.start, along.stop.shift(1 - lanes), lanes)
         whole = floordiv(along.stop - along.start, lanes, writer.box) * lanes
         rest = replace(along, start=along.start + whole)
         if rest.start != rest.stop:
-            each_column(inner, lambda b, x: _run_in_lanes(f.placed(f.along(panel.group, x)), b, panel, depth, x, rest))
+            over_columns(inner, lambda b, x: _run_in_lanes(f.placed(f.along(panel.group, x)), b, panel, depth, x, rest))
 
     over_runs(frame, columns, depth, run, squares)
     block.loop(columns, corner, panel.start, panel.start.shift(panel.width), lanes, panel.size)
@@ -307,7 +307,7 @@ def _terms_in_lanes(
 def _run_in_lanes(
     frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, x: AxisExpr, run: Run
 ) -> None:
-    """The terms of a run, for element x of the panel."""
+    """Packs the terms of a run of element x."""
     k = frame.writer.variable("k", 0, run.size - 1)
     at = frame.writer.axis(k)
     body = block.inner({k})

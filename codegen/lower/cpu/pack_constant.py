@@ -1,4 +1,4 @@
-"""Constant operands, packed once: the panels of every product, whole, in the order in which the kernel reads them."""
+"""Constant operands are packed when the program is built: all panels, in the order in which the kernel reads them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ir.region.region import Buffer, Region
 
 
 class PackedConstant(msgspec.Struct, frozen=True):
-    """A constant operand in the order in which the kernel reads it: a buffer `name` of so many `elements`, filled by
-    `kernel` from the constants `sources` (its params are these, then `name`) once, when the program is built."""
+    """A packed constant operand: a buffer `name` of so many `elements`. `kernel`, whose params are the constants
+    `sources` and then `name`, fills it once, when the program is built."""
 
     name: str
     dtype: str
@@ -31,7 +31,7 @@ class PackedConstant(msgspec.Struct, frozen=True):
 
 
 def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str) -> PackedConstant:
-    """Operand `side` as [product][panel][k][width], by a kernel `name`; of the batch, only what moves it."""
+    """Operand `side` as [product][panel][k][width], packed by a kernel `name`. Products that share it have one copy."""
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
     group = view.columns if columns else view.rows
@@ -40,9 +40,9 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
     result = packed_name(view, side)
     elements = view.extent(repeats) * panels * width * view.depth
     writer = CpuWriter(blocks.lanes)
-    read = dict.fromkeys(view.buffer(each) for each in view.roles.reads[side])
+    read = dict.fromkeys(view.buffer(read) for read in view.roles.reads[side])
     params = (
-        *(buffer_param(writer, each, written=False) for each in read),
+        *(buffer_param(writer, buffer, written=False) for buffer in read),
         CpuParam(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
@@ -66,11 +66,11 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         private=tuple(writer.private),
         comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
     )
-    return PackedConstant(result, view.accumulator, elements, tuple(each.name for each in read), kernel)
+    return PackedConstant(result, view.accumulator, elements, tuple(buffer.name for buffer in read), kernel)
 
 
 def product_base(frame: CpuContractionFrame, side: int, width: int, size: int) -> AxisExpr:
-    """Where, in the packed operand, the panels of the product start where the loops stand."""
+    """The element of the packed operand at which the panels of the current product start."""
     view = frame.view
     group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
     return frame.index(group) * (-(-size // width) * width * view.depth)
@@ -82,8 +82,8 @@ def packed_name(view: Contraction, side: int) -> str:
 
 
 def unused(name: str, region: Region) -> str:
-    """`name`, made unlike the names of all buffers of the region."""
-    taken = {each.name for each in (*region.inputs, *region.outputs)}
+    """`name`, or `name` with underscores if a buffer of the region has the name."""
+    taken = {buffer.name for buffer in (*region.inputs, *region.outputs)}
     while name in taken:
         name += "_"
     return name

@@ -1,4 +1,4 @@
-"""Reductions at a point: loops over the reduced axes where their outer axes are bound.
+"""Reductions at a point: loops over the reduced axes, where the other axes have values.
 
     R[i] = sum over r of x[i, r]                      R[j] = sum over r of x[r, j], lanes along j
       s0 = s1 = 0                                       s = 0
@@ -8,7 +8,7 @@
       R = hsum(add(s0, s1))
 
 Long floating-point sums are summed in parts, so that their error does not grow with their length. Where the plan asks
-for index order, lanes only compute the terms: they are added one after another, to one accumulator.
+for index order, lanes only compute the terms, which are then added one by one to one accumulator.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ir.kernel.nodes import Reg
 from ir.region.region import Op
 
 _CHAINS = 4
-"""Accumulators per reduction along lanes, of all rows that run together: they hide the latency of an addition."""
+"""Accumulators of a reduction along lanes, over all rows that run together: they hide the latency of an addition."""
 _PART = 256
-"""Additions into one accumulator before it is put away."""
-_WRITTEN_OUT = 49
-"""So few points of reduced axes (a 7 × 7 window) are written out instead of looped over."""
+"""Additions to one accumulator before it is added to another."""
+_UNROLLED_POINTS = 49
+"""Points of reduced axes up to which loops are unrolled: a window of 7 × 7."""
 
 
 @dataclass(frozen=True)
@@ -48,51 +48,55 @@ class ReductionRequest:
 
 def reduction(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Value:
     """The value of a reduce op at `point`, computed in `block`."""
-    return _together(ev, [ReductionRequest(name, point)], block, where)[0]
+    return _values_in_one_nest(ev, [ReductionRequest(name, point)], block, where)[0]
 
 
 def reductions(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock) -> None:
-    """Computes reductions over like axes in shared loops, so that `LaneEvaluator.value` finds them afterwards."""
-    fresh = [each for each in requests if block.find((each.name, each.point, ())) is None]
+    """Computes reductions over equal axes in shared loops, and stores them where `LaneEvaluator.value` finds them."""
+    missing = [request for request in requests if block.find((request.name, request.point, ())) is None]
     by_home: dict[int, list[ReductionRequest]] = {}
     homes: dict[int, CpuBlock] = {}
-    for each in dict.fromkeys(fresh):
-        home = block.home(axes_of(each.point))
+    for request in dict.fromkeys(missing):
+        home = block.home(axes_of(request.point))
         homes[id(home)] = home
-        by_home.setdefault(id(home), []).append(each)
-    for key, alike in by_home.items():
-        for request, value in zip(alike, _together(ev, alike, homes[key], ()), strict=True):
+        by_home.setdefault(id(home), []).append(request)
+    for key, together in by_home.items():
+        for request, value in zip(together, _values_in_one_nest(ev, together, homes[key], ()), strict=True):
             homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
 
 
-def unconverted(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
-    """Reductions over like axes at `point`, still in the dtypes of their accumulators."""
+def accumulated(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
+    """Reductions over equal axes at `point`, in the dtypes of their accumulators."""
     return _totals(ev, [_PointSum.of(ev, ReductionRequest(name, point), ()) for name in names], block)
 
 
 def start(ev: LaneEvaluator, name: str, block: CpuBlock) -> Reg:
-    """A fresh accumulator of the reduction `name`, holding the identity."""
+    """A new accumulator of the reduction `name`, with the identity in it."""
     return _PointSum.of(ev, ReductionRequest(name, ()), ()).start(block)
 
 
-def finished(ev: LaneEvaluator, name: str, total: Value) -> Value:
+def converted_to_result(ev: LaneEvaluator, name: str, total: Value) -> Value:
     """The accumulator's value in the reduction's own dtype."""
     return converted(total, total.dtype, ev.ops[name].dtype)
 
 
-def _together(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock, where: Where) -> list[Value]:
-    sums = [_PointSum.of(ev, each, where) for each in requests]
+def _values_in_one_nest(
+    ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: CpuBlock, where: Where
+) -> list[Value]:
+    sums = [_PointSum.of(ev, request, where) for request in requests]
     totals = _totals(ev, sums, block)
-    return [converted(total, each.how.dtype, each.op.dtype) for total, each in zip(totals, sums, strict=True)]
+    return [
+        converted(total, point_sum.how.dtype, point_sum.op.dtype) for total, point_sum in zip(totals, sums, strict=True)
+    ]
 
 
 def _totals(ev: LaneEvaluator, sums: Sequence[_PointSum], block: CpuBlock) -> list[Value]:
     op = sums[0].op
     if 0 in op.domain[len(op.domain) - op.reduced :]:
-        return [each.how.identity for each in sums]
+        return [point_sum.how.identity for point_sum in sums]
     groups = ev.groups(sums[0].request.name)
     nest = _ReductionLoops(ev, sums)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.request.point, each.where)) for each in sums)
+    in_lanes = any(block.moves_in_lanes(axes_of(point_sum.request.point, point_sum.where)) for point_sum in sums)
     if in_lanes or all(group.extent == 1 for group in groups):
         return nest.serial(groups, block)
     return nest.along_lanes(groups[:-1], groups[-1], block)
@@ -100,7 +104,7 @@ def _totals(ev: LaneEvaluator, sums: Sequence[_PointSum], block: CpuBlock) -> li
 
 @dataclass(frozen=True)
 class _PointSum:
-    """One reduction at one point: its term, and the op that joins terms."""
+    """One reduction at one point: its terms, and the function that combines terms."""
 
     ev: LaneEvaluator
     request: ReductionRequest
@@ -137,14 +141,15 @@ class _PointSum:
 
 
 Totals = Sequence[Sequence[Reg]]
-"""Per reduction its accumulators."""
+"""Per reduction: its accumulators."""
 Place = Mapping[Group, AxisExpr]
-"""Where the loops over reduced axes are."""
+"""Loop over reduced axes → its position."""
 
 
 @dataclass(frozen=True)
 class _Innermost:
-    """The innermost loops over reduced axes: `add` makes them, they add `trips` times; `parted`: to a part's totals."""
+    """The innermost loops over reduced axes. `add` writes them, they add `trips` times; `parted`: to the totals of a
+    part."""
 
     add: Callable[[Place, Totals, CpuBlock], None]
     trips: int
@@ -159,9 +164,9 @@ class _ReductionLoops:
     sums: Sequence[_PointSum]
 
     def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
-        """One term after another; lanes, if any, are different results."""
-        totals = [[each.start(block)] for each in self.sums]
-        if math.prod(group.extent for group in groups) <= _WRITTEN_OUT:
+        """One term after another; lanes are different results."""
+        totals = [[point_sum.start(block)] for point_sum in self.sums]
+        if math.prod(group.extent for group in groups) <= _UNROLLED_POINTS:
             for numbers in itertools.product(*(range(group.extent) for group in groups)):
                 self._add(totals, dict(zip(groups, map(AxisExpr, numbers), strict=True)), block)
         else:
@@ -171,24 +176,24 @@ class _ReductionLoops:
                 loop = _Loop(last.name, 0, last.extent, 1)
                 self._loop(loop, sums, inside, lambda at, into, body: self._add(into, {**place, last: at}, body))
 
-            self._nested(outer, {}, totals, block, _Innermost(innermost, last.extent))
+            self._loop_nest(outer, {}, totals, block, _Innermost(innermost, last.extent))
         return [registers[0] for registers in totals]
 
     def along_lanes(self, outer: Sequence[Group], lane: Group, block: CpuBlock) -> list[Value]:
-        """Lanes are neighbouring terms along `lane`; at the end a register is reduced to one number."""
+        """Lanes are neighbouring terms along `lane`; at the end the lanes of a register are combined."""
         width = self.ev.writer.lanes
-        in_order = any(each.in_order for each in self.sums)
-        rows = len({each.request.point for each in self.sums})
+        in_order = any(point_sum.in_order for point_sum in self.sums)
+        rows = len({point_sum.request.point for point_sum in self.sums})
         chains = 1 if in_order else max(1, min(_CHAINS // rows, lane.extent // width))
-        totals = [[each.start(block) for _ in range(chains)] for each in self.sums]
+        totals = [[point_sum.start(block) for _ in range(chains)] for point_sum in self.sums]
 
         def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
             self._lane_loops(lane, place, sums, inside)
 
-        self._nested(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
-        return [self._joined(each, registers, block) for each, registers in zip(self.sums, totals, strict=True)]
+        self._loop_nest(outer, {}, totals, block, _Innermost(innermost, -(-lane.extent // (width * chains))))
+        return [self._join_registers(point_sum, own) for point_sum, own in zip(self.sums, totals, strict=True)]
 
-    def _nested(
+    def _loop_nest(
         self, groups: Sequence[Group], place: Place, totals: Totals, block: CpuBlock, innermost: _Innermost
     ) -> None:
         """Loops over `groups`, around `innermost`."""
@@ -196,21 +201,21 @@ class _ReductionLoops:
             innermost.add(place, totals, block)
             return
         group, *rest = groups
-        below = math.prod(each.extent for each in rest) * innermost.trips
-        long = below * group.extent > _PART and below >= _WRITTEN_OUT
+        below = math.prod(inner.extent for inner in rest) * innermost.trips
+        long = below * group.extent > _PART and below >= _UNROLLED_POINTS
         part = long and self._in_parts and not innermost.parted
 
         def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
-            parts = self._fresh(sums, body) if part else sums
+            parts = self._start(sums, body) if part else sums
             within = replace(innermost, parted=innermost.parted or part)
-            self._nested(rest, {**place, group: at}, parts, body, within)
+            self._loop_nest(rest, {**place, group: at}, parts, body, within)
             if part:
-                self._put_away(sums, parts, body)
+                self._add_parts(sums, parts, body)
 
         self._loop(_Loop(group.name, 0, group.extent, 1), totals, block, emit, plain=True)
 
     def _lane_loops(self, lane: Group, place: Place, totals: Totals, block: CpuBlock) -> None:
-        """The vectors of one row: as many at a time as there are accumulators, then one at a time, then a tail."""
+        """Loops over the vectors of one row: one vector per accumulator at a time, then single vectors, then a tail."""
         width = self.ev.writer.lanes
         chains = len(totals[0])
         unrolled = lane.extent - lane.extent % (width * chains)
@@ -249,59 +254,59 @@ class _ReductionLoops:
         chunk = _PART * loop.step
         origin = writer.variable(f"{loop.name}o", loop.start, loop.stop - 1)
         around = block.inner({origin})
-        parts = self._fresh(totals, around)
+        parts = self._start(totals, around)
         body = around.inner({variable}, lane_axis=lanes)
         emit(writer.counter(variable), parts, body)
         start = writer.axis(origin)
         around.loop(body, variable, start, start.shift(chunk), loop.step, loop.stop)
-        self._put_away(totals, parts, around)
+        self._add_parts(totals, parts, around)
         block.loop(around, origin, AxisExpr(loop.start), AxisExpr(loop.stop), chunk)
 
     def _add(self, totals: Totals, place: Place, block: CpuBlock, *, along_lanes: bool = False) -> None:
-        """The terms at `place` to the first accumulators. Where lanes are terms, those of a tail that do not exist
-        add nothing."""
+        """Adds the terms at `place` to the first accumulators. Where lanes are terms, the lanes of a tail that are no
+        terms add nothing."""
         box = self.ev.writer.box
         reduced: dict[int, AxisExpr] = {}
         for group, at in place.items():
             reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         point = tuple(reduced[axis] for axis in sorted(reduced))
-        for each, registers in zip(self.sums, totals, strict=True):
-            term = each.term(point, block)
+        for point_sum, registers in zip(self.sums, totals, strict=True):
+            term = point_sum.term(point, block)
             lane = block.lane_axis
             if along_lanes and lane is not None and lane.count is not None:
                 mask = Inside((), lane.variable, lane.count)
-                term = CpuCall("where", (mask, term, each.how.identity), each.how.dtype)
-            if along_lanes and each.in_order:
-                running = CpuCall(f"run{each.how.fn}", (registers[0], term), each.how.dtype)
-                block.assign(registers[0], CpuCall("last", (running,), each.how.dtype))
+                term = CpuCall("where", (mask, term, point_sum.how.identity), point_sum.how.dtype)
+            if along_lanes and point_sum.in_order:
+                running = CpuCall(f"run{point_sum.how.fn}", (registers[0], term), point_sum.how.dtype)
+                block.assign(registers[0], CpuCall("last", (running,), point_sum.how.dtype))
             else:
-                block.accumulate(registers[0], each.how.fn, term)
+                block.accumulate(registers[0], point_sum.how.fn, term)
 
-    def _fresh(self, totals: Totals, block: CpuBlock) -> Totals:
-        return [[each.start(block) for _ in registers] for each, registers in zip(self.sums, totals, strict=True)]
+    def _start(self, totals: Totals, block: CpuBlock) -> Totals:
+        return [[point_sum.start(block) for _ in own] for point_sum, own in zip(self.sums, totals, strict=True)]
 
-    def _put_away(self, totals: Totals, parts: Totals, block: CpuBlock) -> None:
-        for each, registers, new in zip(self.sums, totals, parts, strict=True):
+    def _add_parts(self, totals: Totals, parts: Totals, block: CpuBlock) -> None:
+        for point_sum, registers, new in zip(self.sums, totals, parts, strict=True):
             for register, part in zip(registers, new, strict=True):
-                block.accumulate(register, each.how.fn, part)
+                block.accumulate(register, point_sum.how.fn, part)
 
-    def _joined(self, each: _PointSum, registers: Sequence[Reg], block: CpuBlock) -> Value:
+    def _join_registers(self, point_sum: _PointSum, registers: Sequence[Reg]) -> Value:
         total: Value = registers[0]
-        if each.in_order:
+        if point_sum.in_order:
             return total
+        fn, dtype = point_sum.how.fn, point_sum.how.dtype
         for other in registers[1:]:
-            total = CpuCall(each.how.fn, (total, other), each.how.dtype)
-        horizontal = {"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[each.how.fn]
-        return CpuCall(horizontal, (total,), each.how.dtype)
+            total = CpuCall(fn, (total, other), dtype)
+        return CpuCall({"add": "hsum", "mul": "hprod", "max": "hmax", "min": "hmin"}[fn], (total,), dtype)
 
     @property
     def _in_parts(self) -> bool:
-        return any(each.in_parts for each in self.sums)
+        return any(point_sum.in_parts for point_sum in self.sums)
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """From `start` to `stop` by `step`; `lanes` neighbours at a time share a register where it is not 0."""
+    """A loop from `start` to `stop` by `step`. `lanes` neighbours share a register; 0: the loop has no lanes."""
 
     name: str
     start: int

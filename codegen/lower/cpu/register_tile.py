@@ -1,9 +1,9 @@
-"""The register tile: MR × NR sums held in registers over one block of k, then laid into the accumulator.
+"""The register tile: MR × NR sums held in registers over one block of k, then stored in the accumulator.
 
-    outer   c[i][j] += row[i] · column[j]     per term: columns are vectors, each row a number in all lanes
-    dot     c[i][j] += row[i] · column[j]     per vector of terms, folded into one number at the end
+    outer   c[i][j] += row[i] · column[j]     per term: columns are vectors, a row is one number in all lanes
+    dot     c[i][j] += row[i] · column[j]     per vector of terms; the lanes are summed at the end
 
-Rows and columns come from packed panels, or straight from where the operands lie.
+Rows and columns come from packed panels, or are evaluated from the operands' memory.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class TileSums:
 
 @dataclass(frozen=True)
 class Side:
-    """A packed operand as the tile reads it: element x of term k at base + k·term + x·element of the kernel's
-    `buffer`."""
+    """A packed operand: element x of term k is at base + k·term + x·element of the kernel's `buffer`."""
 
     buffer: str
     base: AxisExpr
@@ -45,26 +44,26 @@ class Side:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """One register tile: the block of k that it sums, its first row and column, the accumulator, and when it adds to
-    what is there (never when None), times a `factor` of each row where there is one."""
+    """One register tile: a block of k, the first row and column, and the accumulator `into`. Where the condition
+    `resumed` holds (None: never), the sums add to those in the accumulator, times a `factor` per row."""
 
     depth: DepthBlock
     row: AxisExpr
     column: AxisExpr
     into: TileSums
-    again: Within | None = None
+    resumed: Within | None = None
     factor: Side | None = None
 
 
 def outer_tile(
     frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, columns: Side | None
 ) -> None:
-    """Sums MR × NR and lays them into the accumulator. An operand without a panel is evaluated in place."""
+    """Sums MR × NR and stores the sums in the accumulator. An operand without a panel is evaluated from its memory."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
-    sums = _sums(frame, block, names)
-    _resume(frame, block, sums, tile)
+    sums = _start_sums(frame, block, names)
+    _load_sums(frame, block, sums, tile)
     fetch_rows = [_row(frame, block, rows, tile.row, i) for i in range(blocks.mr)]
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
@@ -90,7 +89,7 @@ def dot_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, ru
     blocks = frame.blocks
     rows = tuple(_existing_row(frame, block, tile.row, i) for i in range(blocks.mr))
     columns = tuple(tile.column.shift(j) for j in range(width))
-    dots = _Dots(rows, columns, _sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
+    dots = _Dots(rows, columns, _start_sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
     if frame.view.depth:
         over_runs(frame, block, tile.depth, run, dots.over)
     for (i, j), register in dots.sums.items():
@@ -123,7 +122,7 @@ class _Dots:
             self._tail(frame, block, run, whole)
 
     def _tail(self, frame: CpuContractionFrame, block: CpuBlock, run: Run, first: int) -> None:
-        """The last terms, fewer than lanes: what a lane without a term computes is put away."""
+        """Adds the last terms, fewer than lanes; lanes without a term add 0."""
         k = frame.writer.variable("k", 0, run.size - 1)
         body = block.inner({k})
         body.lane_axis = LaneAxis(k, run.size - first)
@@ -149,19 +148,19 @@ class _Dots:
                     block.accumulate(self.sums[i, j], "add", kept)
 
 
-def _sums(frame: CpuContractionFrame, block: CpuBlock, names: Sequence[tuple[int, int]]) -> Sums:
+def _start_sums(frame: CpuContractionFrame, block: CpuBlock, names: Sequence[tuple[int, int]]) -> Sums:
     zero = Const(0, frame.view.accumulator)
-    found = {}
+    sums = {}
     for i, j in names:
         register = block.let(f"c{i}_{j}", zero, mutable=True)
         assert isinstance(register, Reg)
-        found[i, j] = register
-    return found
+        sums[i, j] = register
+    return sums
 
 
-def _resume(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: RegisterTile) -> None:
-    """The sums of the blocks of k before this one."""
-    if tile.again is None:
+def _load_sums(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: RegisterTile) -> None:
+    """Loads the sums of the blocks of k before this one."""
+    if tile.resumed is None:
         return
     into, factor = tile.into, tile.factor
 
@@ -172,7 +171,7 @@ def _resume(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: Regis
         return CpuCall("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
 
     loads = tuple(CpuAssign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
-    block.add(CpuIf((tile.again,), loads))
+    block.add(CpuIf((tile.resumed,), loads))
 
 
 def _add(block: CpuBlock, total: Reg, row: Value, column: Value) -> None:
@@ -202,13 +201,13 @@ def _row(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, row: A
 
 
 def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i: int) -> AxisExpr:
-    """Row i of the tile at `row`; the last row once more where the tile is cut before it."""
+    """Row i of the tile at `row`; the last row that exists where the tile is cut before row i."""
     m, left = frame.view.m, frame.view.m % frame.blocks.mr
     return least(block, "row", [row.shift(i)], m - 1) if left and i >= left else row.shift(i)
 
 
 def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, column: AxisExpr, j: int) -> Fetch:
-    """A vector of columns. In place, lanes beyond the last column read nothing."""
+    """A vector of columns. Without a panel, lanes beyond the last column read nothing."""
     view, lanes = frame.view, frame.lanes
     if panel is not None:
         base = panel.base.shift(j * lanes)

@@ -22,25 +22,25 @@ from ir.region.region import Op
 
 STAGE = "lower_scan"
 _DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
-"""The dtypes whose running results along lanes are made by doubling, where their grouping is free."""
+"""Dtypes whose running results along lanes are computed by doubling, where terms may be taken in any order."""
 
 
 def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Value:
-    """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop that
-    `block` is the body of. It is carried from one trip to the next; where lanes run along the scan, from one lane
-    to the next as well. Points must be evaluated in the scan's order."""
+    """The running value of a scan at `point`, whose coordinate along the scan is the counter of the loop with the body
+    `block`. The value is carried from iteration to iteration, and from lane to lane where lanes run along the scan.
+    Points must be evaluated in the scan's order."""
     assert op.axis is not None
     source, kind, fn, identity = ev.joining(op)
     term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
     if op.domain[op.axis] == 1:
         return converted(term, kind, op.dtype)
     others = (*point[: op.axis], *point[op.axis + 1 :])
-    running = _carried(ev, name, op, point[op.axis], others, block, where)
+    running = _carried_register(ev, name, op, point[op.axis], others, block, where)
     if not block.moves_in_lanes(point[op.axis].axes):
         block.accumulate(running, fn, term)
         return converted(running, kind, op.dtype)
     lane = block.lane_axis
-    if lane is not None and lane.count is not None:  # what a tail hands on stands in its last lane as well
+    if lane is not None and lane.count is not None:  # so that the last lane of a tail holds its result
         exists = Inside((), lane.variable, lane.count)
         term = CpuCall("where", (exists, term, identity), kind)
     if ev.loops.in_order(name) or kind not in _DOUBLED:
@@ -49,29 +49,29 @@ def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, wh
         return converted(along, kind, op.dtype)
     own = block.let(f"{name}_own", CpuCall(f"prefix{fn}", (term,), kind))
     along = block.let(name, CpuCall(fn, (running, own), kind))
-    block.accumulate(running, fn, CpuCall("last", (own,), kind))  # from what does not wait for the vector before
+    block.accumulate(running, fn, CpuCall("last", (own,), kind))  # `own` does not wait for the vector before
     return converted(along, kind, op.dtype)
 
 
-def _carried(
+def _carried_register(
     ev: LaneEvaluator, name: str, op: Op, along: AxisExpr, others: Point, block: CpuBlock, where: Where
 ) -> Reg:
     """The register that a scan carries through the loop over `along`; it stands before the loop."""
     runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
-    in_order = block.sequential and runs  # a constant is the place of one register among several of a step
+    in_order = block.sequential and runs  # a constant is one of several registers of a step
     if not in_order or block.parent is None or along.axes & axes_of(others, where):
         fail(
             Kind.UNSUPPORTED_OP,
             STAGE,
-            "a scan is read elsewhere than at the step that its loop has reached",
+            "a scan is read at another step than the one that its loop has reached",
             at=name,
             op=f"scan {op.fn}",
             hint="the reader needs a kernel of its own",
         )
     key = ("carried", name, others, where)
-    found = block.find(key)
-    if found is None:
+    register = block.find(key)
+    if register is None:
         identity = ev.joining(op).identity
-        found = block.parent.memo[key] = block.parent.let(f"{name}_run", identity, mutable=True)
-    assert isinstance(found, Reg)
-    return found
+        register = block.parent.memo[key] = block.parent.let(f"{name}_run", identity, mutable=True)
+    assert isinstance(register, Reg)
+    return register

@@ -1,10 +1,10 @@
-"""A tile of scores and what becomes of it: maxima, weights, sums of rows. All of it is in a thread's workspace.
+"""A tile of scores, its maxima, weights and row sums, in a thread's workspace.
 
     finish    S = score(S), fresh[r] = max over the row                          lanes along the terms
     rescale   top = max(top, fresh), shrink = fn(top before - top), L = L·shrink lanes along the rows
     weigh     S = fn(S - top[r]), L[r] += sum over the row                       lanes along the terms
 
-A maximum of -inf counts as 0, so that terms of weight 0 come before the first finite score.
+A maximum of -inf counts as 0: the terms before the first finite score weigh 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import converted
-from codegen.lower.cpu.stream_at_point import defined, finite_or_zero, tree, weight
+from codegen.lower.cpu.stream_at_point import finite_or_zero, nan_if_infinite, tree, weight
 from codegen.lower.points import Point, Where
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, floordiv
@@ -28,25 +28,32 @@ from ir.plan.cpu import StreamBlocks
 from ir.region.region import Operand
 
 _REGISTERS = 4
-"""Registers of a row at a time: their chains hide latency."""
+"""Registers of a row that are computed side by side, to hide latency."""
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """The rows of a tile: `first` is the first of them, `task` that of the task."""
+    """The rows of a tile: `first` is the first row of the tile, `task` the first row of the task."""
 
     first: AxisExpr
     task: AxisExpr
 
 
-AtRegister = Callable[[CpuContractionFrame, CpuBlock, AxisExpr, Value | None, int], None]
-"""What to do with one register of a row: (frame, block, its offset in the tile, the lanes that exist, its number)."""
+EmitRegister = Callable[[CpuContractionFrame, CpuBlock, AxisExpr, Value | None, int], None]
+"""Writes the code of one register of a row: (frame, block, offset in the tile, lanes that exist, its number)."""
 
 
 @dataclass(frozen=True)
 class ScoreTile:
-    """The buffers of a task by their names in the kernel: the tile; of each row of the tile the maximum in it, what
-    scores are compared with, and the factor of earlier sums; of each row of the task its maximum and `sums`."""
+    """The buffers of a task, by their names in the kernel.
+
+    tile    the scores, later the weights
+    fresh   per row of the tile: the maximum in the tile
+    base    per row of the tile: the number that is subtracted from scores
+    shrink  per row of the tile: the factor of earlier sums
+    top     per row of the task: the maximum so far
+    sums    per row sum: its buffer, with a number per row of the task
+    """
 
     view: StreamView
     blocks: StreamBlocks
@@ -72,7 +79,7 @@ class ScoreTile:
     # --- rows of a task ---
 
     def start(self, block: CpuBlock) -> None:
-        """No terms yet."""
+        """Writes the maxima and sums of no terms."""
         writer = block.writer
         x = writer.variable("x", 0, self.blocks.bm)
         body = block.inner({x})
@@ -82,18 +89,18 @@ class ScoreTile:
         block.loop(body, x, ZERO, index(self.blocks.bm), writer.lanes)
 
     def top_of(self, block: CpuBlock, row: AxisExpr) -> Value:
-        """The maximum of a row of the task, all terms seen; of several where the lanes of `block` are rows."""
-        return block.let("top", self._of_row(self.top, block, row))
+        """The final maximum of a row of the task; of several rows where the lanes of `block` are rows."""
+        return block.let("top", self._load_row(self.top, block, row))
 
     def totals(self, block: CpuBlock, row: AxisExpr) -> dict[str, Value]:
-        """The maxima and the sums of a row of the task, as `top_of`."""
+        """The final maxima and sums of a row of the task, as for `top_of`."""
         top = self.top_of(block, row)
-        found: dict[str, Value] = dict.fromkeys(self.view.maxima, top)
+        totals: dict[str, Value] = dict.fromkeys(self.view.maxima, top)
         for name, buffer in self.sums.items():
-            found[name] = block.let(name, defined(self._of_row(buffer, block, row), top))
-        return found
+            totals[name] = block.let(name, nan_if_infinite(self._load_row(buffer, block, row), top))
+        return totals
 
-    def _of_row(self, buffer: str, block: CpuBlock, row: AxisExpr) -> Load:
+    def _load_row(self, buffer: str, block: CpuBlock, row: AxisExpr) -> Load:
         if block.lane_axis is None:
             return Load(buffer, row, self.view.kind, "splat")
         return Load(buffer, row, self.view.kind, count=block.lane_axis.count)
@@ -101,7 +108,7 @@ class ScoreTile:
     # --- a tile ---
 
     def finish(self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock) -> None:
-        """Scores in place of the contraction's sums, and the maximum of each row."""
+        """Replaces the contraction's sums by scores, and writes the maximum of every row."""
         view, ev = self.view, frame.evaluator
 
         def one_row(f: CpuContractionFrame, body: CpuBlock, start: AxisExpr, row: AxisExpr) -> None:
@@ -124,10 +131,10 @@ class ScoreTile:
             self._along_terms(f, body, depth, start, score)
             body.add(Store(self.fresh, row, CpuCall("hmax", (tree("max", tops),), view.kind), 1))
 
-        self._each_row(frame, block, rows, one_row)
+        self._over_rows(frame, block, rows, one_row)
 
     def rescale(self, block: CpuBlock, rows: RowRange) -> None:
-        """The maxima with this tile, and the sums so far relative to them."""
+        """Updates the maxima with this tile, and rescales the sums so far."""
         writer, kind, br = block.writer, self.view.kind, self.blocks.br
         whole = br // writer.lanes * writer.lanes
         for start, stop in ((0, whole), (whole, br)):
@@ -150,7 +157,7 @@ class ScoreTile:
             block.loop(body, x, index(start), index(stop), writer.lanes)
 
     def weigh(self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock) -> None:
-        """Weights in place of the scores, and the sums of rows with them."""
+        """Replaces scores by weights, and adds the weights to the row sums."""
         view = self.view
 
         def one_row(f: CpuContractionFrame, body: CpuBlock, start: AxisExpr, row: AxisExpr) -> None:
@@ -162,9 +169,9 @@ class ScoreTile:
             ) -> None:
                 p = inner.let("p", weight(view.fn, Load(self.tile, offset, view.kind), base))
                 inner.add(Store(self.tile, offset, p))
-                for each in view.row_sums:
-                    term = self._term(g.seen_as(each), inner, p, exists)
-                    inner.accumulate(sums[each.name][number], "add", term)
+                for row_sum in view.row_sums:
+                    term = self._term(g.seen_as(row_sum), inner, p, exists)
+                    inner.accumulate(sums[row_sum.name][number], "add", term)
 
             self._along_terms(f, body, depth, start, weigh)
             for name, registers in sums.items():
@@ -173,19 +180,19 @@ class ScoreTile:
                 total = CpuCall("add", (Load(self.sums[name], here, view.kind, "splat"), added), view.kind)
                 body.add(Store(self.sums[name], here, total, 1))
 
-        self._each_row(frame, block, rows, one_row)
+        self._over_rows(frame, block, rows, one_row)
 
     # --- loops ---
 
-    def _each_row(
+    def _over_rows(
         self,
         frame: CpuContractionFrame,
         block: CpuBlock,
         rows: RowRange,
         body: Callable[[CpuContractionFrame, CpuBlock, AxisExpr, AxisExpr], None],
     ) -> None:
-        """Calls body(frame, block, offset of the row in the tile, number of the row in it) in a loop over the rows that
-        exist."""
+        """Calls body(frame, block, offset of the row in the tile, number of the row in the tile) in a loop over the
+        rows that exist."""
         view, writer = self.view, frame.writer
         r = writer.variable("r", 0, view.m - 1)
         at = writer.axis(r)
@@ -195,9 +202,9 @@ class ScoreTile:
         block.loop(inner, r, rows.first, rows.first.shift(self.blocks.br), 1, view.m)
 
     def _along_terms(
-        self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, start: AxisExpr, body: AtRegister
+        self, frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, start: AxisExpr, body: EmitRegister
     ) -> None:
-        """Calls body at several registers of a row at once, then at one: the last may be cut."""
+        """Calls body for several registers of a row side by side, then for single registers; the last may be cut."""
         writer, lanes = frame.writer, frame.lanes
         step = lanes * _REGISTERS
         whole = floordiv(depth.count, step, writer.box) * step
@@ -218,12 +225,12 @@ class ScoreTile:
             block.loop(inner, c, low, high, lanes * registers)
 
     def _registers(self, block: CpuBlock, number: float | str, name: str) -> list[Reg]:
-        found = []
+        totals = []
         for _ in range(_REGISTERS):
             register = block.let(name, constant(number, self.view.kind), mutable=True)
             assert isinstance(register, Reg)
-            found.append(register)
-        return found
+            totals.append(register)
+        return totals
 
     # --- values ---
 
@@ -238,12 +245,12 @@ class ScoreTile:
         return converted(value, dtype, self.view.kind)
 
     def _term(self, frame: CpuContractionFrame, block: CpuBlock, p: Value, exists: Value | None) -> Value:
-        """Weight times the value of the sum that the frame sees, in the lanes that exist."""
+        """Weight times the value of the frame's stream, in the lanes that exist."""
         value, ev, kind = frame.view.op.inputs[1], frame.evaluator, self.view.kind
         term: Value = p
         if isinstance(value, Operand):
-            found = ev.operand(value, frame.point(), block)
-            term = CpuCall("mul", (p, converted(found, ev.dtype(value.value), kind)), kind)
+            totals = ev.operand(value, frame.point(), block)
+            term = CpuCall("mul", (p, converted(totals, ev.dtype(value.value), kind)), kind)
         elif value.number != 1:
             term = CpuCall("mul", (p, converted(constant(value.number, value.dtype), value.dtype, kind)), kind)
         return term if exists is None else CpuCall("where", (exists, term, constant(0, kind)), kind)

@@ -1,9 +1,9 @@
-"""Long reductions with few results, cut into parts that run side by side.
+"""Long reductions with few results, cut into parts that run in parallel.
 
     phase t in 0 .. 16: R_parts[t, …] = sum over the t-th sixteenth of the reduced axis
     later:              R[…] = R_parts[0, …] + R_parts[1, …] + …
 
-The parts are those of the plan, whatever the number of threads, and are joined in order: the same bits always.
+The plan says the parts, and they are combined in order, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ir.region.region import Buffer, MemRef
 
 
 def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Phase:
-    """The phase that reduces each part, of so many terms, into shared memory; afterwards `ev` gives the reductions'
-    values as the combinations of their parts."""
-    names = ev.loops.parted
+    """The phase that reduces parts of `part` terms into shared scratch. From then on `ev` combines the parts where a
+    reduction is read."""
+    names = ev.loops.divisible_reductions
     op, writer, groups = ev.ops[names[0]], ev.writer, ev.groups(names[0])
     kept = op.domain[: len(op.domain) - op.reduced]
-    long = max(groups, key=lambda each: each.extent)
+    long = max(groups, key=lambda group: group.extent)
     size = min(part, long.extent)
     whole = long.extent // size
     left = long.extent - size * whole
@@ -38,7 +38,7 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
     parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
     task = writer.variable("t", 0, tasks - 1)
     root = CpuBlock(writer, None, {task})
-    results = _Results(ev, parts, writer.axis(task), lanes_in_results)
+    results = _PartResults(ev, parts, writer.axis(task), lanes_in_results)
 
     def reduce_part(body: CpuBlock, extent: int) -> None:
         """One part of `extent` terms."""
@@ -46,8 +46,8 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
         body.add(Bind(origin, writer.axis(task) * size))
         body.variables.add(origin)
         piece = replace(long, origin=writer.axis(origin), extent=extent)
-        ev.parts |= dict.fromkeys(names, tuple(piece if each is long else each for each in groups))
-        results.each((), kept, body)
+        ev.parts |= dict.fromkeys(names, tuple(piece if group is long else group for group in groups))
+        results.write((), kept, body)
 
     if left:
         full, short = root.inner(barrier=True), root.inner(barrier=True)
@@ -58,7 +58,7 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
         reduce_part(root, size)
     for name, buffer in parts.items():
         del ev.parts[name]
-        ev.provided[name] = partial(_combined, ev, name, buffer)
+        ev.provided[name] = partial(_combine_parts, ev, name, buffer)
     return Phase(task, tasks, tuple(root.statements))
 
 
@@ -72,20 +72,20 @@ def _shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:
 
 
 @dataclass(frozen=True)
-class _Results:
-    """The results of reductions that task `task` lays into their `parts`; lanes along the last of their axes, or along
-    the terms."""
+class _PartResults:
+    """The results of reductions that task `task` stores in their `parts`. Lanes run along the last axis of the results,
+    or along the terms."""
 
     ev: LaneEvaluator
     parts: Mapping[str, Buffer]
     task: AxisExpr
     lanes_in_results: bool
 
-    def each(self, point: Point, sizes: Sequence[int], block: CpuBlock) -> None:
-        """Loops over the axes of `sizes`, inside those where `point` is."""
+    def write(self, point: Point, sizes: Sequence[int], block: CpuBlock) -> None:
+        """Writes loops over the axes of `sizes`, inside the loops of `point`, and the stores."""
         writer = self.ev.writer
         if not sizes:
-            totals = lower_reduce.unconverted(self.ev, list(self.parts), point, block)
+            totals = lower_reduce.accumulated(self.ev, list(self.parts), point, block)
             for parts, total in zip(self.parts.values(), totals, strict=True):
                 block.store(parts.name, self.ev.offset(parts.name, (self.task, *point)), total)
             return
@@ -99,12 +99,12 @@ class _Results:
             count = min(lanes, stop - start)
             axis = LaneAxis(variable, None if count == writer.lanes else count) if lanes > 1 else None
             body = block.inner({variable}, lane_axis=axis)
-            self.each((*point, writer.counter(variable)), rest, body)
+            self.write((*point, writer.counter(variable)), rest, body)
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), lanes)
 
 
-def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: CpuBlock, where: Where) -> Value:
-    """The parts at `point`, joined in order."""
+def _combine_parts(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: CpuBlock, where: Where) -> Value:
+    """The parts at `point`, combined in order."""
     key = ("combined", name, point, where)
     found = block.find(key)
     if found is not None:
@@ -117,5 +117,5 @@ def _combined(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: 
     part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
     body.accumulate(total, ev.joining(ev.ops[name]).fn, part)
     home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
-    home.memo[key] = found = home.let(name, lower_reduce.finished(ev, name, total))
+    home.memo[key] = found = home.let(name, lower_reduce.converted_to_result(ev, name, total))
     return found

@@ -9,8 +9,8 @@
         A = A·shrink + p0·v[r] + …, L = L·shrink + p0 + …
         m = top
 
-Lanes are different results, or terms: then each lane has a maximum of its own, and they are joined at the end. A
-maximum of -inf counts as 0 until then, so that terms of weight 0 come before the first finite score.
+Lanes are different results, or different terms. Where lanes are terms, every lane has its own maximum, and lanes are
+combined at the end. A maximum of -inf counts as 0 until then: the terms before the first finite score weigh 0.
 The online form is that of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018).
 """
 
@@ -25,7 +25,7 @@ from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
-from codegen.plan.stream_view import summed_in
+from codegen.plan.stream_view import stream_dtype
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.index.expr import AxisExpr, coordinates
@@ -35,15 +35,15 @@ from ir.region.region import Number, Op
 
 STAGE = "lower_stream"
 _PART = 256
-"""Steps that add to one accumulator before it is put away: the error of a long sum grows with its length."""
+"""Steps that add to one accumulator before it is added to another: the error of a sum grows with its length."""
 
 Place = Mapping[Group, AxisExpr]
-"""Where the loops over reduced axes are."""
+"""Loop over reduced axes → its position."""
 
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """The stream, or the maximum, `name` at `point`. Requests of one `score` share its terms' values."""
+    """The stream, or the maximum, `name` at `point`. Requests with one `score` have the same scores."""
 
     name: str
     point: Point
@@ -52,32 +52,32 @@ class StreamRequest:
 
 def stream(ev: LaneEvaluator, name: str, point: Point, block: CpuBlock, where: Where) -> Value:
     """The value of a stream at `point`, computed in `block`."""
-    return _together(ev, [StreamRequest(name, point)], block, where)[0]
+    return _values_in_one_pass(ev, [StreamRequest(name, point)], block, where)[0]
 
 
 def streams(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock) -> None:
-    """Computes streams over like axes, and the maxima of their scores, in shared loops, so that `LaneEvaluator.value`
-    finds them afterwards."""
+    """Computes streams over equal axes, and the maxima of their scores, in shared loops, and stores them where
+    `LaneEvaluator.value` finds them."""
     by_home: dict[int, tuple[CpuBlock, list[StreamRequest]]] = {}
-    for each in dict.fromkeys(requests):
-        if block.find((each.name, each.point, ())) is None:
-            home = block.home(axes_of(each.point))
-            by_home.setdefault(id(home), (home, []))[1].append(each)
-    for home, alike in by_home.values():
-        summed = {each.score for each in alike if ev.ops[each.name].kind == "stream"}
-        wanted = [each for each in alike if each.score in summed]
-        for request, value in zip(wanted, _together(ev, wanted, home, ()) if wanted else [], strict=True):
+    for request in dict.fromkeys(requests):
+        if block.find((request.name, request.point, ())) is None:
+            home = block.home(axes_of(request.point))
+            by_home.setdefault(id(home), (home, []))[1].append(request)
+    for home, together in by_home.values():
+        summed = {request.score for request in together if ev.ops[request.name].kind == "stream"}
+        wanted = [request for request in together if request.score in summed]
+        for request, value in zip(wanted, _values_in_one_pass(ev, wanted, home, ()) if wanted else [], strict=True):
             home.memo[request.name, request.point, ()] = home.let(request.name, value)
 
 
 def finite_or_zero(top: Value) -> Value:
-    """What scores are compared with: their maximum, or 0 where all of them are -inf."""
+    """The number that is subtracted from scores: their maximum, or 0 where all are -inf."""
     none = CpuCall("cmpeq", (top, constant("-inf", top.dtype)), "bool")
     return CpuCall("where", (none, constant(0, top.dtype), top), top.dtype)
 
 
-def defined(total: Value, top: Value) -> Value:
-    """The sum, but NaN where the maximum is infinite: ∞ - ∞ is no number."""
+def nan_if_infinite(total: Value, top: Value) -> Value:
+    """The sum, but NaN where the maximum is infinite, since ∞ - ∞ is NaN."""
     return CpuCall("add", (total, CpuCall("sub", (top, top), top.dtype)), total.dtype)
 
 
@@ -86,43 +86,46 @@ def weight(fn: str, score: Value, base: Value) -> Value:
     return CpuCall(fn, (CpuCall("sub", (score, base), score.dtype),), score.dtype)
 
 
-def _together(ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock, where: Where) -> list[Value]:
-    lead = next(each for each in requests if ev.ops[each.name].kind == "stream")
+def _values_in_one_pass(
+    ev: LaneEvaluator, requests: Sequence[StreamRequest], block: CpuBlock, where: Where
+) -> list[Value]:
+    lead = next(request for request in requests if ev.ops[request.name].kind == "stream")
     op = ev.ops[lead.name]
     if ev.loops.in_order(lead.name):
         fail(
             Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are rescaled together, not in index order", at=lead.name
         )
     if 0 in op.domain[len(op.shape) :]:
-        return [_nothing(ev.ops[each.name]) for each in requests]
+        return [_empty_value(ev.ops[request.name]) for request in requests]
     groups = ev.groups(lead.name)
-    in_lanes = any(block.moves_in_lanes(axes_of(each.point, where)) for each in requests)
+    in_lanes = any(block.moves_in_lanes(axes_of(request.point, where)) for request in requests)
     along = not in_lanes and any(group.extent > 1 for group in groups)
-    shares: dict[tuple[Hashable, str, str], list[StreamRequest]] = {}
-    for each in requests:
-        if ev.ops[each.name].kind == "stream":
-            shares.setdefault((each.score, ev.ops[each.name].fn, summed_in(ev.region, ev.ops[each.name])), []).append(
-                each
-            )
-    passes = [_Sums(ev, fn, kind, alike, where) for (_, fn, kind), alike in shares.items()]
+    by_score: dict[tuple[Hashable, str, str], list[StreamRequest]] = {}
+    for request in requests:
+        stream_op = ev.ops[request.name]
+        if stream_op.kind == "stream":
+            key = request.score, stream_op.fn, stream_dtype(ev.region, stream_op)
+            by_score.setdefault(key, []).append(request)
+    scores = [_ScoreSums(ev, fn, kind, sharing, where) for (_, fn, kind), sharing in by_score.items()]
     tops: dict[Hashable, Value] = {}
-    found: dict[StreamRequest, Value] = {}
-    for sums, (top, totals) in zip(passes, _StreamPass(ev, passes, along).run(groups, block), strict=True):
-        tops[sums.requests[0].score] = top
-        found.update(zip(sums.requests, totals, strict=True))
-    values = [found[each] if each in found else tops[each.score] for each in requests]
+    sums: dict[StreamRequest, Value] = {}
+    for score, (top, totals) in zip(scores, _StreamPass(ev, scores, along).run(groups, block), strict=True):
+        tops[score.requests[0].score] = top
+        sums.update(zip(score.requests, totals, strict=True))
+    values = [sums[request] if request in sums else tops[request.score] for request in requests]
     return [
-        converted(value, value.dtype, ev.ops[each.name].dtype) for each, value in zip(requests, values, strict=True)
+        converted(value, value.dtype, ev.ops[request.name].dtype)
+        for request, value in zip(requests, values, strict=True)
     ]
 
 
-def _nothing(op: Op) -> Value:
-    """The value over no terms."""
+def _empty_value(op: Op) -> Value:
+    """The value of a stream or maximum without terms."""
     return constant(0 if op.kind == "stream" else dtype(op.dtype).lowest, op.dtype)
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _ScoreSums:
     """The streams of one score: sums of fn(score - maximum)·value in dtype `kind`."""
 
     ev: LaneEvaluator
@@ -135,27 +138,29 @@ class _Sums:
         return self._operand(self.requests[0], 0, reduced, block)
 
     def values(self, reduced: Point, block: CpuBlock) -> list[Value | None]:
-        """What a term's weight is multiplied with, by request; None for 1."""
-        return [None if self._is_one(each) else self._operand(each, 1, reduced, block) for each in self.requests]
+        """Per request: the factor of a term's weight; None for 1."""
+        return [
+            None if self._is_one(request) else self._operand(request, 1, reduced, block) for request in self.requests
+        ]
 
     def _is_one(self, request: StreamRequest) -> bool:
         value = self.ev.ops[request.name].inputs[1]
         return isinstance(value, Number) and value.number == 1
 
     def _operand(self, request: StreamRequest, slot: int, reduced: Point, block: CpuBlock) -> Value:
-        each = self.ev.ops[request.name].inputs[slot]
-        source = each.dtype if isinstance(each, Number) else self.ev.dtype(each.value)
-        return converted(self.ev.operand(each, (*request.point, *reduced), block, self.where), source, self.kind)
+        operand = self.ev.ops[request.name].inputs[slot]
+        source = operand.dtype if isinstance(operand, Number) else self.ev.dtype(operand.value)
+        return converted(self.ev.operand(operand, (*request.point, *reduced), block, self.where), source, self.kind)
 
-    def start(self, block: CpuBlock) -> _State:
+    def start(self, block: CpuBlock) -> _RunningSums:
         top = block.let("top", constant("-inf", self.kind), mutable=True)
         zero = constant(0, self.kind)
-        sums = [block.let(f"{each.name}_acc", zero, mutable=True) for each in self.requests]
-        return _State(_register(top), tuple(map(_register, sums)))
+        sums = [block.let(f"{request.name}_acc", zero, mutable=True) for request in self.requests]
+        return _RunningSums(_register(top), tuple(map(_register, sums)))
 
 
 @dataclass(frozen=True)
-class _State:
+class _RunningSums:
     """The maximum of the terms so far, and the sums that are relative to it."""
 
     top: Reg
@@ -167,48 +172,51 @@ class _StreamPass:
     """One pass over the terms of several streams. `along`: lanes are terms."""
 
     ev: LaneEvaluator
-    each: Sequence[_Sums]
+    scores: Sequence[_ScoreSums]
     along: bool
 
     def run(self, groups: Sequence[Group], block: CpuBlock) -> list[tuple[Value, list[Value]]]:
         """Per score its maximum and the sums, after loops over `groups` in `block`."""
-        states = [each.start(block) for each in self.each]
-        self._nested(groups, {}, states, block)
-        finish = self._joined if self.along else _finished
-        return [finish(each, state, block) for each, state in zip(self.each, states, strict=True)]
+        states = [score.start(block) for score in self.scores]
+        self._loop_nest(groups, {}, states, block)
+        finish = self._join_lanes if self.along else _finish
+        return [finish(score, state, block) for score, state in zip(self.scores, states, strict=True)]
 
-    def _nested(self, groups: Sequence[Group], place: Place, states: Sequence[_State], block: CpuBlock) -> None:
+    def _loop_nest(
+        self, groups: Sequence[Group], place: Place, states: Sequence[_RunningSums], block: CpuBlock
+    ) -> None:
         group, *rest = groups
         if not rest:
-            self._innermost(group, place, states, block)
+            self._innermost_loops(group, place, states, block)
             return
         variable = self.ev.writer.variable(group.name, 0, group.extent - 1)
         body = block.inner({variable})
-        self._nested(rest, {**place, group: self.ev.writer.counter(variable)}, states, body)
+        self._loop_nest(rest, {**place, group: self.ev.writer.counter(variable)}, states, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(group.extent))
 
-    def _innermost(self, group: Group, place: Place, states: Sequence[_State], block: CpuBlock) -> None:
-        """Whole steps of several terms, then the terms left in one step; of lanes that are terms, then those of a
-        tail."""
+    def _innermost_loops(self, group: Group, place: Place, states: Sequence[_RunningSums], block: CpuBlock) -> None:
+        """Loops of whole steps of several terms, then one step of the terms that remain; where lanes are terms, a tail
+        of fewer lanes comes last."""
         width = self.ev.writer.lanes if self.along else 1
-        terms = max(2, self.ev.rescaled // len(self.each))
-        several = group.extent - group.extent % (width * terms)
+        terms = max(2, self.ev.rescaled // len(self.scores))
+        stepped = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width
-        self._loop(group, place, states, block, (0, several), terms, width)
-        self._loop(group, place, states, block, (several, whole), max(1, (whole - several) // width), width)
+        self._loop(group, place, states, block, (0, stepped), terms, width)
+        self._loop(group, place, states, block, (stepped, whole), max(1, (whole - stepped) // width), width)
         self._loop(group, place, states, block, (whole, group.extent), 1, group.extent - whole)
 
     def _loop(
         self,
         group: Group,
         place: Place,
-        states: Sequence[_State],
+        states: Sequence[_RunningSums],
         block: CpuBlock,
         span: tuple[int, int],
         terms: int,
         used: int,
     ) -> None:
-        """Steps of `terms` terms or registers of `used` lanes over `span`, in parts where there are many."""
+        """A loop over `span` in steps of `terms` terms, or registers of `used` lanes; in parts if there are many
+        steps."""
         start, stop = span
         if start >= stop:
             return
@@ -226,66 +234,66 @@ class _StreamPass:
             return
         origin = writer.variable(f"{group.name}o", start, stop - 1)
         around = block.inner({origin})
-        parts = [each.start(around) for each in self.each]
+        parts = [score.start(around) for score in self.scores]
         body = around.inner({variable}, lane_axis=lanes)
         self._step(places, parts, body)
         first = writer.axis(origin)
         around.loop(body, variable, first, first.shift(_PART * step), step, stop)
-        for each, state, part in zip(self.each, states, parts, strict=True):
-            _put_away(each.fn, state, part, around)
+        for score, state, part in zip(self.scores, states, parts, strict=True):
+            _add_part(score.fn, state, part, around)
         block.loop(around, origin, AxisExpr(start), AxisExpr(stop), _PART * step)
 
-    def _step(self, places: Sequence[Place], states: Sequence[_State], block: CpuBlock) -> None:
+    def _step(self, places: Sequence[Place], states: Sequence[_RunningSums], block: CpuBlock) -> None:
         """Adds the terms at `places`, rescaling once."""
-        points = [self._reduced(place) for place in places]
-        for each, state in zip(self.each, states, strict=True):
-            scores = [self._existing(each.score(point, block), "-inf", block) for point in points]
-            top = block.let("top", CpuCall("max", (state.top, tree("max", scores)), each.kind))
+        points = [self._term_point(place) for place in places]
+        for streams, state in zip(self.scores, states, strict=True):
+            scores = [self._masked(streams.score(point, block), "-inf", block) for point in points]
+            top = block.let("top", CpuCall("max", (state.top, tree("max", scores)), streams.kind))
             base = block.let("base", finite_or_zero(top))
-            shrink = block.let("shrink", weight(each.fn, state.top, base))
-            weights = [block.let("p", weight(each.fn, score, base)) for score in scores]
+            shrink = block.let("shrink", weight(streams.fn, state.top, base))
+            weights = [block.let("p", weight(streams.fn, score, base)) for score in scores]
             terms = [
-                [self._term(value, p, block) for value in each.values(point, block)]
+                [self._term(value, p, block) for value in streams.values(point, block)]
                 for p, point in zip(weights, points, strict=True)
             ]
             for number, total in enumerate(state.sums):
-                added = tree("add", [several[number] for several in terms])
-                block.assign(total, CpuCall("fma", (total, shrink, added), each.kind))
+                added = tree("add", [of_term[number] for of_term in terms])
+                block.assign(total, CpuCall("fma", (total, shrink, added), streams.kind))
             block.assign(state.top, top)
 
     def _term(self, value: Value | None, p: Value, block: CpuBlock) -> Value:
-        return p if value is None else self._existing(CpuCall("mul", (p, value), p.dtype), 0, block)
+        return p if value is None else self._masked(CpuCall("mul", (p, value), p.dtype), 0, block)
 
-    def _existing(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
-        """The value in the lanes of a tail that are terms."""
+    def _masked(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
+        """The value, but `otherwise` in the lanes of a tail that are no terms."""
         lane = block.lane_axis
         if not self.along or lane is None or lane.count is None:
             return value
         mask = Inside((), lane.variable, lane.count)
         return block.let("term", CpuCall("where", (mask, value, constant(otherwise, value.dtype)), value.dtype))
 
-    def _reduced(self, place: Place) -> Point:
+    def _term_point(self, place: Place) -> Point:
         box = self.ev.writer.box
         reduced: dict[int, AxisExpr] = {}
         for group, at in place.items():
             reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         return tuple(reduced[axis] for axis in sorted(reduced))
 
-    def _joined(self, each: _Sums, state: _State, block: CpuBlock) -> tuple[Value, list[Value]]:
-        """Lanes are terms: their maxima and sums in one."""
-        top = block.let("top", CpuCall("hmax", (state.top,), each.kind))
+    def _join_lanes(self, score: _ScoreSums, state: _RunningSums, block: CpuBlock) -> tuple[Value, list[Value]]:
+        """Combines the maxima and sums of the lanes, which are terms."""
+        top = block.let("top", CpuCall("hmax", (state.top,), score.kind))
         base = block.let("base", finite_or_zero(top))
-        shrink = block.let("shrink", weight(each.fn, state.top, base))
-        scaled = (CpuCall("mul", (total, shrink), each.kind) for total in state.sums)
-        return top, [defined(CpuCall("hsum", (total,), each.kind), top) for total in scaled]
+        shrink = block.let("shrink", weight(score.fn, state.top, base))
+        scaled = (CpuCall("mul", (total, shrink), score.kind) for total in state.sums)
+        return top, [nan_if_infinite(CpuCall("hsum", (total,), score.kind), top) for total in scaled]
 
 
-def _finished(_each: _Sums, state: _State, _block: CpuBlock) -> tuple[Value, list[Value]]:
-    return state.top, [defined(total, state.top) for total in state.sums]
+def _finish(_score: _ScoreSums, state: _RunningSums, _block: CpuBlock) -> tuple[Value, list[Value]]:
+    return state.top, [nan_if_infinite(total, state.top) for total in state.sums]
 
 
-def _put_away(fn: str, state: _State, part: _State, block: CpuBlock) -> None:
-    """Adds a part of the terms to the others."""
+def _add_part(fn: str, state: _RunningSums, part: _RunningSums, block: CpuBlock) -> None:
+    """Adds the sums of a part of the terms to the sums of all."""
     kind = state.top.dtype
     top = block.let("top", CpuCall("max", (state.top, part.top), kind))
     base = block.let("base", finite_or_zero(top))
@@ -297,7 +305,7 @@ def _put_away(fn: str, state: _State, part: _State, block: CpuBlock) -> None:
 
 
 def tree(fn: str, values: Sequence[Value]) -> Value:
-    """The values joined two by two, so that none waits for all before it."""
+    """The values combined in pairs, so that no operation waits for all values before it."""
     level = list(values)
     while len(level) > 1:
         pairs = [CpuCall(fn, pair, pair[0].dtype) for pair in zip(level[::2], level[1::2], strict=False)]

@@ -1,6 +1,6 @@
-"""The end of a task of streams: what follows their sums, all terms seen, register by register, and the stores.
+"""The end of a task of streams: the ops on the final sums, register by register, and the stores.
 
-Lanes lie along the columns of the products, or along the rows where there are none.
+Lanes run along the columns of the products, or along the rows where there are no products.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.score_tile import ScoreTile
-from codegen.lower.cpu.stream_at_point import defined
+from codegen.lower.cpu.stream_at_point import nan_if_infinite
 from codegen.lower.points import Point, Where
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.cpu.nodes import Load, Value
@@ -26,7 +26,7 @@ def stream_tile_epilogue(
     view, lanes, size = tile.view, frame.lanes, tile.blocks.bm
     r = frame.writer.variable("r", 0, max(view.m - 1, 0))
     row = frame.writer.axis(r)
-    body = block.inner({r}, barrier=not row.terms)  # a lone row: no point tells that a value needs the sums
+    body = block.inner({r}, barrier=not row.terms)  # a lone row: values would be hoisted above the sums that they need
     ending = _Ending(tile, sums, frame.placed(frame.along(view.roles.rows, row)), row - m0)
     in_lanes = not view.products and view.lead.out_step(view.roles.rows) is not None
     if in_lanes:
@@ -41,7 +41,7 @@ def stream_tile_epilogue(
 
 @dataclass(frozen=True)
 class _Ending:
-    """One row of a task, or a register of rows, `row` of the task's."""
+    """One row of a task, or a register of rows. `row`: its number in the task."""
 
     tile: ScoreTile
     sums: Mapping[str, str]
@@ -49,20 +49,20 @@ class _Ending:
     row: AxisExpr
 
     def rows(self, block: CpuBlock) -> None:
-        """Lanes are rows, or all are one row."""
+        """Stores with rows as lanes, or one row in all lanes."""
         self._store(self.frame, block, self.tile.totals(block, self.row))
 
     def columns(self, block: CpuBlock) -> None:
-        """Lanes are columns of one row, neighbours or evenly spaced in the outputs."""
+        """Stores with the columns of one row as lanes, which are evenly spaced in the outputs."""
         view, writer = self.tile.view, self.frame.writer
         top, given = self.tile.top_of(block, self.row), self.tile.totals(block, self.row)
         outer, run = self._run_of_columns()
-        several = view.extent(outer)
-        o = writer.variable("o", 0, several - 1)
-        around = block.inner({o}) if several > 1 else block
+        count = view.extent(outer)
+        o = writer.variable("o", 0, count - 1)
+        around = block.inner({o}) if count > 1 else block
         self._run(around, writer.axis(o), outer, run, given, top)
-        if several > 1:
-            block.loop(around, o, ZERO, constant(several))
+        if count > 1:
+            block.loop(around, o, ZERO, constant(count))
 
     def _run(
         self,
@@ -81,31 +81,31 @@ class _Ending:
         body = block.inner({j})
         lanes_along(body, j, [constant(size) - at], whole=size % lanes == 0)
         count = body.lane_axis.count if body.lane_axis else None
-        for each in view.products:
-            offset = self.row * self.tile.blocks.sum_stride(each.n) + number * size + at
-            load = Load(self.sums[each.name], offset, view.kind, count=count)
-            given[each.name] = body.let(each.name, defined(load, top))
+        for product in view.products:
+            offset = self.row * self.tile.blocks.sum_stride(product.n) + number * size + at
+            load = Load(self.sums[product.name], offset, view.kind, count=count)
+            given[product.name] = body.let(product.name, nan_if_infinite(load, top))
         place = {**self.frame.along(outer, number), **self.frame.along(run, at)}
         self._store(self.frame.placed(place), body, given)
         block.loop(body, j, ZERO, constant(size), lanes)
 
     def _run_of_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The columns' loops, cut where their longest suffix starts along which the outputs are evenly spaced."""
+        """The loops of the columns in two parts; the second is the longest along which outputs are evenly spaced."""
         view, columns = self.tile.view, self.tile.view.roles.columns
         starts = (start for start in range(len(columns)) if view.lead.out_step(columns[start:]) is not None)
         start = next(starts, len(columns))
         return columns[:start], columns[start:]
 
     def _store(self, frame: CpuContractionFrame, block: CpuBlock, given: dict[str, Value]) -> None:
-        """One register of each output, from the values of the streams and maxima."""
+        """Stores one register per output, from the values of the streams and maxima."""
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
             ev.provided[name] = _given(converted(value, self.tile.view.kind, ev.dtype(name)))
         place = frame.digits()[: len(region.outputs[0].memref.shape)]
-        for each in region.yields:
-            value = ev.mapped(each.map, place, ev.dtype(each.value), block, (), _reader(ev, each.value))
-            value = converted(value, ev.dtype(each.value), ev.dtype(each.buffer))
-            block.store(each.buffer, ev.offset(each.buffer, place), value)
+        for result in region.yields:
+            value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result.value))
+            value = converted(value, ev.dtype(result.value), ev.dtype(result.buffer))
+            block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 
 def _given(value: Value) -> Provider:

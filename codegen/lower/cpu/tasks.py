@@ -13,8 +13,8 @@ from ir.kernel.cpu.kernel import Phase
 def task_phase(
     writer: CpuWriter, threads: Collection[str], loops: Mapping[str, int], body: Callable[..., None]
 ) -> Phase:
-    """One phase: a task per point of the loops (axis piece → count, outer first) whose blocks `threads` share, in
-    which the others run. Calls body(block, number, …) with the number of each loop, in their order."""
+    """One phase with a task per point of the loops in `threads`; the other loops run inside a task. `loops`: axis piece
+    → count, outermost first. Calls body(block, number, …) with the numbers of the loops, in order."""
     bound = {piece: count for piece, count in loops.items() if piece in threads}
     tasks = math.prod(bound.values())
     task = writer.variable("task", 0, tasks - 1)

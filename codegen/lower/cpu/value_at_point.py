@@ -14,7 +14,7 @@ from ir.region.region import Op
 class RegionEvaluator(LaneEvaluator):
     """Evaluates all values of one region into blocks, contractions aside."""
 
-    def _computed(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
+    def _compute(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "reduce":
                 return reduction(self, name, op, point, block, where)
@@ -22,4 +22,4 @@ class RegionEvaluator(LaneEvaluator):
                 return stream(self, name, point, block, where)
             case "scan":
                 return scan(self, name, op, point, block, where)
-        return (yield super()._computed(name, op, point, block, where))
+        return (yield super()._compute(name, op, point, block, where))

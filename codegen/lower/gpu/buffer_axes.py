@@ -1,8 +1,8 @@
-"""Axes of buffers that a kernel's threads run through as one: coordinates that one number gives are one coordinate.
+"""Merges axes of buffers in a kernel, where one number gives the coordinates along them in all accesses:
 
     x[p // 768 % 12, p % 768]  of [12, 768]   →   x[p]  of [9216]
 
-Then vectors may cross the ends of rows, and where a number stays below a limit is all that bounds need.
+Then vectors may cross the ends of rows, and bounds only need one comparison.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ir.index.expr import ZERO, AxisExpr
 from ir.index.map import AxisMap, compose, lift
 
 Runs = Sequence[Sequence[int]]
-"""Axes of a scope that one number gives, the fastest last."""
+"""Axes of a scope that one number gives, the fastest axis last."""
 
 
 @dataclass(frozen=True)
 class BufferAxes:
-    """Per buffer, runs of coordinates that are one."""
+    """Per buffer: its shape, and the runs of coordinates that are merged."""
 
     shapes: Mapping[str, tuple[int, ...]]
     runs: Mapping[str, tuple[tuple[int, ...], ...]]
@@ -34,13 +34,13 @@ class BufferAxes:
 
     def place(self, buffer: str, point: Sequence[AxisExpr]) -> tuple[AxisExpr, ...]:
         """The coordinates in the kernel of an element of the region's buffer."""
-        whole, found = self.shapes[buffer], []
+        whole, merged = self.shapes[buffer], []
         for run in self.runs[buffer]:
             at = ZERO
             for axis in run:
                 at = at * whole[axis] + point[axis]
-            found.append(at)
-        return tuple(found)
+            merged.append(at)
+        return tuple(merged)
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,13 @@ class _Access:
 
 
 def merged_axes(loops: RegionLoops, outer: Runs, terms: Callable[[str], Runs]) -> BufferAxes:
-    """The axes that are one in all accesses: `outer` are the runs of the outer scope, `terms` those of a reduction's
-    reduced axes."""
-    shapes = {each.name: each.memref.shape for each in loops.region.buffers}
+    """The axes that can be merged in all accesses. `outer`: the runs of the outer scope. `terms`: reduction → the runs
+    of its reduced axes."""
+    shapes = {buffer.name: buffer.memref.shape for buffer in loops.region.buffers}
     accesses = list(_accesses(loops, loops.scope, loops.shape, _pairs(outer), terms))
-    runs = {name: _runs(shape, [each for each in accesses if each.buffer == name]) for name, shape in shapes.items()}
+    runs = {
+        name: _runs(shape, [access for access in accesses if access.buffer == name]) for name, shape in shapes.items()
+    }
     return BufferAxes(shapes, runs)
 
 
@@ -69,9 +71,9 @@ def _accesses(
 ) -> Iterator[_Access]:
     """All accesses from a scope, over its axes and then those of the reductions inside."""
     core = loops.core
-    for each in core.accesses:
-        if each.scope == scope and each.map.sizes == shape:
-            yield _Access(each.buffer, each.map, follows, each.indirect)
+    for access in core.accesses:
+        if access.scope == scope and access.map.sizes == shape:
+            yield _Access(access.buffer, access.map, follows, access.indirect)
     for site in core.sites:
         if site.scope != scope or site.map.sizes != shape or site.value not in core.scopes:
             continue
@@ -90,24 +92,24 @@ def _pairs(runs: Runs) -> frozenset[tuple[int, int]]:
 
 
 def _runs(shape: tuple[int, ...], accesses: Sequence[_Access]) -> tuple[tuple[int, ...], ...]:
-    found: list[list[int]] = []
+    merged: list[list[int]] = []
     for axis in range(len(shape)):
-        if found and all(_joins(each, shape, found[-1], axis) for each in accesses):
-            found[-1].append(axis)
+        if merged and all(_can_merge(access, shape, merged[-1], axis) for access in accesses):
+            merged[-1].append(axis)
         else:
-            found.append([axis])
-    return tuple(map(tuple, found))
+            merged.append([axis])
+    return tuple(map(tuple, merged))
 
 
-def _joins(access: _Access, shape: tuple[int, ...], run: Sequence[int], axis: int) -> bool:
-    """Whether the coordinates of a run and the next one, `axis`, are one number's in an access."""
+def _can_merge(access: _Access, shape: tuple[int, ...], run: Sequence[int], axis: int) -> bool:
+    """Whether one number gives the coordinates of `run` and of the next axis, `axis`, in an access."""
     view = access.map
     if access.indirect == axis or access.indirect in run or view.is_empty:
         return False
-    guarded = {each for guard in view.guards for bound in guard.bounds for each in bound.expr.axes}
-    if any(guarded & view.exprs[each].axes for each in (*run, axis)):
+    guarded = {axis for guard in view.guards for bound in guard.bounds for axis in bound.expr.axes}
+    if any(guarded & view.exprs[position].axes for position in (*run, axis)):
         return False
-    before = [each for each in run if shape[each] != 1]
+    before = [position for position in run if shape[position] != 1]
     if not before or shape[axis] == 1:
         return True
     slow, fast = view.exprs[before[-1]], view.exprs[axis]

@@ -41,7 +41,7 @@ _SIMPLE = (Const, Reg)
 
 
 class GpuWriter(Names):
-    """What a kernel has one of: variables, names, registers, shared memory, memory in which blocks meet."""
+    """The parts of a kernel that exist once: variables, names, registers, shared memory, the workspace of blocks."""
 
     def __init__(self, threads: int, grid: tuple[int, int, int]) -> None:
         super().__init__(id_variables(threads, grid), taken=IDS)
@@ -76,34 +76,35 @@ class GpuWriter(Names):
         return floordiv(expr, size, self._box), mod(expr, size, self._box)
 
     def coordinates(self, counter: AxisExpr, sizes: Sequence[int]) -> list[AxisExpr]:
-        """Of point number `counter` of a row-major box; a number beyond it goes on along the first axis."""
+        """The coordinates of point number `counter` of a row-major box; numbers beyond it continue along the first
+        axis."""
         return coordinates(counter, sizes, self._box)
 
     def bounds(self, expr: AxisExpr) -> tuple[int, int]:
-        """As those of `Names`, and tighter for remainders."""
+        """As `Names.bounds`, but tighter for remainders."""
         return bounds(expr, self._box)
 
     # --- registers and shared memory ---
 
     def array(self, name: str, dtype: str, count: int, *, zero: bool = False) -> str:
-        """An array of registers; its name."""
+        """The name of a new array of registers."""
         self.registers.append(Registers(self.fresh(name), dtype, count, zero))
         return self.registers[-1].name
 
     def allocate(self, shared: Shared) -> Shared:
-        """Shared memory, under a name of its own."""
+        """Adds a shared buffer, under a new name."""
         self.shared.append(msgspec.structs.replace(shared, name=self.fresh(shared.name)))
         return self.shared[-1]
 
     def meet(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
-        """Memory of the kernel's own that all blocks reach; its name."""
+        """The name of a new buffer in the kernel's workspace, which all blocks can read and write."""
         self.workspace.append(GpuParam(self.fresh(name), dtype, shape, written=True))
         return self.workspace[-1].name
 
 
 @dataclass(eq=False)
 class GpuBlock(Scope[Value]):
-    """Statements of one scope. `variables` are those bound here; `facts` are conditions that hold here and below."""
+    """Statements of one scope. `variables` are bound here; `facts` hold here and in blocks inside."""
 
     writer: GpuWriter
     parent: GpuBlock | None = None
@@ -130,7 +131,7 @@ class GpuBlock(Scope[Value]):
         self.statements += statements
 
     def let(self, name: str, value: Value, *, mutable: bool = False) -> Reg | Const:
-        """`value` in a scalar; a constant or scalar stays as it is."""
+        """`value` in a new scalar; a constant or a scalar is returned as it is."""
         if isinstance(value, _SIMPLE) and not mutable:
             return value
         register = Reg(self.writer.fresh(name), value.dtype)
@@ -141,7 +142,7 @@ class GpuBlock(Scope[Value]):
         self.add(Assign(register.name, value))
 
     def bind(self, name: str, expr: AxisExpr, high: int) -> AxisExpr:
-        """`expr`, which is not negative, held to `high`, under a name; one that is simple needs none."""
+        """min(expr, high) of an `expr` that is not negative, as a variable `name` unless it is simple."""
         if not expr.terms:
             return AxisExpr(min(expr.const, high))
         first, last = bounds(expr, self.writer.box)
@@ -154,7 +155,7 @@ class GpuBlock(Scope[Value]):
         return self.writer.axis(variable)
 
     def used(self) -> tuple[Stmt, ...]:
-        """The statements, without variables that none of them reads."""
+        """The statements, without variables that no statement reads."""
         kept: list[Stmt] = []
         read: frozenset[int] = frozenset()
         for stmt in reversed(self.statements):
@@ -167,7 +168,7 @@ class GpuBlock(Scope[Value]):
     def loop(
         self, name: str, stop: AxisExpr, *, start: AxisExpr = ZERO, step: int = 1, unroll: bool = False
     ) -> Iterator[tuple[GpuBlock, AxisExpr]]:
-        """A loop's body, and its variable; a loop of one turn is none."""
+        """The body of a loop, and its variable; for one iteration, this block and the start."""
         low, high = interval(start, self.writer.box)[0], interval(stop, self.writer.box)[1] - 1
         if not start.terms and not stop.terms and low <= high < low + step:
             yield self, start
@@ -180,12 +181,12 @@ class GpuBlock(Scope[Value]):
 
     @contextmanager
     def guard(self, *conditions: Within) -> Iterator[GpuBlock]:
-        """What is done where all conditions hold; nothing is asked that is known."""
-        open_ = tuple(each for each in conditions if not self.knows(each))
-        if not open_:
+        """A block that runs where all conditions hold; conditions that are known to hold are left out."""
+        unproven = tuple(condition for condition in conditions if not self.knows(condition))
+        if not unproven:
             yield self
             return
-        body = self.inner(barrier=True, facts=open_)
+        body = self.inner(barrier=True, facts=unproven)
         yield body
-        if body.statements and not any(map(self.writer.refutes, open_)):
-            self.add(If(open_, tuple(body.statements)))
+        if body.statements and not any(map(self.writer.refutes, unproven)):
+            self.add(If(unproven, tuple(body.statements)))

@@ -1,10 +1,10 @@
-"""What follows the sums of a block's tile: the region's ops on each accumulator where it stands, and the way out.
+"""The epilogue of a contraction: the region's ops on every accumulator of a block's tile, and the stores.
 
-epilogue bias, relu: each e of acc
+epilogue bias, relu: for every e of acc
   acc[e] := relu(add(acc[e], bias[column]))
-staged     acc → Cs[rows, columns] in shared memory → rows of 16 bytes
+staged     acc → Cs[rows, columns] in shared memory → stores of 16 bytes
 vectors    neighbours in registers → memory
-elements   one by one, where the epilogue computes them
+elements   one by one, when the epilogue has computed them
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.main_loop import Fragment
 from codegen.lower.gpu.value_at_point import Provider, converted
 from codegen.plan.gpu.contraction_tiling import steps_of
@@ -34,7 +34,7 @@ from ir.kernel.gpu.nodes import (
 from ir.kernel.nodes import Comment, Within
 
 Place = tuple[tuple[AxisExpr, ...], tuple[Within, ...]]
-"""An element of the outputs, and when it exists."""
+"""An element of the outputs, and the conditions under which it exists."""
 
 
 def epilogue(
@@ -46,8 +46,8 @@ def epilogue(
     *,
     free: bool = False,
 ) -> None:
-    """Finishes the tile, whose sums are complete, and stores it. `beside`: the region's values that are known where an
-    accumulator stands, by its number, besides the sum itself. `free`: nobody reads any more what `staged` lies over."""
+    """Writes the ops on the complete sums of the tile, and the stores. `beside`: number of an accumulator → values of
+    the region that are known besides its sum. `free`: no thread still reads the shared memory that `staged` reuses."""
     _apply(frame, block, product, beside)
     if frame.tile.store == "staged":
         assert staged is not None
@@ -58,8 +58,8 @@ def epilogue(
 def _apply(
     frame: GpuContractionFrame, block: GpuBlock, product: Fragment, beside: Callable[[AxisExpr], Mapping[str, Value]]
 ) -> None:
-    """The ops. The first output stays in the accumulators until its neighbours are there, or the whole tile is; all
-    others are stored at once."""
+    """Writes the ops. The first output stays in the accumulators until its neighbours, or the whole tile, are complete;
+    all other outputs are stored at once."""
     view, ev = frame.view, frame.evaluator
     variable = frame.writer.variable("e", 0, product.count - 1)
     element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
@@ -70,10 +70,10 @@ def _apply(
     point, where = _place(frame, body, *product.place(element))
     first = view.region.yields[0]
     kept = frame.tile.store != "elements"
-    values = [ev.yielded(each.value, each.map, point, body, where) for each in view.region.yields]
-    for each, value in zip(view.region.yields, values, strict=True):
-        if each is not first or not kept:
-            body.add(StGlobal(frame.writer.buffer(each.buffer), point, value, where))
+    values = [ev.yielded(result.value, result.map, point, body, where) for result in view.region.yields]
+    for result, value in zip(view.region.yields, values, strict=True):
+        if result is not first or not kept:
+            body.add(StGlobal(frame.writer.buffer(result.buffer), point, value, where))
     if kept:
         body.add(SetElement(product.acc, element, values[0]))
     if frame.tile.store == "vectors":
@@ -86,19 +86,19 @@ def _given(value: Value) -> Provider:
 
 
 def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:
-    """The element at a row and column of the block's tile; the column, a multiple of `width`, is that of `width`
-    neighbours."""
+    """The element at a row and column of the block's tile. The column is a multiple of `width`: that of a vector."""
     view = frame.view
     columns = (*view.outer, *view.columns)
-    chunk = divided(frame.column, width) + divided(column, width)
+    chunk = exact_quotient(frame.column, width) + exact_quotient(column, width)
     digits = frame.digits(frame.along(block, view.rows, frame.row + row), frame.along(block, columns, chunk, width))
     rows_of, columns_of, _ = steps_of(view, frame.tile)
     where = (*frame.inside(rows_of, frame.row + row), *frame.inside(columns_of, frame.column + column))
-    return frame.writer.at(view.roles.out.exprs, digits), tuple(each for each in where if not block.knows(each))
+    unproven = tuple(condition for condition in where if not block.knows(condition))
+    return frame.writer.at(view.roles.out.exprs, digits), unproven
 
 
 def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, element: AxisExpr) -> None:
-    """Stores neighbours once the last of them is there: no more results wait in registers than that."""
+    """Stores a vector when its last element is computed, so that few results stay in registers."""
     width = frame.tile.store_width
     buffer = frame.writer.buffer(frame.view.region.yields[0].buffer)
     number, place = frame.writer.split(element, width)
@@ -109,7 +109,7 @@ def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, elem
 
 
 def _staged(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Shared) -> None:
-    """Where all have read: first as accumulators lie, then as memory does."""
+    """Stores results through shared memory: written in the order of accumulators, read in the order of memory."""
     writer, width = frame.writer, frame.tile.store_width
     own = product.neighbours
     with block.loop("pair", constant(product.count // own), unroll=True) as (body, number):

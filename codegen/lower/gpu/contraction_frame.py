@@ -1,4 +1,4 @@
-"""Where a block of a contraction's template stands, and the digits of the points that it works on."""
+"""The tile of a contraction that a block works on, and the digits of the tile's points."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Digits = dict[int, AxisExpr]
 
 @dataclass(frozen=True)
 class GpuContractionFrame:
-    """What every part of the template writes with. `row` and `column` are the first of the block's tile, `at` the
-    digits that are the same in all of it; `tails` are the axes whose last tile is cut."""
+    """The state with which every part of the template writes. `row`, `column`: the first of the block's tile. `at`: the
+    digits that are the same in the whole tile. `tails`: the axes whose last tile is cut."""
 
     view: Contraction
     tile: ContractionTile
@@ -38,45 +38,45 @@ class GpuContractionFrame:
         return replace(self, at={**self.at, **digits})
 
     def digits(self, *parts: Mapping[int, AxisExpr]) -> tuple[AxisExpr, ...]:
-        """All digits, those of one point at 0."""
-        found = dict(self.at)
-        for each in parts:
-            found |= each
-        return tuple(found.get(position, ZERO) for position in range(len(self.view.sizes)))
+        """All digits; digits of one point are 0."""
+        digits = dict(self.at)
+        for part in parts:
+            digits |= part
+        return tuple(digits.get(position, ZERO) for position in range(len(self.view.sizes)))
 
     def along(
         self, block: GpuBlock, group: Sequence[int], counter: AxisExpr, width: int = 1, together: int = 1
     ) -> Digits:
-        """The digits of `group` at point number `width`·`counter` of their row-major box; those of a point beyond it
-        are of some point inside. The last `together` digits are one number, which stands for the last of them."""
+        """The digits of `group` at point number `width`·`counter` of their row-major box; a number beyond the box gives
+        some point inside. The last `together` digits are taken as one number, under the last of them."""
         if not group:
             return {}
         single, last = group[: len(group) - together], group[len(group) - together :]
         sizes = [*(self.view.sizes[position] for position in single), self.view.extent(last) // width]
         positions = (*single, group[-1])
-        found: Digits = {}
+        digits: Digits = {}
         for position, size in reversed(list(zip(positions, sizes, strict=True))[1:]):
             counter = block.bind("at", counter, bounds(counter, self.writer.box)[1])
             counter, digit = self.writer.split(counter, size)
-            found[position] = block.bind(self._name(position), digit, size - 1)
-        found[positions[0]] = block.bind(self._name(positions[0]), counter, sizes[0] - 1)
-        found[group[-1]] *= width
-        return found
+            digits[position] = block.bind(self._name(position), digit, size - 1)
+        digits[positions[0]] = block.bind(self._name(positions[0]), counter, sizes[0] - 1)
+        digits[group[-1]] *= width
+        return digits
 
     def _name(self, position: int) -> str:
-        return "".join(each if each.isalnum() else "_" for each in self.view.roles.names[position])
+        return "".join(name if name.isalnum() else "_" for name in self.view.roles.names[position])
 
     def inside(self, steps: Steps, counter: AxisExpr) -> tuple[Within, ...]:
-        """That a point exists, where the plan says that the last tile is cut."""
+        """The condition that a point exists; () where the plan says that the last tile is not cut."""
         return (Within(counter, 0, steps.extent),) if steps.axis in self.tails else ()
 
 
 def block_place(
     view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter
 ) -> tuple[AxisExpr, AxisExpr, AxisExpr]:
-    """The number of the product, of the tile of rows and of that of columns that a block works on."""
-    found = _block_pieces(view, tile, places, writer)
-    return found["batch"], found["rows"], found["columns"]
+    """The numbers of the product, of the tile of rows and of the tile of columns that a block works on."""
+    digits = _block_pieces(view, tile, places, writer)
+    return digits["batch"], digits["rows"], digits["columns"]
 
 
 def block_part(view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter) -> AxisExpr:
@@ -88,19 +88,19 @@ def _block_pieces(
     view: Contraction, tile: ContractionTile, places: BlockPlaces, writer: GpuWriter
 ) -> dict[str, AxisExpr]:
     sizes = dict(zip(("parts", "batch", "rows", "columns"), (tile.split, *tiles_of(view, tile)), strict=True))
-    found: dict[str, AxisExpr] = {}
+    digits: dict[str, AxisExpr] = {}
     for axis, place in zip(GRID_AXES, writer.block, strict=True):
         pieces = [piece for piece in sizes if getattr(places, piece) == axis]
         if tile.raster > 1 and {"rows", "columns"} <= set(pieces):
             place, inner = writer.split(place, tile.raster)
             counts = [sizes[piece] // (tile.raster if piece == "rows" else 1) for piece in pieces]
-            found |= zip(pieces, writer.coordinates(place, counts), strict=True)
-            found["rows"] = found["rows"] * tile.raster + inner
+            digits |= zip(pieces, writer.coordinates(place, counts), strict=True)
+            digits["rows"] = digits["rows"] * tile.raster + inner
         else:
-            found |= zip(pieces, writer.coordinates(place, [sizes[piece] for piece in pieces]), strict=True)
-    return found
+            digits |= zip(pieces, writer.coordinates(place, [sizes[piece] for piece in pieces]), strict=True)
+    return digits
 
 
-def divided(expr: AxisExpr, by: int) -> AxisExpr:
-    """What a multiple of `by` is that times."""
+def exact_quotient(expr: AxisExpr, by: int) -> AxisExpr:
+    """`expr` / `by`, for an expression all of whose numbers are multiples of `by`."""
     return AxisExpr(expr.const // by, tuple((term, c // by) for term, c in expr.terms))

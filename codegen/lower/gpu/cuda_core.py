@@ -1,10 +1,10 @@
-"""Products on CUDA cores: each thread multiplies rows by columns that it keeps in registers.
+"""Products on CUDA cores: a thread multiplies rows by columns that it keeps in registers.
 
     a[…] := As[stage][k, rows…]      vectors along rows where they lie along rows, along k where they lie along k
     b[…] := Bs[stage][k, columns…]
     acc[i, j] := fma(a[i], b[j], acc[i, j])
 
-The lanes of a warp share its tile out in steps of a vector, so that neighbouring lanes read neighbouring vectors.
+The tile of a warp is dealt to its lanes vector by vector, so that neighbouring lanes read neighbouring vectors.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ir.index.expr import AxisExpr, constant
 from ir.kernel.gpu.nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
 from ir.plan.gpu import ContractionTile
 
-_WRITTEN_OUT = 1024
-"""Multiply-adds of a stage that a thread's text holds one by one; beyond that a loop runs over its steps."""
+_UNROLLED = 1024
+"""Multiply-adds of a thread in a stage up to which the loop over the steps is unrolled."""
 
 
 class _Operand:
@@ -44,21 +44,21 @@ class _Operand:
         outer, inner = (self.count, 1) if along_k else (self.terms, self.count // vector)
         with (
             block.loop(f"{self.name}_i", constant(outer), unroll=True) as (body, i),
-            body.loop(f"{self.name}_j", constant(inner), unroll=True) as (each, j),
+            body.loop(f"{self.name}_j", constant(inner), unroll=True) as (vectors, j),
         ):
             number, at_term = (i, term) if along_k else (j * vector, term + i)
-            own = first + _own(self.writer, number, lane, lanes, self.step)
+            own = first + _lane_index(self.writer, number, lane, lanes, self.step)
             place = self.tile.at(own, at_term, stage)
             index = i * self.terms if along_k else i * self.count + j * vector
             if vector > 1:
-                each.add(LdSharedVec(self.name, index, vector, place))
+                vectors.add(LdSharedVec(self.name, index, vector, place))
             else:
-                each.add(SetElement(self.name, index, LoadShared(place, self.dtype)))
+                vectors.add(SetElement(self.name, index, LoadShared(place, self.dtype)))
 
 
 class ThreadFragment:
-    """The accumulators of a thread's tile, and where they stand. `steps`: the rows and the columns that a thread has
-    side by side, before those of the next lane."""
+    """The accumulators of a thread's tile, and their rows and columns. `steps`: how many neighbouring rows, and
+    columns, a thread has before those of the next lane."""
 
     def __init__(
         self, writer: GpuWriter, tile: ContractionTile, dtype: str, steps: tuple[int, int] = (1, 1), name: str = "acc"
@@ -86,7 +86,9 @@ class ThreadFragment:
     def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
         """Row and column in the block's tile of accumulator register `element`."""
         i, j = self.writer.split(element, self.tn)
-        return self.row_place(i), self.column + _own(self.writer, j, self.lane_column, self.lanes[1], self.steps[1])
+        return self.row_place(i), self.column + _lane_index(
+            self.writer, j, self.lane_column, self.lanes[1], self.steps[1]
+        )
 
     def row_of(self, element: AxisExpr) -> AxisExpr:
         """Which of the thread's rows a register is of."""
@@ -94,11 +96,11 @@ class ThreadFragment:
 
     def row_place(self, row: AxisExpr) -> AxisExpr:
         """Where in the block's tile a row of the thread is."""
-        return self.row + _own(self.writer, row, self.lane_row, self.lanes[0], self.steps[0])
+        return self.row + _lane_index(self.writer, row, self.lane_row, self.lanes[0], self.steps[0])
 
 
 class CudaCore(ThreadFragment):
-    """A fragment, and what adds products to it."""
+    """A fragment, with the code that adds products to it."""
 
     def __init__(
         self, frame: GpuContractionFrame, rows: OperandTile, columns: OperandTile, *, name: str = "acc"
@@ -108,25 +110,25 @@ class CudaCore(ThreadFragment):
         vector = 16 // DTYPES[dtype].bytes
         self.bk, self.terms = tile.bk, vector if rows.staged.along_k or columns.staged.along_k else 1
         sides = zip((rows, columns), tile.thread, strict=True)
-        a, b = (1 if each.staged.along_k else math.gcd(vector, own) for each, own in sides)
+        a, b = (1 if operand.staged.along_k else math.gcd(vector, own) for operand, own in sides)
         super().__init__(frame.writer, tile, dtype, (a, b), name)
         self.a = _Operand(rows, "a", self.tm, self.terms, a)
         self.b = _Operand(columns, "b", self.tn, self.terms, b)
 
     def multiply(self, block: GpuBlock, stage: AxisExpr) -> None:
         """Adds the products of all terms of a stage, in their order."""
-        written_out = self.bk * self.count <= _WRITTEN_OUT
-        with block.loop("step", constant(self.bk // self.terms), unroll=written_out) as (body, step):
+        unroll_steps = self.bk * self.count <= _UNROLLED
+        with block.loop("step", constant(self.bk // self.terms), unroll=unroll_steps) as (body, step):
             first = step * self.terms
             self.a.load(body, self.row, self.lane_row, self.lanes[0], first, stage)
             self.b.load(body, self.column, self.lane_column, self.lanes[1], first, stage)
             with (
                 body.loop("t", constant(self.terms), unroll=True) as (inner, term),
                 inner.loop("i", constant(self.tm), unroll=True) as (row, i),
-                row.loop("j", constant(self.tn), unroll=True) as (each, j),
+                row.loop("j", constant(self.tn), unroll=True) as (innermost, j),
             ):
                 index = i * self.tn + j
-                each.add(SetElement(self.acc, index, self._sum(index, i, j, term)))
+                innermost.add(SetElement(self.acc, index, self._sum(index, i, j, term)))
 
     def _sum(self, index: AxisExpr, i: AxisExpr, j: AxisExpr, term: AxisExpr) -> Value:
         a, b, acc = self.a.element(i, term), self.b.element(j, term), Element(self.acc, index, self.dtype)
@@ -135,7 +137,7 @@ class CudaCore(ThreadFragment):
         return Call("add", (acc, Call("mul", (a, b), self.dtype)), self.dtype)
 
 
-def _own(writer: GpuWriter, number: AxisExpr, lane: AxisExpr, lanes: int, step: int) -> AxisExpr:
-    """Which row or column of the warp's tile a lane's number `number` is."""
+def _lane_index(writer: GpuWriter, number: AxisExpr, lane: AxisExpr, lanes: int, step: int) -> AxisExpr:
+    """The row or column of the warp's tile that is number `number` of a lane."""
     vector, inside = writer.split(number, step)
     return vector * (step * lanes) + lane * step + inside

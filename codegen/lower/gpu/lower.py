@@ -1,5 +1,4 @@
-"""A region and its plan → a GPU kernel: the template of contractions, that of streams in tiles, or a nest of points or
-rows."""
+"""A region and its plan → a GPU kernel, by the template of contractions, of streams in tiles, or of nests."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from ir.region.region import Region
 
 
 def lower(region: Region, core: PolyCore, plan: Plan, name: str) -> GpuKernel:
-    """The kernel under the name `name`, verified.
+    """The verified kernel `name`.
 
     Raises:
         EqsatError: where the plan contradicts the region, or the templates do not cover it.

@@ -1,7 +1,7 @@
-"""A contraction and its plan → a GPU kernel: the one template of matrix products and convolutions.
+"""A contraction and its plan → a GPU kernel: the template of matrix products and convolutions.
 
-where the block stands: product, tile of rows, tile of columns
-main_loop           a ring of stages in shared memory (operand_tile) and the products of each
+the block's product, tile of rows, tile of columns
+main_loop           a ring of stages in shared memory (operand_tile), and the products of a stage
   tensor_core         ldmatrix, mma; or
   cuda_core           rows and columns in registers
 split_sum           where several blocks share a tile: the parts of its sums, added up by the last of them
@@ -19,10 +19,11 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, params_of
-from codegen.plan.contraction_view import STAGE, Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.gpu.contraction_shared import shared_tiles
-from codegen.plan.gpu.contraction_tiling import check_gpu_contraction, grid_of, is_empty, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import check_contraction_plan, grid_of, is_empty, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import copied_axes
+from codegen.plan.plan_check import STAGE
 from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.limits import least_arch
@@ -38,13 +39,13 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
     """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
 
     Raises:
-        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; what
-            `codegen.plan.gpu.contraction_tiling.check_gpu_contraction` raises where the plan does not fit it.
+        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; the errors of
+            `codegen.plan.gpu.contraction_tiling.check_contraction_plan` where the plan does not fit.
     """
     view = contraction_of(region, core, ordered=plan.ordered)
     if view is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    check_gpu_contraction(view, plan)
+    check_contraction_plan(view, plan)
     tile = plan.tile
     if is_empty(view):
         writer = GpuWriter(_EMPTY_THREADS, (1, 1, 1))
@@ -73,7 +74,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
 def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuWriter, block: GpuBlock) -> GpuKernel:
     return GpuKernel(
         name=name,
-        arch=least_arch(max((each.end for each in writer.shared), default=0)),
+        arch=least_arch(max((buffer.end for buffer in writer.shared), default=0)),
         threads=writer.threads,
         grid=writer.grid,
         params=params_of(view.region, writer, copied_axes(view, plan.tile.stagings)),
@@ -89,9 +90,10 @@ def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuW
 def _comment(view: Contraction, plan: GpuContractionPlan) -> str:
     tile, schedule = plan.tile, plan_to_schedule(plan)
     ways = [
-        f"{view.operand(each.side).value} along {'k' if each.along_k else 'rows' if each is tile.lhs else 'columns'}"
-        + (f", {each.nbytes} bytes at once" if each.copied else ", by element")
-        for each in tile.stagings
+        f"{view.operand(staging.side).value} along "
+        + ("k" if staging.along_k else "rows" if staging is tile.lhs else "columns")
+        + (f", {staging.nbytes} bytes at once" if staging.copied else ", by element")
+        for staging in tile.stagings
     ]
     return "\n".join(
         [

@@ -6,7 +6,7 @@ from codegen.lower.gpu.lower_points import lower_points
 from codegen.lower.gpu.lower_rows import lower_rows
 from codegen.lower.gpu.lower_tile import lower_tile
 from codegen.lower.gpu.unread import without_unread
-from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_gpu_nest
+from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_nest_plan
 from codegen.plan.region_loops import RegionLoops
 from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
@@ -22,13 +22,13 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
     """The kernel `name` that runs `region` as `plan` says.
 
     Raises:
-        EqsatError: UnsupportedOp where the region holds what threads of a nest cannot compute; AlignmentMismatch where
-            the plan promises a division that leaves a rest; MalformedGraph where it contradicts the region.
+        EqsatError: UnsupportedOp where the region has an op that no nest computes; AlignmentMismatch where a tile does
+            not divide; MalformedGraph where the plan contradicts the region.
     """
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
     loops = RegionLoops(region, core, plan.ordered)
-    check_gpu_nest(loops, plan)
+    check_nest_plan(loops, plan)
     match plan:
         case GpuRowsPlan():
             ev, body = lower_rows(loops, plan.rows)
@@ -54,7 +54,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
 
 
 def _comment(region: Region, plan: GpuNestPlan) -> str:
-    """What the text says above the kernel: the region, then the schedule."""
+    """The comment above the kernel in the text: the region, then the schedule."""
     schedule = plan_to_schedule(plan)
     choices = ", ".join(f"{key} {value}" for key, value in schedule.algo_choice.items())
     lines = [str(region), f"plan {schedule.arch}: {choices}, tile {list(schedule.tile)}"]

@@ -1,4 +1,4 @@
-"""Points: each thread has a few vectors of the outputs, and computes what they need alone.
+"""Points: a thread has a few vectors of the outputs, and computes all that they need alone.
 
 plan   points, loops "i0i1", 256 threads, 4 elements along i0i1
 kernel p = 256*block_x + thread, where p < 1000: for v in 0 .. 4 unrolled: y[4*p + v] = …
@@ -20,7 +20,7 @@ from ir.region.region import Yield
 
 
 def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, GpuBlock]:
-    """The evaluator, which knows the kernel's parts, and its body."""
+    """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(points.threads, (points.blocks, 1, 1))
     runs = [axis for group in points.axes for axis in group]
 
@@ -35,7 +35,7 @@ def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, Gpu
 
 
 def _turns(ev: NestEvaluator, points: Points, block: GpuBlock) -> None:
-    """The vectors of one thread."""
+    """Writes the vectors of one thread."""
     writer = ev.writer
     with block.loop("turn", AxisExpr(points.turns), unroll=True) as (body, turn):
         chunk = points.threads * points.turns
@@ -60,35 +60,35 @@ def _vector(ev: NestEvaluator, points: Points, number: AxisExpr, block: GpuBlock
 
 
 def _write_all(ev: NestEvaluator, point: Point, block: GpuBlock, where: Where) -> None:
-    for each in ev.region.yields:
-        write(ev, each, point, block, where)
+    for result in ev.region.yields:
+        write(ev, result, point, block, where)
 
 
 def _point(ev: NestEvaluator, points: Points, number: AxisExpr, neighbour: AxisExpr) -> Point:
-    """The outputs' point of a vector's neighbour."""
+    """The point of the outputs of one neighbour in a vector."""
     writer, shape = ev.writer, ev.loops.shape
     numbers = writer.coordinates(number, points.sizes)
     if numbers:
         numbers[-1] = numbers[-1] * points.width + neighbour
-    found = [ZERO] * len(shape)
+    coordinates = [ZERO] * len(shape)
     for group, at in zip(points.axes, numbers, strict=True):
-        for axis, coordinate in zip(group, writer.coordinates(at, [shape[each] for each in group]), strict=True):
-            found[axis] = coordinate
-    return tuple(found)
+        for axis, coordinate in zip(group, writer.coordinates(at, [shape[digit] for digit in group]), strict=True):
+            coordinates[axis] = coordinate
+    return tuple(coordinates)
 
 
-def write(ev: NestEvaluator, each: Yield, point: Point, block: GpuBlock, where: Where) -> None:
-    """One element of an output. One with a place of its own is written by the first of the points that it has."""
-    if each.at is not None:
-        where = (*where, *firsts(ev, each, point))
-        point = ev.writer.at(each.at.exprs, point)
-    value = ev.yielded(each.value, each.map, point, block, where)
-    ev.store(each.buffer, point, converted(value, ev.dtype(each.value), ev.dtype(each.buffer)), block, where)
+def write(ev: NestEvaluator, result: Yield, point: Point, block: GpuBlock, where: Where) -> None:
+    """Writes one element of an output. Of several points with one element, the first writes it."""
+    if result.at is not None:
+        where = (*where, *_is_first(ev, result, point))
+        point = ev.writer.at(result.at.exprs, point)
+    value = ev.yielded(result.value, result.map, point, block, where)
+    ev.store(result.buffer, point, converted(value, ev.dtype(result.value), ev.dtype(result.buffer)), block, where)
 
 
-def firsts(ev: NestEvaluator, each: Yield, point: Point) -> Where:
-    """Where a point is the first of those that write one element of an output."""
-    assert each.at is not None
-    used = support(each.at)
+def _is_first(ev: NestEvaluator, result: Yield, point: Point) -> Where:
+    """The conditions under which a point is the first of those that write one element of an output."""
+    assert result.at is not None
+    used = support(result.at)
     others = (Within(expr, 0, 1) for axis, expr in enumerate(point) if axis not in used)
     return tuple(condition for condition in others if not ev.writer.proves(condition))

@@ -1,12 +1,12 @@
-"""Rows: a team of threads has a row of the outputs, and makes the reductions and scans that it needs together.
+"""Rows: a team of threads computes a row of the outputs, with the reductions and scans that the row needs.
 
     plan   rows, team of 128 near, 8 elements at once, kept in registers
     kernel row = block_x: for k in 0 .. 4 unrolled: x_1[8*k ..] = x[row, 8*(128*k + thread) ..]
            m = max over the team; for k: e[8*k + v] = exp(x_1[8*k + v] - m); s = sum over the team; y = e / s
 
-Where rows are few, several blocks have a part of each, and the last of them joins the parts (`meeting`): sums of
-exponentials relative to a maximum are of each part relative to its own.
-Each pass over a row has the same threads at the same elements, so that what one pass computed the next may keep.
+Where rows are few, several blocks share a row, and the last block joins their parts (`meeting`). In a part, sums of
+exponentials are relative to the part's own maximum. In every pass over a row a thread has the same elements, so that a
+pass can use values that an earlier pass computed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ir.plan.gpu_nest import Rows
 from ir.region.region import Yield, behind
 
 Term = Callable[[str, Joining, AxisExpr, GpuBlock, Where], Value]
-"""The value of an element of the reduction of a name, read in a block, where it exists."""
+"""A term of a reduction: (name, how terms are combined, number of the term, block, conditions of its existence)."""
 
 
 def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, GpuBlock]:
-    """The evaluator, which knows the kernel's parts, and its body."""
+    """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(rows.threads, (rows.blocks, rows.split, 1))
     together = frozenset(row_values(loops))
 
@@ -67,41 +67,42 @@ class _Rows:
 
     def lower(self) -> None:
         if self.rows.split > 1:
-            self._shared()
+            self._lower_split()
             return
         for names in self._levels():
-            for alike in self._alike(names):
-                self._reduce(alike)
+            for together in self._with_equal_terms(names):
+                self._reduce(together)
         self._outputs()
 
     # --- reductions ---
 
     def _levels(self) -> list[list[str]]:
-        """The reductions of a row, those that need others after them."""
+        """The reductions of a row in levels: a reduction stands in a later level than the reductions that it needs."""
         names = row_values(self.loops)
         level: dict[str, int] = {}
         for name in names:
             below = set(behind(self.loops.ops, name)) - {name}
             level[name] = max((level[other] + 1 for other in names if other in below and other in level), default=0)
-        return [[name for name in names if level[name] == each] for each in sorted(set(level.values()))]
+        return [[name for name in names if level[name] == depth] for depth in sorted(set(level.values()))]
 
-    def _alike(self, names: Sequence[str]) -> list[list[str]]:
-        """Those with as many terms together: they share their pass."""
-        found: dict[int, list[str]] = {}
+    def _with_equal_terms(self, names: Sequence[str]) -> list[list[str]]:
+        """The names in groups with equal numbers of terms: a group shares a pass."""
+        values: dict[int, list[str]] = {}
         for name in names:
-            found.setdefault(terms_of(self.loops, name), []).append(name)
-        return list(found.values())
+            values.setdefault(terms_of(self.loops, name), []).append(name)
+        return list(values.values())
 
     def _reduce(self, names: Sequence[str]) -> None:
-        """One pass over the row."""
-        self._finish(names, self._joined(names, terms_of(self.loops, names[0]), self._term))
+        """Writes one pass over the row that computes these reductions."""
+        self._finish(names, self._reduce_terms(names, terms_of(self.loops, names[0]), self._term))
 
-    def _shared(self) -> None:
-        """Passes over this block's part of the row; the last block makes them over the parts, and the outputs."""
+    def _lower_split(self) -> None:
+        """Writes the passes over this block's part of the row; then, for the last block, the passes over the parts, and
+        the outputs."""
         writer, rows, part = self.ev.writer, self.rows, self.ev.writer.block[1]
         names = row_values(self.loops)
-        relative = {name: each for name, each in relative_sums(self.ev.region).items() if each.maximum in names}
-        own = self._of_part(part, {each.maximum for each in relative.values()})
+        relative = {name: base for name, base in relative_sums(self.ev.region).items() if base.maximum in names}
+        own = self._reduce_part(part, {base.maximum for base in relative.values()})
         alone = rows.height == 1
         leads = Within(writer.thread if alone else self.team.member, 0, 1)
         parts = {name: writer.meet(f"{name}_of_blocks", own[name].dtype, (rows.count, rows.split)) for name in names}
@@ -124,7 +125,7 @@ class _Rows:
         with last_block(self.block, writer.block[:1], (rows.blocks,), AxisExpr(rows.split), alone=alone) as last:
             self.block = self.team.block = last
             for level in self._levels():
-                totals = dict(zip(level, self._joined(level, rows.split, part_of), strict=True))
+                totals = dict(zip(level, self._reduce_terms(level, rows.split, part_of), strict=True))
                 tops |= totals
                 for name in level:
                     if name in relative:
@@ -134,21 +135,23 @@ class _Rows:
                 self._finish(level, list(totals.values()))
             self._outputs()
 
-    def _of_part(self, part: AxisExpr, bases: Collection[str]) -> dict[str, Value]:
-        """The reductions of this block's terms; what others are relative to (`bases`) is 0 to them where it is -∞."""
-        around, found = self.block, dict[str, Value]()
-        self.block = self.team.block = around.inner(barrier=True)  # what is made here of a part's maximum stays here
+    def _reduce_part(self, part: AxisExpr, bases: Collection[str]) -> dict[str, Value]:
+        """The reductions of this block's terms. A maximum of `bases` counts as 0 for sums relative to it where it is
+        -∞."""
+        around, values = self.block, dict[str, Value]()
+        self.block = self.team.block = around.inner(barrier=True)  # values that depend on a part's maximum stay here
         for level in self._levels():
-            totals = self._joined(level, terms_of(self.loops, level[0]), self._term, part)
-            found |= zip(level, totals, strict=True)
-            self._finish(level, [base_of(found[name]) if name in bases else found[name] for name in level])
+            totals = self._reduce_terms(level, terms_of(self.loops, level[0]), self._term, part)
+            values |= zip(level, totals, strict=True)
+            self._finish(level, [base_of(values[name]) if name in bases else values[name] for name in level])
         around.add(*self.block.statements)
         self.block = self.team.block = around
         self.team.kept.clear()
-        return found
+        return values
 
-    def _joined(self, names: Sequence[str], length: int, term: Term, part: AxisExpr | None = None) -> list[Value]:
-        """What `length` terms of a row, or a part of them, come to: each thread's own, then those of the team."""
+    def _reduce_terms(self, names: Sequence[str], length: int, term: Term, part: AxisExpr | None = None) -> list[Value]:
+        """The reductions of `length` terms of a row, or of a part of them: first every thread's terms, then the team's
+        results."""
         joinings = [self.ev.joining(self.loops.ops[name]) for name in names]
         totals = []
         for name, how in zip(names, joinings, strict=True):
@@ -172,45 +175,45 @@ class _Rows:
         return converted(value, how.source, how.dtype)
 
     def _finish(self, names: Sequence[str], totals: Sequence[Value]) -> None:
-        """The reductions of the row are known in all threads of its team."""
+        """Makes the reductions of the row known to all threads of its team."""
         for name, total in zip(names, totals, strict=True):
             value = self.block.let(name, converted(total, total.dtype, self.loops.ops[name].dtype))
             self.team.finish(name, self._point_of(name), value)
 
     def _point_of(self, name: str) -> Point:
-        """Where a reduction is finished: at the coordinates that this row picks."""
-        site = next(each for each in self.loops.core.sites if each.value == name and each.scope == self.loops.scope)
+        """The point of a reduction that this row needs."""
+        site = next(site for site in self.loops.core.sites if site.value == name and site.scope == self.loops.scope)
         return self.ev.writer.at(site.map.exprs, self._outer([ZERO] * len(self.rows.inner)))
 
     # --- outputs ---
 
     def _outer(self, inner: Sequence[AxisExpr]) -> Point:
         """A point of the outputs."""
-        found = [ZERO] * len(self.shape)
+        values = [ZERO] * len(self.shape)
         for axis, at in (*zip(self.rows.axes, self.row, strict=True), *zip(self.rows.inner, inner, strict=True)):
-            found[axis] = at
-        return tuple(found)
+            values[axis] = at
+        return tuple(values)
 
     def _outputs(self) -> None:
         sizes = [self.shape[axis] for axis in self.rows.inner]
-        once = [each for each in self.ev.region.yields if self._is_of_row(each)]
-        several = [each for each in self.ev.region.yields if each not in once]
+        once = [result for result in self.ev.region.yields if self._is_once_per_row(result)]
+        others = [result for result in self.ev.region.yields if result not in once]
         first = Within(self.team.member, 0, 1)
         lead = () if self.ev.writer.proves(first) else (first,)
-        for each in once:
+        for result in once:
             point = self._outer([ZERO] * len(sizes))
-            write(self.ev, each, point, self.block, (*self.team.where, *lead))
-        if not several:
+            write(self.ev, result, point, self.block, (*self.team.where, *lead))
+        if not others:
             return
         length = math.prod(sizes)
         scans = Scans(self.ev, self.team, self.block, length)
         with Pass(self.team, self.block, length, in_order=scans.any, last=True).body() as (block, element, where):
             point = self._outer(self.ev.writer.coordinates(element, sizes))
             scans.step(block, point, (*self.team.where, *where), where)
-            for each in several:
-                write(self.ev, each, point, block, (*self.team.where, *where))
+            for result in others:
+                write(self.ev, result, point, block, (*self.team.where, *where))
 
-    def _is_of_row(self, each: Yield) -> bool:
-        """Whether an output has one element for a row."""
-        used = range(len(self.shape)) if each.at is None else support(each.at)
+    def _is_once_per_row(self, result: Yield) -> bool:
+        """Whether an output has one element per row."""
+        used = range(len(self.shape)) if result.at is None else support(result.at)
         return not any(axis in used and self.shape[axis] > 1 for axis in self.rows.inner)

@@ -1,15 +1,15 @@
-"""Streams whose scores are tiles, and their plan → a GPU kernel: attention and its kin, never the matrix of scores.
+"""Streams whose scores are tiles, and their plan → a GPU kernel, as for attention. No matrix of scores is stored.
 
-where the block stands: product, tile of rows, tile of columns
-the queries                                            operand_tile: once, then fragments in registers or read again
-main_loop: a ring of keys and values; each turn
+the block's product, tile of rows, tile of columns
+the queries                                            operand_tile: loaded once; fragments in registers, or in shared
+main_loop: a ring of keys and values; every turn
   S = queries·keys                                     tensor_core | cuda_core
-  scores, maxima, weights P, sums of rows              score_rows: where S stands
+  scores, maxima, weights P, row sums                  score_rows: in the registers of S
   A = A·shrink + P·values                              the registers of P are the fragments of its rows
-split_stream                                           where several blocks share the keys: their parts, joined
-contraction_epilogue                                   the region's ops on A and the sums of rows, and the stores
+split_stream                                           where several blocks share the keys: joins their parts
+contraction_epilogue                                   the region's ops on A and the row sums, and the stores
 
-The order is that of FlashAttention-2 (T. Dao, 2023). On CUDA cores P goes through shared memory, a warp's own rows.
+The order of FlashAttention-2 (T. Dao, 2023). On CUDA cores P goes through shared memory, for a warp's own rows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part,
 from codegen.lower.gpu.cuda_core import CudaCore, ThreadFragment
 from codegen.lower.gpu.main_loop import TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
-from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register, reach_of
+from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
-from codegen.plan.contraction_view import STAGE
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_parts import stream_parts
@@ -36,11 +35,12 @@ from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
     KERNEL_ARCH,
     bound_of,
-    check_gpu_stream,
+    check_stream_plan,
     score_tails,
     stream_products,
     stream_turns,
 )
+from codegen.plan.plan_check import STAGE
 from codegen.plan.stream_view import StreamView, stream_view
 from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, floordiv
@@ -70,20 +70,20 @@ def lower_stream(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str 
     """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
 
     Raises:
-        EqsatError: UnsupportedOp where the region holds no streams that the template covers; what
-            `codegen.plan.gpu.stream_tiling.check_gpu_stream` raises where the plan does not fit it.
+        EqsatError: UnsupportedOp where the region holds no streams that the template covers; the errors of
+            `codegen.plan.gpu.stream_tiling.check_stream_plan` where the plan does not fit.
     """
     view = stream_view(region, core, together=plan.together)
     if view is None or 0 in view.roles.sizes:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    check_gpu_stream(view, plan)
+    check_stream_plan(view, plan)
     return _GpuStreamTemplate(view, plan).kernel(name)
 
 
 @dataclass(frozen=True)
 class _RowSums:
-    """The sums of rows as the accumulators of a tile: each row's once for the lanes that share it, of which the first
-    alone stands at the only column."""
+    """The row sums as the accumulators of a tile of one column. The lanes that share a row have its sum; the first of
+    them has the column."""
 
     scores: RowsFragment
     writer: GpuWriter
@@ -102,7 +102,7 @@ class _RowSums:
 
 
 class _GpuStreamTemplate:
-    """The template with one plan injected."""
+    """The template for one plan."""
 
     def __init__(self, view: StreamView, plan: GpuStreamPlan) -> None:
         self.view, self.plan, self.tile = view, plan, plan.tile
@@ -113,7 +113,7 @@ class _GpuStreamTemplate:
         params_of(view.region, writer)  # their names come first
         batch, row, column = block_place(of[0], lead, plan.places, writer)
         self.part = block_part(of[0], lead, plan.places, writer)
-        if self.tile.stops:  # the longest first, so that the shortest fill the last gaps
+        if self.tile.stops:  # the longest rows first, so that the shortest end the launch evenly
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
         at = row * lead.bm, column * lead.bn
         frame = GpuContractionFrame(
@@ -121,15 +121,16 @@ class _GpuStreamTemplate:
         )
         frame = frame.placed(frame.along(self.block, of[0].batch, batch))
         self.place = batch, row, column
-        self.frames = [replace(frame, view=each, tile=own) for each, own in zip(of, self.tile.sums, strict=True)]
+        tiles = zip(of, self.tile.sums, strict=True)
+        self.frames = [replace(frame, view=product, tile=own) for product, own in tiles]
         shared = stream_shared(view, self.tile)
         self.queries: OperandTile | None = None
         self.keys: OperandTile | None = None
         if shared.queries is not None and shared.keys is not None:
-            self.queries, self.keys = self._scored(shared.queries, shared.keys)
+            self.queries, self.keys = self._operand_tiles(shared.queries, shared.keys)
         self.values = tuple(
-            OperandTile(each, each.tile.rhs, writer.allocate(ring), each.column)
-            for each, ring in zip(self.frames, shared.values, strict=False)
+            OperandTile(frame, frame.tile.rhs, writer.allocate(ring), frame.column)
+            for frame, ring in zip(self.frames, shared.values, strict=False)
         )
         self.weights = shared.weights and writer.allocate(shared.weights)
         self.result = shared.result and writer.allocate(shared.result)
@@ -141,8 +142,8 @@ class _GpuStreamTemplate:
         coarse = self.tile.tensor_cores and bool(products)
         rows = ScoreRows(view, self.frames[0], scores, coarse, self.bound)
         rows.start(block)
-        ring = [each for each in (self.keys, *self.values) if each is not None]
-        copied = any(each.is_copied for each in ring)
+        ring = [operand for operand in (self.keys, *self.values) if operand is not None]
+        copied = any(operand.is_copied for operand in ring)
         self._fetch_queries(copied)
 
         def turn(body: GpuBlock, number: AxisExpr, stage: AxisExpr) -> None:
@@ -151,13 +152,13 @@ class _GpuStreamTemplate:
                 rows.clear(body)
                 scores.multiply(body, stage)
             rows.finish(body, number)
-            for each in products:
-                rows.rescale(body, each)
+            for product in products:
+                rows.rescale(body, product)
             body.add(Comment("weights"))
             rows.weigh(body, number)
-            self._hand_on(body, scores, products)
-            for each in products:
-                each.multiply(body, stage)
+            self._pass_weights(body, scores, products)
+            for product in products:
+                product.multiply(body, stage)
 
         turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
@@ -173,22 +174,24 @@ class _GpuStreamTemplate:
         return self._kernel(name)
 
     def _finish(self, block: GpuBlock, rows: ScoreRows, products: Sequence[RowsFragment]) -> None:
-        """What follows from the sums of all terms."""
+        """Writes the epilogue, from the sums of all terms."""
         rows.complete(block, products)
         sums = rows.sums.get(self.frames[0].view.name, "")
         ends: RowsFragment | _RowSums = products[0] if products else _RowSums(rows.scores, self.writer, sums)
-        beside = partial(self._known, rows, products, ends)
+        beside = partial(self._values_at, rows, products, ends)
         free = self.tile.split > 1 or self._result_lies_over_queries
         epilogue(self.frames[0], block, ends, self.result, beside, free=free)
 
     def _turns_seen(self, turns: int, own: int) -> AxisExpr | None:
-        """How many of the block's turns have terms that a row of the tile sees; one at least is made."""
+        """How many of the block's turns have terms that a row of the tile sees, at least 1; None: all."""
         bound, tile, writer = self.bound, self.tile, self.writer
         if bound is None or not tile.stops or own == 1:
             return None
         first = self.part * own
         reach = reach_of(bound, self.frames[0], tile.lead.bm - 1)
-        below = max(0, -(writer.bounds(reach)[0] // tile.terms))  # so many stages more keep the quotient positive
+        below = max(
+            0, -(writer.bounds(reach)[0] // tile.terms)
+        )  # turns that are added so that the dividend is positive
         seen = floordiv(reach.shift((below + 1) * tile.terms), tile.terms, writer.box).shift(-below)
         variable = writer.variable("turns", 1, own)
         most = (AxisExpr(own),) if turns % own == 0 else (AxisExpr(own), AxisExpr(turns) - first)
@@ -198,8 +201,8 @@ class _GpuStreamTemplate:
 
     # --- products ---
 
-    def _scored(self, queries: Shared, keys: Shared) -> tuple[OperandTile, OperandTile]:
-        """The queries, and the ring of keys."""
+    def _operand_tiles(self, queries: Shared, keys: Shared) -> tuple[OperandTile, OperandTile]:
+        """The tile of the queries, and the ring of the keys."""
         assert self.view.scores is not None
         tile = self.tile.scores
         tails = score_tails(self.view, self.tile)
@@ -208,7 +211,7 @@ class _GpuStreamTemplate:
         return rows, OperandTile(frame, tile.rhs, self.writer.allocate(keys), ZERO, over_own=True)
 
     def _scores(self) -> RowsFragment:
-        """The tile of scores: a product, or registers to be filled."""
+        """The tile of scores: a product, or registers for scores computed from memory."""
         if self.queries is None or self.keys is None:
             if self.tile.tensor_cores:
                 return MatrixFragment(self.writer, self.tile.scores, "s")
@@ -220,29 +223,29 @@ class _GpuStreamTemplate:
         return CudaCore(self.queries.frame, self.queries, self.keys, name="s")
 
     def _products(self) -> list[Product]:
-        found: list[Product] = []
+        products: list[Product] = []
         for frame, values in zip(self.frames, self.values, strict=False):
             if self.weights is None:
-                found.append(TensorCore(frame, None, values, held=True, ahead=self.tile.ahead, name=frame.view.name))
+                products.append(TensorCore(frame, None, values, held=True, ahead=self.tile.ahead, name=frame.view.name))
             else:
                 weights = OperandTile(frame, frame.tile.lhs, self.weights, ZERO)
-                found.append(CudaCore(frame, weights, values, name=frame.view.name))
-        return found
+                products.append(CudaCore(frame, weights, values, name=frame.view.name))
+        return products
 
-    def _hand_on(self, block: GpuBlock, scores: RowsFragment, products: list[Product]) -> None:
-        """The weights, where the products take them."""
+    def _pass_weights(self, block: GpuBlock, scores: RowsFragment, products: list[Product]) -> None:
+        """Moves the weights to where the products read them."""
         if self.weights is not None:
-            with each_register(block, scores.count) as (body, e):
+            with over_registers(block, scores.count) as (body, e):
                 body.add(StShared(At(self.weights.name, scores.place(e)), Element(scores.acc, e, self.view.kind)))
             block.add(SyncWarp())
-        for each in products:
-            if isinstance(each, TensorCore) and isinstance(scores, MatrixFragment):
-                _pack(block, scores, each)
+        for product in products:
+            if isinstance(product, TensorCore) and isinstance(scores, MatrixFragment):
+                _pack(block, scores, product)
 
     # --- queries ---
 
     def _fetch_queries(self, copied: bool) -> None:
-        """Starts their copies. Where nobody needs them before the first stage, its group takes them along."""
+        """Starts the copies of the queries; in the group of the first stage where they are not needed earlier."""
         if self.queries is None:
             return
         self.block.add(Comment("the queries"))
@@ -252,7 +255,7 @@ class _GpuStreamTemplate:
             self.block.add(CommitGroup())
 
     def _await_queries(self, block: GpuBlock, scores: RowsFragment, copied: bool) -> None:
-        """Until they have come, and their fragments where these stay in registers."""
+        """Waits for the queries, and loads their fragments where these stay in registers."""
         if self.queries is None:
             return
         if self.queries.is_copied and (self.tile.held or not copied):
@@ -263,29 +266,29 @@ class _GpuStreamTemplate:
 
     @property
     def _result_lies_over_queries(self) -> bool:
-        """And over nothing else, when these have been in registers since before the first turn."""
+        """Whether the result's buffer overlaps only the queries', whose fragments are in registers from the start."""
         if self.queries is None or self.result is None:
             return False
         return self.tile.held and self.result.end <= self.queries.shared.end
 
     # --- the kernel ---
 
-    def _known(
+    def _values_at(
         self, rows: ScoreRows, products: Sequence[RowsFragment], ends: RowsFragment | _RowSums, e: AxisExpr
     ) -> dict[str, Value]:
-        """The region's values where register `e` of the first sums stands."""
+        """The region's values at register `e` of the first sums."""
         kind, ev = self.view.kind, self.frames[0].evaluator
         beside = {
-            frame.view.name: converted(Element(each.acc, e, kind), kind, ev.dtype(frame.view.name))
-            for frame, each in zip(self.frames, products, strict=False)
+            frame.view.name: converted(Element(product.acc, e, kind), kind, ev.dtype(frame.view.name))
+            for frame, product in zip(self.frames, products, strict=False)
         }
-        return {**beside, **rows.known(ends.row_of(e))}
+        return {**beside, **rows.values_of_row(ends.row_of(e))}
 
     def _kernel(self, name: str) -> GpuKernel:
-        operands = [each for each in (self.queries, self.keys, *self.values) if each is not None]
+        operands = [operand for operand in (self.queries, self.keys, *self.values) if operand is not None]
         merged: dict[str, int] = {}
-        for each in operands:
-            merged |= copied_axes(each.frame.view, [each.staged])
+        for operand in operands:
+            merged |= copied_axes(operand.frame.view, [operand.staged])
         writer = self.writer
         return GpuKernel(
             name=name,
@@ -317,9 +320,9 @@ class _GpuStreamTemplate:
 
 
 def _pack(block: GpuBlock, scores: MatrixFragment, product: TensorCore) -> None:
-    """The weights as fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms."""
+    """Packs weights into fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms."""
     dtype = product.columns.staged.dtype
-    with each_register(block, product.steps * A * product.mi) as (body, number):
+    with over_registers(block, product.steps * A * product.mi) as (body, number):
         split = block.writer.split
         step, rest = split(number, A * product.mi)
         i, word = split(rest, A)

@@ -1,4 +1,4 @@
-"""Tiles: what is read along another axis than the output is written goes through shared memory.
+"""Tiles: reads along another axis than the axis of the stores go through shared memory.
 
 plan   tile, loops "i0 i2 i1", tile [32, 32]                  Y[i0, i1] = relu(X[i1, i0])
 kernel for i in 0 .. 4: tile[ty + 8*i][tx] = X[w0 + ty + 8*i, c0 + tx]        lanes along X's rows
@@ -27,7 +27,7 @@ from ir.plan.gpu_nest import Tiles
 
 
 def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:
-    """The evaluator, which knows the kernel's parts, and its body."""
+    """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(tiles.threads, (tiles.blocks, 1, 1))
     ev = NestEvaluator(loops, writer, merged_axes(loops, tiles.axes, lambda value: []))
     body = GpuBlock(writer)
@@ -37,7 +37,7 @@ def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBloc
 
 @dataclass(frozen=True)
 class _TileElement:
-    """An element of the tile: its place in it, the outputs' point, and when that exists."""
+    """An element of the tile: its position in the tile, the point of the outputs, and when the point exists."""
 
     across: AxisExpr
     along: AxisExpr
@@ -54,9 +54,9 @@ class _TileTemplate:
         self.warps = tiles.threads // WARP_LANES
 
     def lower(self) -> None:
-        """Fills a tile for each read that crosses the outputs, then computes these."""
+        """Fills a tile per read that crosses the outputs, then computes the outputs."""
         reads = crossing_reads(self.ev.loops, self.tiles.axes)
-        buffers = [self._allocate(each.buffer) for each in reads]
+        buffers = [self._allocate(read.buffer) for read in reads]
         with self._elements(lanes_across=True) as (body, place):
             for read, shared in zip(reads, buffers, strict=True):
                 at = self.ev.axes.place(read.buffer, self.ev.writer.at(read.map.exprs, place.point))
@@ -69,19 +69,19 @@ class _TileTemplate:
                 at = self.ev.axes.place(read.buffer, self.ev.writer.at(read.map.exprs, place.point))
                 dtype = register_type(self.ev.dtype(read.buffer))
                 self.ev.staged[read.buffer, at] = LoadShared(At(shared, (place.along, place.across)), dtype)
-            for each in self.ev.region.yields:
-                write(self.ev, each, place.point, body, place.where)
+            for result in self.ev.region.yields:
+                write(self.ev, result, place.point, body, place.where)
 
     def _allocate(self, buffer: str) -> str:
         writer, dtype = self.ev.writer, self.ev.dtype(buffer)
-        start = max((each.end for each in writer.shared), default=0)
+        start = max((buffer.end for buffer in writer.shared), default=0)
         shape = (self.tiles.along, self.tiles.across)
         pitch = self.tiles.across + self.tiles.padding(dtype)
         return writer.allocate(Shared(f"{buffer}_tile", dtype, shape, start, pitch=pitch)).name
 
     @contextmanager
     def _elements(self, *, lanes_across: bool) -> Iterator[tuple[GpuBlock, _TileElement]]:
-        """The elements of this thread, in a loop over what its warp comes to."""
+        """The elements of this thread, in loops over the elements of its warp."""
         writer, tiles = self.ev.writer, self.tiles
         fast, slow = (tiles.across, tiles.along) if lanes_across else (tiles.along, tiles.across)
         with (
@@ -91,17 +91,16 @@ class _TileTemplate:
             near, far = chunk * WARP_LANES + writer.lane, step * self.warps + writer.warp
             across, along = (near, far) if lanes_across else (far, near)
             places = self.first[0] + across, self.first[1] + along
-            named = (self.ev.named(body, *each) for each in zip(("across", "along"), places, strict=True))
-            numbers = [*self.outer, *named]
+            numbers = [*self.outer, self.ev.named(body, "across", places[0]), self.ev.named(body, "along", places[1])]
             limits = (Within(at, 0, extent) for at, extent in zip(numbers[-2:], tiles.extents[-2:], strict=True))
-            where = tuple(each for each in limits if not writer.proves(each))
+            where = tuple(limit for limit in limits if not writer.proves(limit))
             yield body, _TileElement(across, along, self._point(numbers), where)
 
     def _point(self, numbers: list[AxisExpr]) -> Point:
         shape = self.ev.loops.shape
-        found = [ZERO] * len(shape)
+        coordinates = [ZERO] * len(shape)
         for group, at in zip(self.tiles.axes, numbers, strict=True):
             sizes = [shape[axis] for axis in group]
             for axis, coordinate in zip(group, self.ev.writer.coordinates(at, sizes), strict=True):
-                found[axis] = coordinate
-        return tuple(found)
+                coordinates[axis] = coordinate
+        return tuple(coordinates)

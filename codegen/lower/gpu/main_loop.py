@@ -1,10 +1,10 @@
-"""The loop over the terms: a ring of stages, filled ahead of the products that use them.
+"""The loop over the terms: a ring of stages, which are filled some turns before products use them.
 
-fill the stages that the first turns use
-for each turn:
-  wait for the oldest stage; barrier: all have it, and all have read the one before it
-  fill that one for a turn ahead
-  products of the oldest
+fill the stages of the first turns
+for every turn:
+  wait for this turn's stage; barrier: all threads have it, and all have read the stage of the turn before
+  fill the stage of the turn before, for a later turn
+  products of this turn's stage
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ir.kernel.nodes import Comment, Within
 
 
 class Fragment(Protocol):
-    """A thread's accumulators, and where they stand."""
+    """A thread's accumulators, and their rows and columns."""
 
     @property
     def acc(self) -> str:
-        """The registers."""
+        """The name of the array of registers."""
         ...
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of registers."""
         ...
 
     @property
     def neighbours(self) -> int:
-        """Columns side by side in a thread's registers."""
+        """Neighbouring columns in a thread's registers."""
         ...
 
     def place(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr]:
@@ -43,8 +43,8 @@ class Fragment(Protocol):
 
 
 class TurnRange(NamedTuple):
-    """The turns of one block, of all that a tile has: from `first` on, and at most so many (0: all there are), or up to
-    `stop`, of which it has one at least."""
+    """The turns of one block: from turn `first` of the tile on, at most `most` (0: all), and at most `stop`, which is 1
+    at least."""
 
     first: AxisExpr
     most: int
@@ -63,10 +63,11 @@ def main_loop(
     part: TurnRange = WHOLE,
     filled: Callable[[GpuBlock], None] = lambda _: None,
 ) -> None:
-    """Calls multiply(body, turn, stage) for each turn, the operands' tiles of which lie in that stage; of `turns` in
-    all for those of the block's `part`. `filled` is called before the first, when the ring's copies are under way."""
+    """Writes the main loop, with multiply(body, turn, stage) in every turn: the turn's operands are in that stage. The
+    tile has `turns` turns, the block runs those of `part`. `filled` writes code before the first turn, after the copies
+    of the first stages have started."""
     ahead = max(stages - 1, 1)
-    copied = any(each.is_copied for each in operands)
+    copied = any(operand.is_copied for operand in operands)
     first, own = part.first, part.most or turns
     is_cut = turns % own != 0
 
@@ -76,15 +77,15 @@ def main_loop(
 
     def fetch(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
-            for each in operands:
-                each.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
+            for operand in operands:
+                operand.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
         if copied:
             body.add(CommitGroup())
 
     def put(body: GpuBlock, turn: AxisExpr) -> None:
         with body.guard(*exists(turn)) as inside:
-            for each in operands:
-                each.put(inside, mod(turn, stages, body.writer.box))
+            for operand in operands:
+                operand.put(inside, mod(turn, stages, body.writer.box))
 
     block.add(Comment("fill the ring"))
     with block.loop("stage", constant(ahead)) as (body, stage):
@@ -102,7 +103,7 @@ def main_loop(
         if own > ahead:
             fetch(body, turn.shift(ahead))
         elif copied and own > 1:
-            body.add(CommitGroup())  # of none: a wait counts the groups since
+            body.add(CommitGroup())  # an empty group: a wait counts the groups committed since
         multiply(body, first + turn, mod(turn, stages, body.writer.box))
         if own > ahead:
             put(body, turn.shift(ahead))

@@ -1,13 +1,13 @@
-"""Where the blocks that share a result meet: each leaves its part in memory, and the one that comes last goes on alone.
+"""The meeting of blocks that share a result: every block stores its part, and the last block joins the parts.
 
-    parts[tile, part, …] := …           by each thread of the block
-    barrier                             all of the block have, unless thread 0 did it alone
-    thread 0: fence, ticket, fence      this block's part is published; those of earlier blocks are seen
+    parts[tile, part, …] := …           by all threads of the block
+    barrier                             all threads have stored; not needed if thread 0 alone stores
+    thread 0: fence, ticket, fence      publishes this block's part; makes the parts of earlier blocks visible
     last = barrier, any ticket is the last of the tile
-    if last: the parts, in their order
+    if last: joins the parts, in order
 
-Which block is last differs from run to run; what it adds up, and in which order, does not. The last ticket sets the
-counter back to 0, so that the next launch finds it so.
+Which block is last differs from run to run; the terms that it adds and their order do not. The last ticket sets the
+counter back to 0 for the next launch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ir.kernel.nodes import Comment, Const, Reg, Within
 def last_block(
     block: GpuBlock, at: Point, shape: tuple[int, ...], count: AxisExpr, *, alone: bool = False
 ) -> Iterator[GpuBlock]:
-    """What is done by the last of the `count` blocks that meet at the place `at` of `shape`, all of whose stores to the
-    workspace are before this; `alone`: thread 0 has made them, and waits for no other."""
+    """The statements of the last of the `count` blocks that meet at the element `at` of `shape`. All stores to the
+    workspace come before. `alone`: thread 0 alone stores, and waits for no other thread."""
     writer = block.writer
     counters = writer.meet("tickets", COUNTER, shape)
     last, ticket = Reg(writer.fresh("comes_last"), "bool"), Reg(writer.fresh("ticket"), "i32")

@@ -13,11 +13,11 @@ from ir.region.region import Op
 class NestEvaluator(VectorEvaluator):
     """Evaluates all values at points of a nest."""
 
-    def _computed(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+    def _compute(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         if op.kind == "reduce":
             return reduction(self, name, op, point, block, where)
         if op.kind == "scan" and op.axis is not None and op.domain[op.axis] == 1:
             how = self.joining(op)
             term = converted((yield self._operand(op.inputs[0], point, block, where)), how.source, how.dtype)
             return converted(term, how.dtype, op.dtype)
-        return (yield super()._computed(name, op, point, block, where))
+        return (yield super()._compute(name, op, point, block, where))

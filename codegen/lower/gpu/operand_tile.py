@@ -1,13 +1,13 @@
-"""An operand's tile on its way into shared memory: asynchronous copies of what lies in memory as it is needed; all else
-element by element, through registers, so that products run while memory is read.
+"""Moves an operand's tile to shared memory: by asynchronous copies where memory holds the elements as they are needed;
+else element by element, through registers, so that products run while memory is read.
 
-    for each piece of a thread
+    for every piece of a thread
       cp_async 16 bytes As[stage][row, 8*chunk] := A[128*block_y + row, 32*turn + 8*chunk] where …
     or
       As_next[piece] := relu(A[…] where …)                      before the products
       As[stage][row, term] := As_next[piece]                    after them
 
-A convolution differs by the digits of its rows and terms alone: image, pixels; channel and place in the window.
+A convolution differs only in the digits of its rows (image, pixels) and terms (channel, position in the window).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Literal
 
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.contraction_frame import GpuContractionFrame, divided
+from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.value_at_point import is_zero_outside
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tiling import pieces_of, steps_of
@@ -37,8 +37,8 @@ _BYTES: dict[int, Literal[4, 8, 16]] = {4: 4, 8: 8, 16: 16}
 
 @dataclass(frozen=True, eq=False)
 class OperandTile:
-    """The ring of one operand. `first` is the row or column with which the block's tile starts; with `over_own` turns
-    go on along the rows or columns, not along the terms."""
+    """The ring of one operand. `first`: the first row or column of the block's tile. `over_own`: turns advance along
+    the rows or columns, not along the terms."""
 
     frame: GpuContractionFrame
     staged: Staging
@@ -57,7 +57,7 @@ class OperandTile:
         return self.frame.tile.extent(self.staged)
 
     def at(self, own: AxisExpr, term: AxisExpr, stage: AxisExpr) -> At:
-        """Where row or column `own` of term `term` lies in a stage; a tile of one stage is the same in all turns."""
+        """The element of row or column `own` and term `term` in a stage."""
         line, place = (own, term) if self.staged.along_k else (term, own)
         at: tuple[AxisExpr, ...] = (line, place)
         if len(self.shared.shape) == 3:
@@ -71,7 +71,7 @@ class OperandTile:
             self._piece(inside, turn, stage, number, line, chunk)
 
     def put(self, block: GpuBlock, stage: AxisExpr) -> None:
-        """What was computed goes to stage `stage`."""
+        """Stores the computed elements in stage `stage`."""
         if self.is_copied:
             return
         with self._pieces(block) as (inside, number, line, chunk):
@@ -87,7 +87,8 @@ class OperandTile:
 
     @contextmanager
     def _pieces(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
-        """The body of a loop over a thread's pieces; the number of each, its line of the tile and its place in it."""
+        """The body of a loop over a thread's pieces; the piece's number, its line of the tile, its position in the
+        line."""
         tile, writer = self.frame.tile, self.frame.writer
         lines, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
         length //= self.staged.width
@@ -111,7 +112,9 @@ class OperandTile:
         else:
             own, term = chunk * w, line
             terms = frame.along(block, view.k, turn * bk + line)
-            points = frame.along(block, own_digits(view, staged.side), divided(first, w) + chunk, w, staged.digits)
+            points = frame.along(
+                block, own_digits(view, staged.side), exact_quotient(first, w) + chunk, w, staged.digits
+            )
         *both, depth = steps_of(view, frame.tile)
         where = (
             *frame.inside(both[staged is frame.tile.rhs], first + own),
@@ -120,29 +123,29 @@ class OperandTile:
         digits = frame.digits(terms, points)
         read = copied_read(view, staged)
         if read is None:
-            block.add(SetElement(self.held, number, self._computed(block, digits, where)))
+            block.add(SetElement(self.held, number, self._compute(block, digits, where)))
         else:
             self._copy(block, self.at(own, term, stage), read, digits, where)
 
     def _copy(self, block: GpuBlock, to: At, read: OperandRead, digits: Point, where: Where) -> None:
         writer = self.frame.writer
-        padded = [each for guard in read.map.guards for each in writer.conditions(guard, digits)]
-        open_ = tuple(each for each in (*where, *padded) if not block.knows(each))
-        at = self._merged(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
-        block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], open_))
+        padded = [condition for guard in read.map.guards for condition in writer.conditions(guard, digits)]
+        unproven = tuple(condition for condition in (*where, *padded) if not block.knows(condition))
+        at = self._merge_axes(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
+        block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], unproven))
 
-    def _merged(self, at: Point, shape: tuple[int, ...]) -> Point:
-        """Coordinates in the buffer, whose last axes are one where several digits are one number."""
+    def _merge_axes(self, at: Point, shape: tuple[int, ...]) -> Point:
+        """Coordinates in the kernel's buffer, with the last axes merged where several digits are one number."""
         first = len(at) - self.staged.axes
         return (*at[:first], flat(at[first:], row_major(shape[first:])))
 
-    def _computed(self, block: GpuBlock, digits: Point, where: Where) -> Value:
-        """An element as the region computes it, 0 beyond the last term: what it would be there may be no number."""
+    def _compute(self, block: GpuBlock, digits: Point, where: Where) -> Value:
+        """An element as the region computes it; 0 beyond the last term, where the computed value could be NaN."""
         view, dtype = self.frame.view, register_type(self.staged.dtype)
         point = self.frame.writer.at(view.roles.point.exprs, digits)
         value = self.frame.evaluator.operand(view.operand(self.staged.side), point, block, where)
-        open_ = tuple(each for each in where if not block.knows(each))
-        zero = is_zero_outside(value, open_)
+        unproven = tuple(condition for condition in where if not block.knows(condition))
+        zero = is_zero_outside(value, unproven)
         if value.dtype != dtype:
             value = Call("cast", (value,), dtype)
-        return value if zero else Call("where", (Holds(open_), value, Const(0, dtype)), dtype)
+        return value if zero else Call("where", (Holds(unproven), value, Const(0, dtype)), dtype)

@@ -1,4 +1,4 @@
-"""Where the registers stand in which the last block joins the parts of streams: as rows lie in memory.
+"""The registers in which the last block joins the parts of streams. Vectors are dealt to threads in memory order:
 
 vector v of a thread: number v·threads + thread of the part's vectors, row-major
 """
@@ -14,8 +14,8 @@ from ir.index.expr import AxisExpr
 
 @dataclass(frozen=True, eq=False)
 class PartFragment:
-    """A thread's share: `vectors` of `width` columns, neighbouring threads side by side. `acc`: the registers of a
-    product's sums; none where it stands for the rows alone."""
+    """A thread's vectors of `width` columns; neighbouring threads have neighbouring vectors. `acc`: the registers of a
+    product's sums; "" for a fragment of row sums alone."""
 
     writer: GpuWriter
     parts: StreamParts
@@ -50,7 +50,7 @@ class PartFragment:
         return self._place(row)[0]
 
     def chunk(self, row: AxisExpr) -> AxisExpr:
-        """Which of the threads that share a row this is."""
+        """The number of this thread among the threads that share a row."""
         return self._place(row)[1]
 
     def _place(self, vector: AxisExpr) -> tuple[AxisExpr, AxisExpr]:

@@ -28,15 +28,15 @@ from ir.kernel.nodes import Reg
 from ir.region.region import Op
 
 _PART = 256
-"""Additions into one accumulator before it is put away."""
+"""Additions to one accumulator before it is added to another."""
 _AT_A_TIME = 4
-"""Terms of a loop whose loads are under way together."""
+"""Terms of a loop whose loads overlap."""
 _WRITTEN_OUT = 32
-"""So few terms (a 5 × 5 window) are written out instead of looped over."""
+"""Terms up to which loops are unrolled: a window of 5 × 5."""
 
 
 def join(how: Joining, one: Value, other: Value) -> Value:
-    """Both terms, joined."""
+    """Two terms, combined."""
     return Call(how.fn, (one, other), how.dtype)
 
 
@@ -52,7 +52,7 @@ def reduction(ev: VectorEvaluator, name: str, op: Op, point: Point, block: GpuBl
 
 
 Place = Mapping[Group, AxisExpr]
-"""Where the loops over reduced axes are."""
+"""Loop over reduced axes → its position."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class _Loops:
     lane: Lane | None
 
     def total(self, block: GpuBlock) -> Value:
-        groups = [each for each in self.ev.loops.reduce_groups(self.name) if each.extent > 1]
+        groups = [group for group in self.ev.loops.reduce_groups(self.name) if group.extent > 1]
         total = self._start(block)
-        trips = math.prod(each.extent for each in groups)
+        trips = math.prod(group.extent for group in groups)
         parted = self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.ev.loops.in_order(self.name)
         if trips <= _WRITTEN_OUT or not parted or trips <= 2 * _PART:
             self._nested(groups, {}, total, block, written_out=trips <= _WRITTEN_OUT)
@@ -79,7 +79,7 @@ class _Loops:
         return self._element(total)
 
     def _nested(self, groups: Sequence[Group], place: Place, total: str, block: GpuBlock, *, written_out: bool) -> None:
-        """Loops over `groups`, all written out or the innermost a few terms at a time."""
+        """Loops over `groups`, all unrolled, or with the innermost a few terms at a time."""
         outer, last = (groups, None) if written_out or not groups else (groups[:-1], groups[-1])
         with ExitStack() as stack:
             body, at = block, dict(place)
@@ -92,7 +92,7 @@ class _Loops:
                 self._run(last, ZERO, last.extent, at, total, body)
 
     def _run(self, group: Group, start: AxisExpr, count: int, place: Place, total: str, block: GpuBlock) -> None:
-        """`count` terms along a group: a few at a time, so that their loads are under way together."""
+        """`count` terms along a group: a few at a time, so that their loads overlap."""
         whole = count // _AT_A_TIME
         with (
             block.loop(group.name, AxisExpr(whole)) as (around, step),
@@ -104,10 +104,10 @@ class _Loops:
                 self._add({**place, group: start + inner.shift(whole * _AT_A_TIME)}, total, body)
 
     def _in_parts(self, groups: Sequence[Group], total: str, block: GpuBlock) -> None:
-        """Long loops outside, around the sums of parts; one that alone is too long is cut."""
+        """Loops in parts: long loops are outside, around the sums of parts; a single loop that is too long is cut."""
         inside: list[Group] = []
         outside = list(groups)
-        while outside and math.prod(each.extent for each in inside) * outside[-1].extent <= 2 * _PART:
+        while outside and math.prod(group.extent for group in inside) * outside[-1].extent <= 2 * _PART:
             inside.insert(0, outside.pop())
         cut = outside.pop() if outside and not inside else None
         with ExitStack() as stack:
@@ -130,7 +130,7 @@ class _Loops:
                 self._run(cut, AxisExpr(whole * size), left, at, part, body)
                 self._join(total, part, body)
 
-    # --- accumulators: a scalar, or one register for each neighbour ---
+    # --- accumulators: a scalar, or one register per neighbour ---
 
     def _start(self, block: GpuBlock) -> str:
         if self.lane is None:
@@ -162,7 +162,7 @@ class _Loops:
             self._put(total, self._element(part), body)
 
     def _add(self, place: Place, total: str, block: GpuBlock) -> None:
-        """The terms at a place, to an accumulator."""
+        """Adds the term at a place to an accumulator."""
         writer, kept = self.ev.writer, len(self.op.shape)
         reduced: list[AxisExpr] = [ZERO] * self.op.reduced
         for group, at in place.items():

@@ -1,7 +1,7 @@
-"""Teams of threads with a row each, and passes of a team over its row.
+"""Teams of threads, which have a row, and passes of a team over its row.
 
-near   team = thread // 32, member = thread % 32: neighbours have neighbouring elements, lanes hand on by shuffles
-far    team = thread % 32, member = thread // 32: neighbours have neighbouring rows, and meet in shared memory
+near   team = thread // 32, member = thread % 32: neighbouring threads have neighbouring elements; teams use shuffles
+far    team = thread % 32, member = thread // 32: neighbouring threads have neighbouring rows; teams use shared memory
 pass   for k in 0 .. turns: e = members*k + member; element = width*e + v, where e < length/width
 """
 
@@ -31,7 +31,7 @@ _SHUFFLED = ("fp32", "fp64", "i32", "i64")
 
 
 class PassVariables(NamedTuple):
-    """The variables of a pass: its rounds, the turns of each that are written out, the vector of a thread."""
+    """The variables of a pass: the round, the unrolled turn of a round, the vector of a thread."""
 
     round: int
     turn: int
@@ -39,8 +39,8 @@ class PassVariables(NamedTuple):
 
 
 class Team:
-    """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number in it.
-    `kept` are the values that its threads keep from one pass to the next."""
+    """The team of this thread: its `row`, which exists where all of `where` hold, and the thread's number `member` in
+    the team. `kept`: values that threads keep from one pass to the next."""
 
     def __init__(self, ev: NestEvaluator, rows: Rows, block: GpuBlock) -> None:
         writer = ev.writer
@@ -60,42 +60,42 @@ class Team:
         self.kept: dict[Hashable, Value] = {}
         self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
 
-    def counters(self, rounds: int, written_out: int, before: int) -> PassVariables:
-        """The variables of a pass of so many turns, and at most so many before it; passes that are alike share them, so
-        that their elements are the same."""
-        key = rounds, written_out, before
+    def counters(self, rounds: int, unrolled: int, before: int) -> PassVariables:
+        """The variables of a pass of `rounds` times `written_out` turns, with at most `before` turns before it. Equal
+        passes share variables, so that their elements are the same expressions."""
+        key = rounds, unrolled, before
         if key not in self._counters:
             writer = self.ev.writer
-            vectors = (before + rounds * written_out) * self.rows.team
-            names = ("k", rounds), ("u" if rounds > 1 else "k", written_out), ("e", vectors)
+            vectors = (before + rounds * unrolled) * self.rows.team
+            names = ("k", rounds), ("u" if rounds > 1 else "k", unrolled), ("e", vectors)
             self._counters[key] = PassVariables(*(writer.variable(name, 0, count - 1) for name, count in names))
         return self._counters[key]
 
     def finish(self, name: str, point: Point, value: Value) -> None:
-        """What the value `name` is at `point`; elsewhere a thread computes it alone."""
+        """Makes `value` the value `name` at `point`. At other points a thread computes the value alone."""
         self.ev.finished[name, point] = value
 
-    # --- reductions of what each thread has ---
+    # --- reductions over the threads of a team ---
 
     def join(self, names: Sequence[str], how: Sequence[Joining], totals: Sequence[Reg]) -> list[Value]:
         """The team's totals, in all of its threads."""
         if self.rows.team == 1:
             return list(totals)
         if not self.rows.near:
-            return self._in_shared(names, how, totals, self.rows.team, self.member, self.number, self.rows.height)
-        for each, total in zip(how, totals, strict=True):
+            return self._join_in_shared(names, how, totals, self.rows.team, self.member, self.number, self.rows.height)
+        for joining, total in zip(how, totals, strict=True):
             by = min(self.rows.team, WARP_LANES) // 2
             while by:
-                self.block.assign(total, join(each, total, shuffled("xor", total, AxisExpr(by))))
+                self.block.assign(total, join(joining, total, shuffled("xor", total, AxisExpr(by))))
                 by //= 2
         warps = self.rows.team // WARP_LANES
         if warps <= 1:
             return list(totals)
         of_team = self.ev.writer.split(self.ev.writer.warp, warps)[1]
         leads = Within(self.ev.writer.lane, 0, 1)
-        return self._in_shared(names, how, totals, warps, of_team, self.number, self.rows.height, leads)
+        return self._join_in_shared(names, how, totals, warps, of_team, self.number, self.rows.height, leads)
 
-    def _in_shared(
+    def _join_in_shared(
         self,
         names: Sequence[str],
         how: Sequence[Joining],
@@ -106,31 +106,35 @@ class Team:
         teams: int,
         writes: Within | None = None,
     ) -> list[Value]:
-        """The totals of `parts` threads (those that write) of each team, through shared memory."""
+        """The totals of the `parts` threads per team that write (`writes`), through shared memory."""
         block, buffers, stores = self.block, [], []
-        for name, each, own in zip(names, how, totals, strict=True):
-            buffers.append(self.shared(f"{name}_parts", each.dtype, (parts, teams)))
+        for name, joining, own in zip(names, how, totals, strict=True):
+            buffers.append(self.shared(f"{name}_parts", joining.dtype, (parts, teams)))
             stores.append(StShared(At(buffers[-1], (part, number)), own))
         block.add(*([If((writes,), tuple(stores))] if writes is not None else stores), Barrier())
-        found: list[Value] = []
-        for name, each, buffer in zip(names, how, buffers, strict=True):
-            total = block.let(f"{name}_total", each.identity, mutable=True)
+        joined: list[Value] = []
+        for name, joining, buffer in zip(names, how, buffers, strict=True):
+            total = block.let(f"{name}_total", joining.identity, mutable=True)
             assert isinstance(total, Reg)
             with block.loop("part", AxisExpr(parts), unroll=parts <= WARP_LANES) as (body, at):
-                body.assign(total, join(each, total, LoadShared(At(buffer, (at, number)), each.dtype)))
-            found.append(total)
-        return found
+                body.assign(total, join(joining, total, LoadShared(At(buffer, (at, number)), joining.dtype)))
+            joined.append(total)
+        return joined
 
     def shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
         """A new buffer in shared memory; its name."""
         writer = self.ev.writer
-        start = max((each.end for each in writer.shared), default=0)
+        start = max((buffer.end for buffer in writer.shared), default=0)
         return writer.allocate(Shared(writer.fresh(name), dtype, shape, -(-start // 16) * 16)).name
 
 
 class Pass:
-    """A pass over `length` elements of each row. `in_order`: the team goes on to the next turn together; after the
-    `last` nothing is kept; `part`: the number of the part of them that the pass is over."""
+    """A pass over `length` elements of a row.
+
+    in_order  the team goes to the next turn together, as scans need it
+    last      no pass follows, so that nothing is kept
+    part      the number of the part of the elements that the pass runs over; None: all elements
+    """
 
     def __init__(
         self,
@@ -147,22 +151,22 @@ class Pass:
         self.first = ZERO if part is None else part * turns
         self.team, self.block, self.length, self.last = team, block, length, last
         self.keep = rows.in_registers and not in_order
-        self.written_out = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
-        self.rounds = -(-turns // self.written_out)
-        self.fills = rows.fills(length) and turns % self.written_out == 0 and rows.turns(length) % turns == 0
+        self.unrolled = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
+        self.rounds = -(-turns // self.unrolled)
+        self.fills = rows.fills(length) and turns % self.unrolled == 0 and rows.turns(length) % turns == 0
         before = 0 if part is None else (rows.split - 1) * turns
-        self.counters = team.counters(self.rounds, self.written_out, before)
+        self.counters = team.counters(self.rounds, self.unrolled, before)
 
     @contextmanager
     def body(self) -> Iterator[tuple[GpuBlock, AxisExpr, Where]]:
-        """The element that the pass has reached, and when it exists."""
+        """The block of the pass's loops, the current element, and the conditions under which it exists."""
         team, rows, ev = self.team, self.team.rows, self.team.ev
         around, inner, turn = self.block, self.block, self.first
         vector = turn * rows.team + team.member
         if self.rounds > 1:
             around = inner = inner.inner({self.counters.round})
-            turn += AxisExpr(0, ((self.counters.round, self.written_out),))
-        if self.written_out > 1:
+            turn += AxisExpr(0, ((self.counters.round, self.unrolled),))
+        if self.unrolled > 1:
             inner = inner.inner({self.counters.turn})
             turn += AxisExpr(0, ((self.counters.turn, 1),))
         if inner is not self.block:
@@ -184,19 +188,19 @@ class Pass:
             ev.chip = None
             if self.keep:
                 self._keep(inner, body, first + neighbour, count)
-        if self.written_out > 1:
-            stop = AxisExpr(self.written_out)
+        if self.unrolled > 1:
+            stop = AxisExpr(self.unrolled)
             around.add(For(self.counters.turn, ZERO, stop, tuple(inner.statements), unroll=True))
         if self.rounds > 1:
             self.block.add(For(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
 
     def _keep(self, around: GpuBlock, body: GpuBlock, index: AxisExpr, count: int) -> None:
-        """Keeps what this pass loaded, and what was dear to compute."""
+        """Keeps the elements that this pass loaded, and the values that were dear to compute."""
         team, own = self.team, {*self.counters, self.team.lane}
         blocks = [body] if body is around else [around, body]
         for block in blocks:
             if block is self.block:
-                continue  # one element for each thread: what it computed is in scope
+                continue  # a thread has one element, whose values are still in scope
             for key, value in list(block.memo.items()):
                 if key in team.kept or not isinstance(key, tuple) or not self._is_dear(key, own):
                     continue
@@ -210,7 +214,7 @@ class Pass:
                     team.kept[key] = value
 
     def _is_dear(self, key: tuple[object, ...], own: set[int]) -> bool:
-        """Whether what is remembered under a key is worth keeping: an element's load, or a costly value of it."""
+        """Whether the value under a key is worth keeping: an element's load, or a value that is dear to compute."""
         *_, point, where = key
         if not isinstance(point, tuple) or not isinstance(where, tuple) or not axes_of(point, where) & own:
             return False
@@ -225,7 +229,7 @@ class Pass:
 
 
 def shuffled(way: str, value: Value, by: AxisExpr) -> Value:
-    """The value of another lane; dtypes that no shuffle takes pass as i32."""
+    """The value of another lane. Dtypes without a shuffle are shuffled as i32."""
     if value.dtype in _SHUFFLED:
         return Shuffle(way, value, by, value.dtype)  # type: ignore[arg-type]
     wide = Shuffle(way, Call("cast", (value,), "i32"), by, "i32")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Scans along a row: lanes hand on by shuffles, warps through shared memory, one turn of the team after another.
+"""Scans along a row: carried between lanes by shuffles, between warps through shared memory, then from turn to turn.
 
 run = identity
 for k in 0 .. turns
@@ -30,8 +30,8 @@ STAGE = "gpu_scan"
 
 @dataclass
 class Scans:
-    """The scans of the outputs' pass over `length` elements, in the body's order, with what each carries from turn to
-    turn."""
+    """The scans of the outputs' pass over `length` elements, in the body's order. `running`: the values that scans
+    carry from turn to turn."""
 
     ev: NestEvaluator
     team: Team
@@ -53,7 +53,7 @@ class Scans:
         return bool(self.how)
 
     def step(self, block: GpuBlock, point: Point, where: Where, exists: Where) -> None:
-        """Each scan at the element of this turn."""
+        """Writes every scan at the element of this turn."""
         sites: dict[str, Site] = {}
         for site in self.ev.loops.core.sites:
             if site.scope == self.ev.loops.scope:
@@ -70,7 +70,7 @@ class Scans:
             self.team.finish(name, at, converted(along, how.dtype, op.dtype))
 
     def _along(self, name: str, how: Joining, term: Value, block: GpuBlock) -> Value:
-        """The running value at each thread's element; carries it on."""
+        """The running value at a thread's element; updates the value that the next turn starts from."""
         running, size = self.running[name], self.team.rows.team
         if size == 1:
             block.assign(running, join(how, running, term))
@@ -86,10 +86,10 @@ class Scans:
             block.assign(own, Call("where", (Holds((Within(lane, by, lanes),)), joined, own), how.dtype))
             by *= 2
         if size <= WARP_LANES:
-            found = block.let(f"{name}_at", join(how, running, own))
+            result = block.let(f"{name}_at", join(how, running, own))
             last = self.ev.writer.lane - lane + AxisExpr(lanes - 1)
-            block.assign(running, shuffled("lane", found, last))
-            return found
+            block.assign(running, shuffled("lane", result, last))
+            return result
         return self._between_warps(name, how, own, block)
 
     def _between_warps(self, name: str, how: Joining, own: Reg, block: GpuBlock) -> Value:
@@ -103,11 +103,11 @@ class Scans:
         before = block.let(f"{name}_before", running, mutable=True)
         assert isinstance(before, Reg)
         with block.loop("w", AxisExpr(warps), unroll=True) as (body, at):
-            each = body.let("of_warp", LoadShared(At(totals, (team.number, at)), how.dtype))
+            total = body.let("of_warp", LoadShared(At(totals, (team.number, at)), how.dtype))
             earlier = Holds((Within(at - warp, -warps, 0),))
-            body.assign(before, Call("where", (earlier, join(how, before, each), before), how.dtype))
-            body.assign(running, join(how, running, each))
-        found = block.let(f"{name}_at", join(how, before, own))
+            body.assign(before, Call("where", (earlier, join(how, before, total), before), how.dtype))
+            body.assign(running, join(how, running, total))
+        result = block.let(f"{name}_at", join(how, before, own))
         if team.rows.turns(self.length) > 1:
             block.add(Barrier())  # the next turn writes what this one read
-        return found
+        return result

@@ -12,7 +12,7 @@ from ir.kernel.nodes import Const
 
 
 def base_of(top: Value) -> Value:
-    """What scores are compared with: their maximum, or 0 where all of them are -inf."""
+    """The number that is subtracted from scores: their maximum, or 0 where all are -inf."""
     none = Call("cmpeq", (top, Const("-inf", top.dtype)), "bool")
     return Call("where", (none, Const(0.0, top.dtype), top), top.dtype)
 
@@ -27,5 +27,5 @@ def weight(fn: str, score: Value, base: Value, *, coarse: bool = False) -> Value
 
 
 def undefined(top: Value) -> Value:
-    """What is added to a sum whose maximum is `top`: 0, but NaN where that is infinite: ∞ - ∞ is no number."""
+    """0, but NaN where `top` is infinite: added to a sum whose maximum is `top`."""
     return Call("sub", (top, top), top.dtype)

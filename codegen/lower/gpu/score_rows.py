@@ -1,12 +1,12 @@
-"""A tile of scores in registers, and what becomes of it: maxima of rows, weights, sums of rows.
+"""A tile of scores in registers: its maxima, weights and row sums.
 
-    for each turn
-      s[e] := score(s[e]), base[row] := max(base[row], s[e])       where it stands, -inf beyond the last term
-      base[row] over the lanes that share a row, by shuffles
+    every turn
+      s[e] := score(s[e]), base[row] := max(base[row], s[e])       -inf beyond the last term
+      base[row] := maximum over the lanes that share a row, by shuffles
       shrink[row] := fn(top[row] - base[row]); top[row] := base[row]; sums so far · shrink[row]
       s[e] := fn(s[e] - base[row]), L[row] += s[e]
 
-Sums of rows are those of a lane's own terms until all have been seen.
+A row sum is the sum of a lane's own terms until after the last turn.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ class RowsFragment(Sums, Protocol):
 
     @property
     def across(self) -> int:
-        """Lanes side by side that have the same rows."""
+        """Neighbouring lanes that have the same rows."""
         ...
 
     def row_of(self, element: AxisExpr) -> AxisExpr:
-        """Which of the thread's rows a register is of."""
+        """The number, among the thread's rows, of the row of a register."""
         ...
 
     def row_place(self, row: AxisExpr) -> AxisExpr:
-        """Where in the block's tile a row of the thread is."""
+        """The row of the block's tile that is the thread's row `row`."""
         ...
 
 
 def reach_of(bound: LastSeen, frame: GpuContractionFrame, row: int) -> AxisExpr:
     """The last term that row `row` of the block's tile may see."""
-    several = len(frame.view.rows) > 1
-    first = mod(frame.row, bound.size, frame.writer.box) if several else frame.row
+    is_wrapped = len(frame.view.rows) > 1
+    first = mod(frame.row, bound.size, frame.writer.box) if is_wrapped else frame.row
     return (first.shift(row) * bound.step).shift(bound.shift)
 
 
 @contextmanager
-def each_register(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, AxisExpr]]:
-    """The body of a loop over registers, and the number of each. Values computed there stay there: they depend on what
-    the registers hold."""
+def over_registers(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, AxisExpr]]:
+    """The body of a loop over registers, and the number of the register. Values do not leave the body, since they
+    depend on the registers."""
     variable = block.writer.variable("e", 0, count - 1)
     body = block.inner({variable}, barrier=True)
     yield body, AxisExpr(0, ((variable, 1),)) if count > 1 else constant(0)
@@ -71,9 +71,13 @@ def each_register(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, AxisE
 
 @dataclass(eq=False)
 class ScoreRows:
-    """The rows of a thread. `frame` is that of the first stream, `scores` the tile, which holds the sums of the scores'
-    contraction where there is one. `coarse`: weights are rounded to 16 bits, those of sums of rows aside. `bound`: what
-    rows see by their places."""
+    """The rows of a thread.
+
+    frame   of the first stream
+    scores  the tile; it holds the sums of the scores' contraction, if there is one, before it holds scores
+    coarse  whether weights are rounded to 16 bits for products
+    bound   the bound of the terms that rows see
+    """
 
     view: StreamView
     frame: GpuContractionFrame
@@ -90,25 +94,25 @@ class ScoreRows:
             return self.frame.writer.array(name, self.view.kind, self.scores.own_rows, zero=zero)
 
         self.top, self.base, self.shrink = array("top"), array("base"), array("shrink")
-        self.sums = {each.name: array(each.name, zero=True) for each in self.view.row_sums}
+        self.sums = {row_sum.name: array(row_sum.name, zero=True) for row_sum in self.view.row_sums}
 
     def start(self, block: GpuBlock) -> None:
-        """No terms yet."""
+        """Writes the maxima of no terms."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.top, row, Const("-inf", self.view.kind)))
 
     # --- a tile of scores ---
 
     def clear(self, block: GpuBlock) -> None:
-        """Zeros, for a product to be added to."""
-        with each_register(block, self.scores.count) as (body, e):
+        """Sets the tile to 0, before a product is added."""
+        with over_registers(block, self.scores.count) as (body, e):
             body.add(SetElement(self.scores.acc, e, Const(0.0, self.view.kind)))
 
     def finish(self, block: GpuBlock, turn: AxisExpr) -> None:
-        """Scores in place of the contraction's sums, and the maxima with them."""
+        """Replaces the contraction's sums by scores, and updates the maxima."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, self._at(self.top, row)))
-        full = tuple(each for each in self._full(turn) if not block.knows(each))
+        full = tuple(condition for condition in self._full(turn) if not block.knows(condition))
         if full and not any(map(block.writer.refutes, full)):
             then, orelse = block.inner(barrier=True, facts=full), block.inner(barrier=True)
             self._scores(then, turn, full=True)
@@ -117,7 +121,7 @@ class ScoreRows:
         else:
             self._scores(block, turn, full=not full)
         with self._rows(block) as (body, row):
-            self._across(body, "max", self.base, row)
+            self._join_across_lanes(body, "max", self.base, row)
             before, top = self._at(self.top, row), body.let("top", self._at(self.base, row))
             base = body.let("base", base_of(top))
             body.add(SetElement(self.shrink, row, weight(self.view.fn, before, base, coarse=self.coarse)))
@@ -126,46 +130,46 @@ class ScoreRows:
                 self._join(body, "mul", name, row, self._at(self.shrink, row))
 
     def rescale(self, block: GpuBlock, sums: RowsFragment) -> None:
-        """A product's sums relative to the maxima with this tile."""
-        with each_register(block, sums.count) as (body, e):
+        """Rescales a product's sums to the maxima that include this tile."""
+        with over_registers(block, sums.count) as (body, e):
             self._join(body, "mul", sums.acc, e, self._at(self.shrink, sums.row_of(e)))
 
     def weigh(self, block: GpuBlock, turn: AxisExpr) -> None:
-        """Weights in place of the scores, and the sums of rows with them."""
+        """Replaces scores by weights, and adds the weights to the row sums."""
         scores = self.scores
-        with each_register(block, scores.count) as (body, e):
+        with over_registers(block, scores.count) as (body, e):
             score, row = Element(scores.acc, e, self.view.kind), scores.row_of(e)
             p = body.let("p", weight(self.view.fn, score, self._at(self.base, row), coarse=self.coarse))
             body.add(SetElement(scores.acc, e, p))
-            for each in self.view.row_sums:
-                total, factor = self._at(self.sums[each.name], row), self._factor(body, each, e, turn)
+            for row_sum in self.view.row_sums:
+                total, factor = self._at(self.sums[row_sum.name], row), self._factor(body, row_sum, e, turn)
                 added = (
                     Call("add", (total, p), total.dtype)
                     if factor is None
                     else Call("fma", (p, factor, total), total.dtype)
                 )
-                body.add(SetElement(self.sums[each.name], row, added))
+                body.add(SetElement(self.sums[row_sum.name], row, added))
 
-    # --- all terms seen ---
+    # --- after the last turn ---
 
     def gather(self, block: GpuBlock) -> None:
-        """Sums of rows: those of all lanes."""
+        """Adds up the row sums of all lanes."""
         with self._rows(block) as (body, row):
             for name in self.sums.values():
-                self._across(body, "add", name, row)
+                self._join_across_lanes(body, "add", name, row)
 
     def complete(self, block: GpuBlock, products: Sequence[RowsFragment]) -> None:
-        """NaN in place of the sums where the maximum is infinite."""
+        """Replaces the sums by NaN where the maximum is infinite."""
         with self._rows(block) as (body, row):
             body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
             for name in self.sums.values():
                 self._join(body, "add", name, row, self._at(self.base, row))
-        for each in products:
-            with each_register(block, each.count) as (body, e):
-                self._join(body, "add", each.acc, e, self._at(self.base, each.row_of(e)))
+        for product in products:
+            with over_registers(block, product.count) as (body, e):
+                self._join(body, "add", product.acc, e, self._at(self.base, product.row_of(e)))
 
-    def known(self, row: AxisExpr) -> Mapping[str, Value]:
-        """The maxima and the sums of a row, by the region's names for them."""
+    def values_of_row(self, row: AxisExpr) -> Mapping[str, Value]:
+        """Value of the region → its maximum or sum of a row."""
         held = dict.fromkeys(self.view.maxima, self.top) | self.sums
         ev, kind = self.frame.evaluator, self.view.kind
         return {name: converted(self._at(array, row), kind, ev.dtype(name)) for name, array in held.items()}
@@ -173,7 +177,7 @@ class ScoreRows:
     # --- values ---
 
     def _full(self, turn: AxisExpr) -> tuple[Within, ...]:
-        """That all terms of a turn exist, and every row of the tile sees them by its place."""
+        """The conditions under which all terms of a turn exist and every row of the tile sees them."""
         frame, terms = self.frame, self.frame.tile.bk
         last = turn * terms + constant(terms - 1)
         tail = frame.inside(steps_of(frame.view, frame.tile)[2], last)
@@ -183,11 +187,11 @@ class ScoreRows:
         return (*tail, Within(room, 0, max(1, frame.writer.bounds(room)[1] + 1)))
 
     def _scores(self, block: GpuBlock, turn: AxisExpr, *, full: bool) -> None:
-        """The scores, of which none is -∞ by its place where the tile is `full`."""
+        """Writes the scores. `full`: none is -∞ because of its position."""
         scores, ev = self.scores, self.frame.evaluator
         if full and self.bound is not None:
             ev.provided[self.bound.condition] = lambda _at, _block, _where: Const(True, "bool")
-        with each_register(block, scores.count) as (body, e):
+        with over_registers(block, scores.count) as (body, e):
             value = body.let("score", self._score(body, e, turn, full=full))
             body.add(SetElement(scores.acc, e, value))
             self._join(body, "max", self.base, scores.row_of(e), value)
@@ -212,34 +216,33 @@ class ScoreRows:
         return Call("where", (Holds(exists), value, Const("-inf", view.kind)), view.kind)
 
     def _factor(self, block: GpuBlock, of: Contraction, e: AxisExpr, turn: AxisExpr) -> Value | None:
-        """What a weight of a sum of rows is multiplied with; None for 1. A weight beyond the last term is 0, and so is
-        what is read there."""
+        """The factor of a weight in a row sum; None for 1. Beyond the last term the weight is 0, and the factor too."""
         value, ev, kind = of.op.inputs[1], self.frame.evaluator, self.view.kind
         if isinstance(value, Operand):
             digits, where, _ = self._place(block, e, turn)
-            found = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
-            open_ = tuple(each for each in where if not block.knows(each))
-            factor = converted(found, ev.dtype(value.value), kind)
-            if open_:
-                factor = Call("where", (Holds(open_), factor, Const(0.0, kind)), kind)
+            operand = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
+            unproven = tuple(condition for condition in where if not block.knows(condition))
+            factor = converted(operand, ev.dtype(value.value), kind)
+            if unproven:
+                factor = Call("where", (Holds(unproven), factor, Const(0.0, kind)), kind)
             return factor
         return None if value.number == 1 else converted(ev.operand(value, (), block), value.dtype, kind)
 
     def _place(self, block: GpuBlock, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
-        """The loops' digits where a score stands; the conditions under which it exists; those of them on its term."""
+        """The digits of a score; the conditions under which it exists; the conditions of these on its term."""
         frame, roles = self.frame, self.view.roles
         row, column = self.scores.place(e)
         row, term = frame.row + row, turn * self.frame.tile.bk + column
         rows, _, terms = steps_of(frame.view, frame.tile)
         digits = frame.digits(frame.along(block, roles.rows, row), frame.along(block, roles.terms, term))
-        exists = tuple(each for each in frame.inside(terms, term) if not block.knows(each))
+        exists = tuple(condition for condition in frame.inside(terms, term) if not block.knows(condition))
         return digits, (*frame.inside(rows, row), *exists), exists
 
     # --- rows ---
 
     @contextmanager
     def _rows(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr]]:
-        with each_register(block, self.scores.own_rows) as found:
+        with over_registers(block, self.scores.own_rows) as found:
             yield found
 
     def _at(self, array: str, index: AxisExpr) -> Element:
@@ -248,8 +251,8 @@ class ScoreRows:
     def _join(self, block: GpuBlock, fn: str, array: str, index: AxisExpr, value: Value) -> None:
         block.add(SetElement(array, index, Call(fn, (self._at(array, index), value), self.view.kind)))
 
-    def _across(self, block: GpuBlock, fn: str, array: str, row: AxisExpr) -> None:
-        """Joins what the lanes have that share a row."""
+    def _join_across_lanes(self, block: GpuBlock, fn: str, array: str, row: AxisExpr) -> None:
+        """Combines the values of the lanes that share a row."""
         by = 1
         while by < self.scores.across:
             passed = Shuffle("xor", self._at(array, row), constant(by), self.view.kind)

@@ -1,5 +1,5 @@
-"""Streams whose terms several blocks share: each leaves the maxima and the sums of its rows and its products, and the
-last block joins them relative to the maxima of all.
+"""Streams whose terms several blocks share. A block stores a part: the maxima, the row sums and the product sums of its
+terms. The last block joins the parts, relative to the maxima of all terms.
 
     tops[tile, part, row], L_parts[tile, part, row], A_parts[tile, part, row, column] := …
     the last block, a few columns of a row for each thread
@@ -7,8 +7,8 @@ last block joins them relative to the maxima of all.
         before = top; top = max(top, tops[parts]); L, A rescaled by fn(before - top)
         for part: w = fn(tops[part] - top); L += w·L_parts[part]; A[…] += w·A_parts[part, …]
 
-Parts are read in their order, so that the bits do not depend on which block came last. Of many, some are joined by one
-block each, and what these come to by the last of all.
+Parts are read in order, so that the bits do not depend on which block came last. Many parts are joined in two levels:
+the last block of every group joins the parts of its group, and the last of these blocks joins the groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.part_fragment import PartFragment
 from codegen.lower.gpu.running_maximum import base_of, weight
-from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, each_register
+from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers
 from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tiling import tiles_of
 from codegen.plan.gpu.stream_parts import StreamParts
@@ -31,39 +31,39 @@ from ir.kernel.gpu.nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, S
 from ir.kernel.nodes import Bind, Comment, Const, Within
 
 _AT_ONCE = 16
-"""Bytes that a thread moves at once."""
+"""Bytes that a thread moves with one instruction, at most."""
 
 
 @contextmanager
 def joined_streams(
     parts: StreamParts, rows: ScoreRows, products: Sequence[RowsFragment], block: GpuBlock, tile: Point, part: AxisExpr
 ) -> Iterator[tuple[GpuBlock, ScoreRows, Sequence[RowsFragment]]]:
-    """What is done with the rows and the products of the block's `tile` once all their terms, of which it has `part`,
-    are joined."""
+    """Joins the parts of the block's `tile`, of which this block has number `part`. Yields the block of statements that
+    the last block runs, and the joined rows and products."""
     writer, tiles, split = block.writer, tiles_of(rows.frame.view, rows.frame.tile), rows.frame.tile.split
     members, groups = parts.members, -(-split // parts.members)
-    meeting = _Meeting(parts, rows, products, tile, split)
+    parts_of_blocks = _StreamParts(parts, rows, products, tile, split)
     block.add(Comment("this part, for the block that comes last"))
-    meeting.store(block, part)
+    parts_of_blocks.store(block, part)
     if groups == 1:
         with last_block(block, tile, tiles, constant(split)) as last:
-            yield last, *meeting.joined(last, ZERO, split)
+            yield last, *parts_of_blocks.joined(last, ZERO, split)
         return
     group = writer.split(part, members)[0]
     variable = writer.variable("members", 1, members)
     block.add(Bind(variable, constant(split) - group * members, (constant(members),), (constant(1),)))
     block.variables.add(variable)
     with last_block(block, (*tile, group), (*tiles, groups), writer.axis(variable)) as last:
-        found = meeting.joined(last, group * members, members)
-        again = _Meeting(parts, *found, tile, groups)
+        joined = parts_of_blocks.joined(last, group * members, members)
+        joined_parts = _StreamParts(parts, *joined, tile, groups)
         last.add(Comment("what the parts of these blocks come to, for the last of all"))
-        again.store(last, group)
+        joined_parts.store(last, group)
         with last_block(last, tile, tiles, constant(groups)) as final:
-            yield final, *again.joined(final, ZERO, groups)
+            yield final, *joined_parts.joined(final, ZERO, groups)
 
 
-class _Meeting:
-    """Parts of all blocks of a launch in memory, `count` of each tile."""
+class _StreamParts:
+    """The parts of all blocks of a launch in memory: `count` per tile."""
 
     def __init__(
         self, parts: StreamParts, rows: ScoreRows, products: Sequence[RowsFragment], tile: Point, count: int
@@ -73,95 +73,96 @@ class _Meeting:
         shape = (*tiles_of(self.frame.view, self.frame.tile), count, parts.rows)
         self.tops = self.writer.meet("tops", self.kind, shape)
         self.sums = {name: self.writer.meet(f"{name}_parts", self.kind, shape) for name in rows.sums}
-        names = [each.name for each in rows.view.products]
-        self.of_products = [self.writer.meet(f"{name}_parts", self.kind, (*shape, parts.columns)) for name in names]
+        names = [product.name for product in rows.view.products]
+        self.product_buffers = [self.writer.meet(f"{name}_parts", self.kind, (*shape, parts.columns)) for name in names]
 
-    # --- a block's own ---
+    # --- stores ---
 
     def store(self, block: GpuBlock, part: AxisExpr) -> None:
-        """Rows once, by the first of the threads that share them."""
+        """Stores the block's part; the first of the threads that share a row stores the row."""
         scores = self.rows.scores
-        with each_register(block, scores.own_rows) as (body, own):
+        with over_registers(block, scores.own_rows) as (body, own):
             row = scores.row_place(own)
             shares = self.writer.split(self.writer.lane, scores.across)[1]
             first = Within(scores.chunk(own) if isinstance(scores, PartFragment) else shares, 0, 1)
             for buffer, array in self._arrays(self.rows):
                 at = (*self.tile, part, row)
-                body.add(StGlobal(buffer, at, Element(array, own, self.kind), (*self._exists(body, row, part), first)))
-        for buffer, each in zip(self.of_products, self.products, strict=True):
-            self._store(block, buffer, each, part)
+                body.add(
+                    StGlobal(buffer, at, Element(array, own, self.kind), (*self._conditions(body, row, part), first))
+                )
+        for buffer, product in zip(self.product_buffers, self.products, strict=True):
+            self._store(block, buffer, product, part)
 
     def _store(self, block: GpuBlock, buffer: str, product: RowsFragment, part: AxisExpr) -> None:
         width = math.gcd(product.neighbours, product.count, _AT_ONCE // DTYPES[self.kind].bytes)
         with block.loop("vector", constant(product.count // width), unroll=True) as (body, vector):
             row, column = product.place(vector * width)
-            at, where = (*self.tile, part, row, column), self._exists(body, row, part)
+            at, where = (*self.tile, part, row, column), self._conditions(body, row, part)
             if width == 1:
                 body.add(StGlobal(buffer, at, Element(product.acc, vector, self.kind), where))
             else:
                 body.add(StGlobalVec(buffer, at, product.acc, vector * width, width, where))
 
     def _arrays(self, rows: ScoreRows) -> list[tuple[str, str]]:
-        """What is stored for each row: the buffers, and the registers."""
+        """The maxima and row sums of a part, as pairs (buffer, array of registers)."""
         return [(self.tops, rows.top), *((self.sums[name], array) for name, array in rows.sums.items())]
 
-    def _exists(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
+    def _conditions(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> tuple[Within, ...]:
         inside = (Within(row, 0, self.parts.rows), Within(part, 0, self.count))
-        return tuple(each for each in inside if not block.knows(each))
+        return tuple(condition for condition in inside if not block.knows(condition))
 
-    # --- those of all ---
+    # --- joining ---
 
     def joined(self, block: GpuBlock, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
-        """The parts from `first` on, as many as there are of `count`, in their order: a few at a time, so that their
-        loads are under way together."""
+        """Joins up to `count` parts from `first` on, in order; a few at a time, so that their loads overlap."""
         counts = self.parts.vectors * self.parts.width
-        found = [
-            PartFragment(self.writer, self.parts, self.writer.array(each.name, self.kind, counts, zero=True))
-            for each in self.rows.view.products
+        joined = [
+            PartFragment(self.writer, self.parts, self.writer.array(product.name, self.kind, counts, zero=True))
+            for product in self.rows.view.products
         ]
         rows = ScoreRows(self.rows.view, self.frame, PartFragment(self.writer, self.parts), self.rows.coarse, None)
         rows.start(block)
         together = min(self.parts.together, count)
         with block.loop("round", constant(count // together)) as (body, number):
-            self._join(body, rows, found, first + number * together, together)
+            self._join(body, rows, joined, first + number * together, together)
         if count % together:
-            self._join(block, rows, found, first.shift(count - count % together), count % together)
-        return rows, found
+            self._join(block, rows, joined, first.shift(count - count % together), count % together)
+        return rows, joined
 
     def _join(
         self, block: GpuBlock, rows: ScoreRows, products: Sequence[PartFragment], first: AxisExpr, count: int
     ) -> None:
-        """The parts from `first` on, as the main loop takes a turn: sums so far relative to the maximum with them."""
+        """Joins `count` parts from `first` on, as a turn of the main loop does: rescales the sums so far, then adds."""
         tops = self.writer.array("part_tops", self.kind, count)
-        with each_register(block, rows.scores.own_rows) as (body, own):
+        with over_registers(block, rows.scores.own_rows) as (body, own):
             row, top, base = rows.scores.row_place(own), self._element(rows.top, own), self._element(rows.base, own)
             body.add(SetElement(rows.base, own, top))
-            with body.loop("u", constant(count), unroll=True) as (each, u):
-                each.add(SetElement(tops, u, self._top(each, row, first + u)))
-                self._set(each, "max", rows.base, own, self._element(tops, u))
+            with body.loop("u", constant(count), unroll=True) as (inner, u):
+                inner.add(SetElement(tops, u, self._top(inner, row, first + u)))
+                self._set(inner, "max", rows.base, own, self._element(tops, u))
             before, after = body.let("before", top), body.let("top", base)
             body.add(SetElement(rows.top, own, after), SetElement(rows.base, own, base_of(after)))
             shrink = body.let("shrink", weight(rows.view.fn, before, base, coarse=rows.coarse))
             self._rescale(body, rows, products, own, shrink)
-            with body.loop("u", constant(count), unroll=True) as (each, u):
-                share = each.let("share", weight(rows.view.fn, self._element(tops, u), base, coarse=rows.coarse))
-                self._add(each, rows, products, own, first + u, share)
+            with body.loop("u", constant(count), unroll=True) as (inner, u):
+                share = inner.let("share", weight(rows.view.fn, self._element(tops, u), base, coarse=rows.coarse))
+                self._add(inner, rows, products, own, first + u, share)
 
     def _top(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> Value:
-        """The maxima of a part; -∞ where there is none."""
-        where = self._exists(block, row, part)
+        """The maximum of a row in a part; -∞ where the part does not exist."""
+        where = self._conditions(block, row, part)
         value = LoadGlobal(self.tops, (*self.tile, part, row), self.kind, where)
-        there = tuple(each for each in where if each.expr == part)
-        return Call("where", (Holds(there), value, Const("-inf", self.kind)), self.kind) if there else value
+        part_exists = tuple(condition for condition in where if condition.expr == part)
+        return Call("where", (Holds(part_exists), value, Const("-inf", self.kind)), self.kind) if part_exists else value
 
     def _rescale(
         self, block: GpuBlock, rows: ScoreRows, products: Sequence[PartFragment], own: AxisExpr, by: Value
     ) -> None:
         for array in rows.sums.values():
             self._set(block, "mul", array, own, by)
-        for each in products:
+        for product in products:
             with block.loop("i", constant(self.parts.width), unroll=True) as (body, i):
-                self._set(body, "mul", each.acc, own * self.parts.width + i, by)
+                self._set(body, "mul", product.acc, own * self.parts.width + i, by)
 
     def _add(
         self,
@@ -172,26 +173,26 @@ class _Meeting:
         part: AxisExpr,
         share: Value,
     ) -> None:
-        """A part's sums of one row, times their share."""
+        """Adds a part's sums of one row, times `share`."""
         row, width = rows.scores.row_place(own), self.parts.width
         for name, array in rows.sums.items():
-            value = LoadGlobal(self.sums[name], (*self.tile, part, row), self.kind, self._exists(block, row, part))
-            self._add_product(block, array, own, share, value)
-        for buffer, each in zip(self.of_products, products, strict=True):
-            at, where = (*self.tile, part, *each.place(own * width)), self._exists(block, row, part)
+            value = LoadGlobal(self.sums[name], (*self.tile, part, row), self.kind, self._conditions(block, row, part))
+            self._accumulate(block, array, own, share, value)
+        for buffer, product in zip(self.product_buffers, products, strict=True):
+            at, where = (*self.tile, part, *product.place(own * width)), self._conditions(block, row, part)
             vector = self.writer.array("of_part", self.kind, width)
             if width > 1:
                 block.add(LdGlobalVec(vector, ZERO, width, buffer, at, where))
             else:
                 block.add(SetElement(vector, ZERO, LoadGlobal(buffer, at, self.kind, where)))
             with block.loop("i", constant(width), unroll=True) as (body, i):
-                self._add_product(body, each.acc, own * width + i, share, Element(vector, i, self.kind))
+                self._accumulate(body, product.acc, own * width + i, share, Element(vector, i, self.kind))
 
     def _element(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.kind)
 
-    def _add_product(self, block: GpuBlock, array: str, index: AxisExpr, one: Value, other: Value) -> None:
-        """A term of a sum, which rounds with the sum, once."""
+    def _accumulate(self, block: GpuBlock, array: str, index: AxisExpr, one: Value, other: Value) -> None:
+        """Adds one·other to an element of `array`, with one rounding."""
         block.add(SetElement(array, index, Call("fma", (one, other, self._element(array, index)), self.kind)))
 
     def _set(self, block: GpuBlock, fn: str, array: str, index: AxisExpr, value: Value) -> None:

@@ -1,5 +1,5 @@
-"""Sums of which several blocks have a part each: the accumulators of a tile go to memory as registers hold them, and
-the last block adds them up in the order of the parts.
+"""Sums of terms that several blocks share: every block stores its accumulators in the order of its registers, and the
+last block adds them up in the order of the parts.
 
     parts[row tile, column tile, part, vector, thread, 0 .. 4] := acc[4*vector ..]
     the last block: acc = 0; for part: acc[4*vector ..] += parts[…, part, vector, thread, 0 .. 4]
@@ -23,17 +23,17 @@ from ir.kernel.gpu.nodes import Call, Element, LdGlobalVec, LoadGlobal, SetEleme
 from ir.kernel.nodes import Comment, Const
 
 _AT_ONCE = 16
-"""Bytes that a thread moves at once."""
+"""Bytes that a thread moves with one instruction, at most."""
 
 _WRITTEN_OUT = 32
-"""So few loads are written out, so that they are under way together."""
+"""Loads up to which the loop is unrolled, so that they overlap."""
 
 
 @contextmanager
 def whole_sums(
     frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Point, part: AxisExpr
 ) -> Iterator[GpuBlock]:
-    """What is done with the sums of the block's `tile` once all their terms, of which it has `part`, are added up."""
+    """The block of statements after all terms of the block's `tile`, of which it has `part`, are added up."""
     if frame.tile.split == 1:
         yield block
         return
@@ -46,7 +46,7 @@ def whole_sums(
 
 
 class _Parts:
-    """The accumulators of all blocks of a launch in memory, neighbouring threads side by side."""
+    """The accumulators of all blocks of a launch in memory; neighbouring threads have neighbouring elements."""
 
     def __init__(self, frame: GpuContractionFrame, product: Fragment, tile: Point) -> None:
         self.frame, self.product, self.tile = frame, product, tile
@@ -58,7 +58,7 @@ class _Parts:
         self.buffer = frame.writer.meet("parts", self.dtype, shape)
 
     def store(self, block: GpuBlock, part: AxisExpr) -> None:
-        """This block's."""
+        """Stores this block's part."""
         with block.loop("vector", constant(self.vectors), unroll=True) as (body, vector):
             at = self._at(part, vector)
             if self.width == 1:
@@ -67,7 +67,7 @@ class _Parts:
                 body.add(StGlobalVec(self.buffer, at, self.product.acc, vector * self.width, self.width))
 
     def add_up(self, block: GpuBlock) -> None:
-        """Those of all blocks into the accumulators, from 0 on."""
+        """Adds up the parts of all blocks in the accumulators."""
         acc = self.product.acc
         with block.loop("e", constant(self.product.count), unroll=True) as (body, element):
             body.add(SetElement(acc, element, Const(0, self.dtype)))
@@ -81,8 +81,8 @@ class _Parts:
                 return
             own = self.frame.writer.array("of_part", self.dtype, self.width)
             body.add(LdGlobalVec(own, ZERO, self.width, self.buffer, self._at(part, vector)))
-            with body.loop("e", constant(self.width), unroll=True) as (each, element):
-                self._add(each, vector * self.width + element, Element(own, element, self.dtype))
+            with body.loop("e", constant(self.width), unroll=True) as (inner, element):
+                self._add(inner, vector * self.width + element, Element(own, element, self.dtype))
 
     def _add(self, block: GpuBlock, element: AxisExpr, value: Element | LoadGlobal) -> None:
         total = Element(self.product.acc, element, self.dtype)

@@ -27,20 +27,20 @@ from ir.kernel.nodes import Within
 from ir.plan.gpu import ContractionTile
 
 ROWS, COLUMNS = 16, 8
-"""Of one mma."""
+"""Rows and columns of one mma."""
 ACC, A, B = 4, 4, 2
-"""Registers of a lane."""
+"""Registers of a lane per mma: sums, rows, columns."""
 _MATRIX_BYTES = 16
-"""Of a row of one 8 × 8 matrix: half the terms of an mma."""
+"""Bytes of a row of one 8 × 8 matrix: half the terms of an mma."""
 
 
 class MatrixFragment:
-    """The accumulators of a warp's tile, and where they stand."""
+    """The accumulators of a warp's tile, and their rows and columns."""
 
     neighbours = 2
-    """Columns side by side in a lane's registers."""
+    """Neighbouring columns in a lane's registers."""
     across = 4
-    """Lanes side by side that have the same rows."""
+    """Neighbouring lanes that have the same rows."""
 
     def __init__(self, writer: GpuWriter, tile: ContractionTile, name: str = "acc") -> None:
         self.writer = writer
@@ -67,16 +67,16 @@ class MatrixFragment:
         return self.row + i * ROWS + low * 8 + self.writer.split(self.writer.lane, 4)[0]
 
     def _coordinates(self, element: AxisExpr) -> tuple[AxisExpr, AxisExpr, AxisExpr, AxisExpr]:
-        """ContractionTile of rows, tile of columns, lower half, right column."""
+        """Number of the tile of rows, of the tile of columns, whether the lower half, whether the right column."""
         fragment, inside = self.writer.split(element, ACC)
         return *self.writer.split(fragment, self.ni), *self.writer.split(inside, 2)
 
 
 class TensorCore(MatrixFragment):
-    """A fragment, and what adds products to it.
+    """A fragment, with the code that adds products to it.
 
-    `held`: the fragments of the rows for all steps stay in the registers `a`, which `hold` fills from their tile, or
-    the caller does where there is none. `ahead`: fragments are loaded a step before the mma that use them.
+    `held`: the fragments of the rows for all steps stay in the registers `a`. `hold` fills them from the tile of the
+    rows; without a tile the caller fills them. `ahead`: fragments are loaded one step before their mma.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TensorCore(MatrixFragment):
                 inner.add(MmaSync(self.shape, self.dtype, self.acc, acc, self.a, a, self.b, b))
 
     def _first(self, step: AxisExpr, *, rows: bool) -> AxisExpr:
-        """Where the fragments of a step start: those of the next one lie beside them."""
+        """The first register of the fragments of a step; those of the next step follow."""
         return mod(step, self.turns[rows], self.writer.box) * (A * self.mi if rows else B * self.ni)
 
     def _load(self, block: GpuBlock, step: AxisExpr, stage: AxisExpr) -> None:
@@ -140,7 +140,7 @@ class TensorCore(MatrixFragment):
         self._fragments(block, self.rows, self.a, self.mi, self._first(step, rows=True), step, stage)
 
     def _round(self, block: GpuBlock, registers: str, count: int, first: AxisExpr) -> None:
-        """Floats in registers, to tf32."""
+        """Rounds floats in registers to tf32."""
         with block.loop(f"{registers}_i", constant(count), unroll=True) as (body, number):
             index = first + number
             value = Call("from_bits_f32", (Element(registers, index, WORD),), "fp32")
@@ -174,7 +174,7 @@ class TensorCore(MatrixFragment):
             body.add(LdSharedVec(registers, first + word, 1, source))
 
     def _matrices(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:
-        """Four matrices by one instruction, each lane pointing at a row of one."""
+        """Loads four matrices by one instruction; a lane has the address of one row."""
         split, lane = self.writer.split, self.writer.lane
         upper, lower = split(lane, 16)
         middle, line = split(lower, 8)
@@ -197,5 +197,5 @@ class _Piece(NamedTuple):
     stage: AxisExpr
 
     def at(self, own: AxisExpr, term: AxisExpr) -> At:
-        """Where one of its elements lies."""
+        """The element `own`, `term` of the piece."""
         return self.tile.at(self.own + own, self.term + term, self.stage)

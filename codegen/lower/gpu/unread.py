@@ -1,4 +1,4 @@
-"""Register arrays that nothing reads, and what would fill them one by one, leave a kernel."""
+"""Removes from a kernel register arrays that nothing reads, with the statements that set their elements."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from ir.kernel.gpu.nodes import (
 
 
 def without_unread(kernel: GpuKernel) -> GpuKernel:
-    """The kernel without the registers that are only ever set."""
+    """The kernel without the registers that are set but never read."""
     read = set(_read(kernel.body))
-    filled = {each.registers for each in walk(kernel.body) if isinstance(each, LdGlobalVec | LdSharedVec | LdMatrix)}
-    unread = frozenset(each.name for each in kernel.registers if each.name not in read | filled)
+    filled = {stmt.registers for stmt in walk(kernel.body) if isinstance(stmt, LdGlobalVec | LdSharedVec | LdMatrix)}
+    unread = frozenset(register.name for register in kernel.registers if register.name not in read | filled)
     if not unread:
         return kernel
-    kept = tuple(each for each in kernel.registers if each.name not in unread)
+    kept = tuple(register for register in kernel.registers if register.name not in unread)
     return msgspec.structs.replace(kernel, body=_without(kernel.body, unread), registers=kept)
 
 
 def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
     for stmt in walk(body):
-        yield from (each.registers for each in values_of(stmt) if isinstance(each, Element))
+        yield from (value.registers for value in values_of(stmt) if isinstance(value, Element))
         match stmt:
             case StGlobalVec() | StSharedVec():
                 yield stmt.registers
@@ -49,16 +49,16 @@ def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
 
 
 def _without(body: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt, ...]:
-    found: list[Stmt] = []
+    kept: list[Stmt] = []
     for stmt in body:
         match stmt:
             case SetElement() if stmt.registers in unread:
                 continue
             case For() | Epilogue():
-                found.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
+                kept.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
             case If():
                 then, orelse = _without(stmt.then, unread), _without(stmt.orelse, unread)
-                found.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
+                kept.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
             case _:
-                found.append(stmt)
-    return tuple(found)
+                kept.append(stmt)
+    return tuple(kept)

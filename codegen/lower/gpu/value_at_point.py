@@ -1,12 +1,12 @@
-"""How a region's values are computed by one thread of a GPU at a point of their domain.
+"""Evaluates the values of a region at a point of their domain, by one thread of a GPU.
 
     v = relu(x[i, j] + b[j])   at (i, j), where j < 100
       x_1 = x[i, j] where 0 <= j < 100
       b_1 = b[j] where 0 <= j < 100
       v_1 = relu(add(x_1, b_1))
 
-Operand maps are composed by substitution. A read padded with zeros is a load under a condition, any other a choice.
-Each op rounds to its dtype: fp16 and bf16 live rounded in fp32.
+Operand maps are composed by substitution. A read padded with zeros is a load under a condition; a read padded with
+other numbers selects. Every op rounds to its dtype: fp16 and bf16 values are in fp32 registers, rounded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         found = block.find(key)
         if found is None:
             home = block.home(axes_of(point, where))
-            found = home.let(name, (yield self._computed(name, self.ops[name], point, home, where)))
+            found = home.let(name, (yield self._compute(name, self.ops[name], point, home, where)))
             home.memo[key] = found
         return found
 
@@ -71,23 +71,23 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         if not guards:
             return (yield read(at, block, where))
         (conditions, fill), *rest = guards
-        open_ = tuple(each for each in conditions if each not in where and not block.knows(each))
-        if any(map(self.writer.refutes, open_)):
+        unproven = tuple(condition for condition in conditions if condition not in where and not block.knows(condition))
+        if any(map(self.writer.refutes, unproven)):
             return fill
-        value = yield self._guarded(rest, at, block, (*where, *open_), read)
-        if not open_ or (_is_zero(fill) and is_zero_outside(value, open_)):
+        value = yield self._guarded(rest, at, block, (*where, *unproven), read)
+        if not unproven or (_is_zero(fill) and is_zero_outside(value, unproven)):
             return value
-        return Call("where", (Holds(open_), value, fill), fill.dtype)
+        return Call("where", (Holds(unproven), value, fill), fill.dtype)
 
     # --- memory ---
 
     def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
-        open_ = tuple(each for each in where if not block.knows(each))
-        return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), open_)
+        unproven = tuple(condition for condition in where if not block.knows(condition))
+        return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), unproven)
 
     # --- ops ---
 
-    def _computed(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+    def _compute(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         match op.kind:
             case "gather":
                 return (yield self._gather(name, op, point, block, where))
@@ -98,7 +98,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gathered(name, op)
+        source, axis, size = self._gather_source(name, op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)
@@ -118,25 +118,25 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
 def params_of(
     region: Region, writer: GpuWriter, merged: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[GpuParam, ...]:
-    """The kernel's parameters: the region's inputs, then its outputs. `merged`: so many of the last axes of a buffer
-    are one in the kernel."""
-    written = {each.name for each in region.outputs}
+    """The kernel's parameters: the region's inputs, then its outputs. `merged`: buffer → how many of its last axes are
+    one axis in the kernel."""
+    written = {output.name for output in region.outputs}
 
-    def shape(each: Buffer) -> tuple[int, ...]:
-        whole, last = each.memref.shape, merged.get(each.name, 1)
+    def shape(buffer: Buffer) -> tuple[int, ...]:
+        whole, last = buffer.memref.shape, merged.get(buffer.name, 1)
         return (*whole[: len(whole) - last], math.prod(whole[len(whole) - last :])) if last > 1 else whole
 
     return tuple(
-        GpuParam(writer.buffer(each.name), each.memref.dtype, shape(each), each.name in written)
-        for each in region.buffers
+        GpuParam(writer.buffer(buffer.name), buffer.memref.dtype, shape(buffer), buffer.name in written)
+        for buffer in region.buffers
     )
 
 
 def is_zero_outside(value: Value, where: Where) -> bool:
-    """Whether it is a load that gives 0 wherever one of the conditions fails."""
+    """Whether the value is a load that gives 0 where one of the conditions fails."""
     return isinstance(value, LoadGlobal) and set(where) <= set(value.where)
 
 
 def _is_zero(number: Const) -> bool:
-    """What a load gives where it is not wanted."""
+    """Whether the number is the 0 that a load gives where its condition fails."""
     return number.number == 0 and str(number.number) != "-0.0"

@@ -1,4 +1,4 @@
-"""The candidate plans of a region, each with the work that it makes."""
+"""The candidate plans of a region with their work."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ir.term.rule import Exactness
 def candidates(
     region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING
 ) -> Sequence[tuple[CpuPlan, Work]]:
-    """Plans from the templates of contractions and of streams in tiles, or of a loop nest; none where the region fits
-    none of them. Below "reassociate" they take the terms of floating-point sums and products in index order."""
+    """Plans of the template that fits the region: contraction, stream in tiles, or nest; none where no template fits.
+    At an exactness below "reassociate" plans take the terms of floating-point sums and products in index order."""
     ordered = exactness < Exactness.REASSOCIATE
     if ordered and any(let.op.kind == "stream" for let in region.body):
-        return []  # a stream rescales sums of several terms
+        return []  # a stream rescales partial sums, which changes their order
     if core.streams is not None:
         in_tiles = stream_candidates(region, core, target)
         return in_tiles if core.streams.contraction else [*in_tiles, *nest_candidates(region, core, target)]

@@ -1,13 +1,12 @@
 """Candidate plans of a contraction.
 
-Two algorithms, one template:
+The template has two algorithms:
 
-    outer   lanes along the columns: a register tile of MR rows × NR columns takes one rank-1 update per k
-    dot     lanes along k: MR × NR sums side by side, folded at the end; for few columns, both operands along k
+    outer   lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
+    dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
 
-A plan says which side has the columns, the register tile, the blocks that one task works on, which operands are packed
-into panels, and what runs in parallel.
-`codegen.plan.cpu.contraction_work` says what work each makes.
+A plan says which side has the columns, the register tile, the blocks of a task, which operands are packed into panels,
+and what runs in parallel. `codegen.plan.cpu.contraction_work` gives the work of a plan.
 """
 
 from __future__ import annotations
@@ -33,40 +32,46 @@ from ir.region.region import Region
 from ir.target import Target
 
 BLOCK_K = 1024
-_SUM_BYTES = _ROW_BYTES = 1 << 20  # at most, of a thread's workspace: what its second-level cache holds
+"""Terms of a block of k, at most."""
+_SUM_BYTES = _ROW_BYTES = 1 << 20
+"""Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
 _STREAMED = 1 << 18
+"""Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
 _REGISTERS = {"avx512": 32}
+"""Vector registers of an architecture that has other than 16."""
 _CANDIDATES = 20
+"""Candidates returned, at most."""
 
 
 def contraction_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False
 ) -> list[tuple[CpuContractionPlan, Work]]:
-    """The candidates, none if the region is no contraction that the template covers. `ordered`: they take the terms of
-    floating-point sums in index order."""
+    """The candidates, the fastest first; none if the region is no contraction that the template covers. `ordered`:
+    plans take the terms of floating-point sums in index order."""
     default = contraction_of(region, core, ordered=ordered)
     if default is None:
         return []
-    found: list[tuple[Contraction, Blocks, Work]] = []
+    priced: list[tuple[Contraction, Blocks, Work]] = []
     for side in (default.vector, 1 - default.vector):
         view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
-        if view is not None and (side == default.vector or _worth_turning(default)):
+        if view is not None and (side == default.vector or _is_worth_transposing(default)):
             cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
             work = CpuContractionWork(view, target)
-            found += [(view, blocks, work.of(blocks)) for blocks in cuts]
-    found.sort(key=lambda each: (_time(each[2], target), -each[2].efficiency))
-    return [(_plan(view, blocks, target), work) for view, blocks, work in found[:_CANDIDATES]]
+            priced += [(view, blocks, work.of(blocks)) for blocks in cuts]
+    priced.sort(key=lambda candidate: (_time(candidate[2], target), -candidate[2].efficiency))
+    return [(_plan(view, blocks, target), work) for view, blocks, work in priced[:_CANDIDATES]]
 
 
 def _time(work: Work, target: Target) -> float:
-    """§11's estimate in cycles of the machine, to keep the best candidates only."""
+    """The estimate of seed 000 §11, in cycles of the whole machine."""
     compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency) + work.reread + work.layout
     memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns
     return max(compute / target.units, memory) / work.occupancy
 
 
-def _worth_turning(view: Contraction) -> bool:
-    """The output is stored across its memory order when the other side has the columns: for few columns only."""
+def _is_worth_transposing(view: Contraction) -> bool:
+    """Whether the other side may have the columns too. Stores then cross the output's memory order, which pays only
+    where columns are few."""
     return view.n < 128 and view.m > view.n
 
 
@@ -82,14 +87,14 @@ def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
         most = (budget // wide - 1 - vectors) // vectors
         if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
             continue
-        if vectors > 4 and view.m > most:  # a panel that is read again should stay in the first-level cache
+        if vectors > 4 and view.m > most:  # the first-level cache does not hold so wide a panel, which is read again
             continue
         for rows in _even_rows(view.m, min(most, 16)):
             yield from _grids(view, rows, vectors * lanes, cuts, target)
 
 
 def _even_rows(m: int, most: int) -> Iterator[int]:
-    """Heights of the register tile that split `m` evenly: the tallest, and the one that wastes least."""
+    """Heights of the register tile that split `m` evenly: the tallest, and the height with the least padding."""
     tallest = _even(max(m, 1), most)
     yield tallest
     leanest = min(range(most, 0, -1), key=lambda rows: -(-m // rows) * (rows + 1))
@@ -98,12 +103,12 @@ def _even_rows(m: int, most: int) -> Iterator[int]:
 
 
 def _even(size: int, most: int) -> int:
-    """The length of the pieces when `size` is cut into the fewest equal pieces of at most `most`."""
+    """The length of a piece when `size` is cut into the fewest even pieces of at most `most`."""
     return -(-size // -(-size // most)) if size else 1
 
 
 def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]], target: Target) -> Iterator[Blocks]:
-    """Blocks of a task: all rows and few columns, or all columns and few rows, so that every core has work."""
+    """Blocks of a task, from all rows and few columns to few rows and all columns, so that every core has work."""
     item = DTYPES[view.accumulator].bytes
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
     seen = set()
@@ -120,24 +125,24 @@ def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]],
 
 
 def _depths(view: Contraction, tiles_m: int) -> list[int]:
-    """Lengths of a block of k: few long ones, as each block lays the sums down; short ones where the columns are used
-    once, so that they stream from memory in wide rows."""
+    """Lengths of a block of k. Blocks are long, since sums are stored after each; but short where the columns are used
+    once, so that they come from memory in wide rows."""
     if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
         return [block_k(view, 8)]
     return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
 
 
 def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
-    """Into how many pieces rows and columns are cut."""
+    """Pairs: into how many pieces rows and columns are cut."""
     if units == 1 or repeats >= 4 * units:
         return [(1, 1)]
     return [(1, 1), (units, 1), (1, units), (2 * units, 1), (1, 2 * units), (units, 2), (2, 2 * units)]
 
 
 def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
-    """Few rows or columns, and both operands neighbours along k: nothing is reused, so nothing is packed."""
+    """Blocks of dot products, for few rows or columns and neighbours along k: packing does not pay without reuse."""
     few = min(view.m, view.n)
-    if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not dot_possible(view):
+    if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not can_dot(view):
         return
     budget = _REGISTERS.get(target.arch, 16) // registers_per_vector(view) - 4
     for mr in sorted({1, _even(max(view.m, 1), 4)}):
@@ -149,14 +154,14 @@ def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
             yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, dot=True)
 
 
-def dot_possible(view: Contraction) -> bool:
-    """Whether the terms of both operands are neighbours in memory, the same of them."""
+def can_dot(view: Contraction) -> bool:
+    """Whether both operands have neighbours in memory along the same digits of k."""
     runs = [view.run(side, view.k) for side in (0, 1)]
     return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
 
 
 def block_k(view: Contraction, most: int) -> int:
-    """Terms per block, about `most`: a whole number of steps of one reduced digit, all digits inside it whole."""
+    """Terms per block, about `most`: a whole number of steps of one reduced digit, over all of the digits inside."""
     if view.depth <= most:
         return max(view.depth, 1)
     position, inner = block_axis(view, most)

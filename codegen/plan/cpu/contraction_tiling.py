@@ -1,11 +1,11 @@
-"""Which loops the blocks of a plan cut, and whether the plan fits the contraction."""
+"""The loops that the blocks of a contraction's plan cut, and the check that a plan fits the contraction."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from codegen.plan.contraction_view import STAGE, Contraction
-from codegen.plan.plan_check import check_cpu
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.plan_check import STAGE, check_cpu
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import Blocks, CpuContractionPlan
@@ -13,10 +13,10 @@ from ir.target import LANES
 
 
 def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
-    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where blocks, lanes or axes do not
-    divide as the plan says; MalformedGraph where it contradicts the region; UnsupportedOp where the template has no
-    such choice."""
-    check_cpu(plan.arch, STAGE)
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    blocks, lanes or axes do not divide; MalformedGraph where the plan contradicts the region; UnsupportedOp where the
+    template does not have the choice."""
+    check_cpu(plan.arch)
     blocks = plan.blocks
     if min(blocks.mr, blocks.nr, blocks.bm, blocks.bn, blocks.bk) < 1:
         _malformed(view, f"{blocks} are not sizes in elements")
@@ -34,7 +34,7 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
 
 
 def steps_of(view: Contraction, blocks: Blocks) -> tuple[Steps, ...]:
-    """The loops that a tail may cut: register tiles of m and n; of k its blocks, or the vectors of a dot product."""
+    """The loops that a tail may cut: register tiles of m and n; blocks of k, or the vectors of a dot product."""
     k = Steps("k", 1, 1)
     if view.k and view.depth and blocks.dot:
         k = Steps("k", view.extent(view.run(view.vector, view.k)[0]), blocks.lanes)
@@ -45,7 +45,7 @@ def steps_of(view: Contraction, blocks: Blocks) -> tuple[Steps, ...]:
 
 
 def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
-    """The reduced digit that blocks of `bk` terms cut, and the terms per step of it. Some sum has terms."""
+    """The reduced digit that blocks of `bk` terms cut, and the terms per step of that digit. `view.k` is not empty."""
     inner = 1
     for position in reversed(view.k):
         if inner * view.sizes[position] > bk:
@@ -68,12 +68,14 @@ def _check_multiples(view: Contraction, blocks: Blocks) -> None:
 
 
 def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
-    """Each is the region's, and kept where the template can keep it."""
-    for side, each in enumerate(plan.operands):
-        if each.tensor != view.operand(side).value:
-            _malformed(view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {each.tensor!r}")
-        if each.place != "memory" and (plan.blocks.dot or (each.place == "const_pool" and not view.is_constant(side))):
-            message = f"{each.tensor!r} can not be kept in {each.place} by {plan.blocks.algorithm} products"
+    """The operands are the region's, in places that the template has."""
+    for side, operand in enumerate(plan.operands):
+        if operand.tensor != view.operand(side).value:
+            _malformed(view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}")
+        if operand.place != "memory" and (
+            plan.blocks.dot or (operand.place == "const_pool" and not view.is_constant(side))
+        ):
+            message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
             hint = "packed, a constant in const_pool, nothing for dot products"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 

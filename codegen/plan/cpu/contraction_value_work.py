@@ -1,6 +1,6 @@
-"""What a contraction computes beside its multiply-adds: its operands' elements before them, its epilogue after them.
+"""The arithmetic of a contraction's prologue and epilogue.
 
-Additions-worth, per element of an operand or per vector of sums; none of it depends on the plan.
+Figures are additions-worth, per element of an operand or per vector of sums. None of them depends on the plan.
 """
 
 from __future__ import annotations
@@ -24,38 +24,40 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True, eq=False)
 class ContractionValues:
-    """The values around the sums of one contraction, on one machine."""
+    """The values of one contraction's prologue and epilogue, on one machine."""
 
     view: Contraction
     target: Target
 
     @cached_property
     def operands(self) -> tuple[float, float]:
-        """Additions-worth of what computes one element of each operand; 0 where that is done beforehand."""
-        found = [0.0 if self.view.is_constant(side) else self._below(self.view.operand(side).value) for side in (0, 1)]
-        return found[0], found[1]
+        """Per operand: additions-worth of one element; 0 of an operand that is computed when the program is built."""
+        lhs, rhs = (
+            0.0 if self.view.is_constant(side) else self._weight_of(self.view.operand(side).value) for side in (0, 1)
+        )
+        return lhs, rhs
 
     @cached_property
     def epilogue(self) -> tuple[float, float]:
-        """Additions-worth of what is applied to one vector of sums, what it waits for included, and of what is made
-        once for the vectors of a row: it does not change along them."""
+        """Additions-worth of the epilogue of one vector of sums, waits included; and of what is computed once for all
+        vectors of a row, because it does not change along the row."""
         inside = {name for side in (0, 1) for name in self._values(self.view.operand(side).value)}
-        each = once = 0.0
+        per_vector = per_row = 0.0
         for name, op in self._ops.items():
             if name not in inside and name != self.view.name:
-                if self._used.get(name, self._along) & self._along:
-                    each += weight(op, self.target)
+                if self._digits_of.get(name, self._along) & self._along:
+                    per_vector += weight(op, self.target)
                 else:
-                    once += weight(op, self.target)
-        return each + self._chained, once
+                    per_row += weight(op, self.target)
+        return per_vector + self._chain_wait, per_row
 
     @cached_property
-    def apart(self) -> float:
-        """Cycles for each sum of reading one by one what lies apart beside it."""
+    def scattered_reads(self) -> float:
+        """Cycles per sum of reads of the epilogue whose lanes are no neighbours in memory."""
         view, total = self.view, 0.0
         along = view.rows if rows_are_neighbours(view) else view.columns
-        buffers = {each.name: each.memref for each in view.region.inputs}
-        for name, at in self._read_after:
+        buffers = {buffer.name: buffer.memref for buffer in view.region.inputs}
+        for name, at in self._epilogue_reads:
             if name in buffers and not at.is_empty:
                 step = fused_step(offset(at, buffers[name].shape), along, view.sizes)
                 far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= _LINE_BYTES
@@ -65,40 +67,42 @@ class ContractionValues:
 
     @cached_property
     def _along(self) -> frozenset[int]:
-        """The digits along which lanes of the epilogue lie."""
+        """The digits along which the lanes of the epilogue run."""
         return frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)
 
     @cached_property
-    def _chained(self) -> float:
-        """Additions-worth lost at each vector of sums because what is applied to it waits for one another."""
-        after = {name for name, used in self._used.items() if used & self._along and name != self.view.name}
-        return chain_waits((each.value for each in self.view.region.yields), self._ops, after.__contains__, self.target)
+    def _chain_wait(self) -> float:
+        """Additions-worth lost per vector of sums, because ops of the epilogue wait for one another."""
+        after = {name for name, used in self._digits_of.items() if used & self._along and name != self.view.name}
+        return chain_waits(
+            (result.value for result in self.view.region.yields), self._ops, after.__contains__, self.target
+        )
 
     @cached_property
-    def _used(self) -> dict[str, frozenset[int]]:
+    def _digits_of(self) -> dict[str, frozenset[int]]:
         """The digits on which the values after the sums depend."""
         used: dict[str, frozenset[int]] = {}
-        for name, at in self._read_after:
+        for name, at in self._epilogue_reads:
             used[name] = used.get(name, frozenset()) | support(at)
         return used
 
     @cached_property
-    def _read_after(self) -> Sequence[tuple[str, AxisMap]]:
-        """The values and buffers that the epilogue reads, each place of them once, in terms of digits."""
+    def _epilogue_reads(self) -> Sequence[tuple[str, AxisMap]]:
+        """The values and buffers that the epilogue reads and where, in terms of digits; no pair stands twice."""
 
         def below(place: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
             name, at = place
             reads = () if name == self.view.name or name not in self._ops else self._ops[name].operands
             return [(read.value, compose(read.map, at)) for read in reads]
 
-        yielded = [(each.value, compose(each.map, self.view.roles.out)) for each in self.view.region.yields]
+        yielded = [(result.value, compose(result.map, self.view.roles.out)) for result in self.view.region.yields]
         return post_order(yielded, below)
 
-    def _below(self, value: str) -> float:
+    def _weight_of(self, value: str) -> float:
         return sum(weight(self._ops[name], self.target) for name in self._values(value))
 
     def _values(self, value: str) -> list[str]:
-        """The values that computing `value` takes, itself included."""
+        """The values from which `value` is computed, and `value`."""
         return [name for name in behind(self._ops, value) if name in self._ops]
 
     @cached_property

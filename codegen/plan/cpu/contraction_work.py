@@ -1,7 +1,9 @@
-"""The work that a plan of a contraction makes the machine do.
+"""The work of a plan of a contraction.
 
-The model counts cycles of one core: multiply-adds against loads, what is computed before and after them, packing,
-stores; traffic beyond the caches is the tensors' own size, and that of operands which no cache keeps.
+The model counts cycles of one core: multiply-adds or loads, whichever take longer, the prologue, the epilogue, packing
+and stores. Memory traffic is the size of the tensors, and of operands that are read again and that no cache holds.
+
+Cycles of constants are those in which a core starts two vector multiply-adds.
 """
 
 from __future__ import annotations
@@ -21,31 +23,41 @@ from ir.pricer import Work
 from ir.target import Target
 
 SMALL_FLOPS = 200_000
-"""Below this a fork and join cost more than a second core saves."""
+"""FLOPs of a kernel below which a fork and join cost more than a second core saves."""
 
-_PORTS = 2  # multiply-adds and loads per cycle, each
+_PORTS = 2
+"""Vector multiply-adds that a core starts per cycle, and vector loads."""
 _LATENCY = 4
-_DOT_LATENCY = 2  # the sums of other rows overlap with the end of one
-_UNIT_PACK, _NARROW_PACK, _LANE_PACK, _STORE = 5.0, 3.0, 1.5, 3.0
+"""Cycles from a multiply-add to the next one on the same sum."""
+_DOT_LATENCY = 2
+"""The same in a dot product: the first terms of a row overlap with the last terms of the row before."""
+_UNIT_PACK = 5.0
+"""Cycles to pack a vector of neighbouring elements."""
+_NARROW_PACK = 3.0
+"""Cycles to pack a row of a panel at the least, however narrow."""
+_LANE_PACK = 1.5
+"""Cycles to pack one element of those that lie evenly apart."""
+_STORE = 3.0
+"""Cycles to store a vector of sums."""
 _UNEVEN_PACK = 5.0
-"""Cycles to find and load one element of those that are not evenly spaced, as in an image that is read enlarged."""
+"""Cycles to pack one element of those that are not evenly spaced, as in an image that is read enlarged."""
 _TESTED = 6.0
-"""Cycles of finding out which lanes of a vector lie inside the image, where padding is no copy of zeros."""
+"""Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
-"""Cycles of finishing a vector of rows rather than of columns; and one that the tile cuts short."""
+"""Cycles to store a vector of sums along the rows; and the last vector, if the tile cuts it short."""
 _FOLD = 3.5
-"""Cycles to reduce the lanes of one sum of a dot product."""
+"""Cycles to sum the lanes of one dot product."""
 _FORWARD = 20.0
-"""Cycles of a vector load from where single numbers have just been stored."""
+"""Cycles that a vector load waits for the single numbers just stored there."""
 
 
 def flops_of(view: Contraction) -> float:
-    """Of the multiply-adds that the contraction asks for."""
+    """FLOPs of the contraction's multiply-adds, without padding."""
     return 2.0 * view.repeats * view.m * view.n * view.depth
 
 
 def registers_per_vector(view: Contraction) -> int:
-    """Machine registers that hold `lanes` numbers."""
+    """Machine registers that hold one accumulator per lane: 2 for 64-bit dtypes, else 1."""
     return max(1, DTYPES[view.accumulator].bytes // 4)
 
 
@@ -54,13 +66,13 @@ def tasks_of(view: Contraction, blocks: Blocks) -> int:
 
 
 def is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
-    """Whether threads share the tasks."""
+    """Whether several threads run the tasks."""
     return flops_of(view) >= SMALL_FLOPS and tasks_of(view, blocks) > 1 and target.units > 1
 
 
 def is_packed(view: Contraction, blocks: Blocks, side: int) -> bool:
-    """Whether the kernel packs an operand: one that is used once per element is read where it lies, unless it is padded
-    and each element would be tested by itself."""
+    """Whether the kernel packs an operand. An operand whose elements are used once is read from memory, unless it is
+    padded and every element would be tested alone."""
     if blocks.dot or view.is_constant(side):
         return False
     if side == view.vector:
@@ -76,16 +88,16 @@ def _run_step(view: Contraction, side: int) -> int | None:
 
 
 class _TileFigures(NamedTuple):
-    """What all plans of one register tile share.
+    """What all plans of one register tile share; totals are over all tasks.
 
     rows, columns  tiles along m and n
-    sums           that the tiles hold, padding included
-    flops, ideal   of the multiply-adds, and the cycles that these need at the least
-    folds          cycles of making numbers of the sums whose lanes run along k, and vectors of these
-    after          additions-worth of the epilogue, all tasks together: whole registers, whatever they hold
-    turned         cycles lost where neighbouring columns are no neighbours in the output, all tasks together
-    packed         whether the kernel packs each operand
-    pack_cycles    of packing an element of each; 0 where it is read as it lies
+    sums           sums in all tiles, padding included
+    flops, ideal   FLOPs of the multiply-adds, and the least cycles that they need
+    folds          cycles to sum the lanes of dot products and to put the results into vectors
+    after          additions-worth of the epilogue, of whole registers
+    turned         cycles lost where neighbouring columns are no neighbours in the output
+    packed         per operand: whether the kernel packs it
+    pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
     """
 
     rows: int
@@ -102,24 +114,24 @@ class _TileFigures(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CpuContractionWork:
-    """Works of the plans of one contraction on one machine."""
+    """The work of every plan of one contraction on one machine."""
 
     view: Contraction
     target: Target
     _tiles: dict[tuple[int, int, bool], _TileFigures] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, blocks: Blocks) -> Work:
-        """The work of a plan that cuts the contraction so."""
+        """The work of a plan with these blocks."""
         view, target, tile = self.view, self.target, self._tile(blocks)
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        met = self._by_side(blocks_m, blocks_n)
+        times = self._in_operand_order(blocks_m, blocks_n)
         tasks = max(view.repeats * blocks_m * blocks_n, 1)
         parallel = self._is_large and tasks > 1 and target.units > 1
         units = min(target.units, tasks) if parallel else 1
-        each = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
+        tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tile.rows * tile.columns, 1)
-        longest = -(-tasks // units) * each if units > 1 else tiles
-        again = self._computed_again(tile, met)
+        longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
+        again = self._computed_again(tile, times)
         other = (self._once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._stored(tile, blocks) + other
         return Work(
@@ -129,36 +141,36 @@ class CpuContractionWork:
             occupancy=min(1.0, tiles / (longest * target.units)),
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
-            reread=self._reread(met),
-            layout=self._packing(tile, met) + tile.turned + tile.sums * self._values.apart,
+            reread=self._reread(times),
+            layout=self._packing(tile, times) + tile.turned + tile.sums * self._values.scattered_reads,
             scratch=self._scratch(tile, blocks),
             parallel=parallel,
         )
 
     def _tile(self, blocks: Blocks) -> _TileFigures:
-        """What the plan shares with all others of its register tile."""
+        """What the plan shares with all plans of its register tile."""
         key = (blocks.mr, blocks.nr, blocks.dot)
         if key not in self._tiles:
-            self._tiles[key] = self._tiled(blocks)
+            self._tiles[key] = self._tile_figures(blocks)
         return self._tiles[key]
 
-    def _tiled(self, blocks: Blocks) -> _TileFigures:
+    def _tile_figures(self, blocks: Blocks) -> _TileFigures:
         view, lanes = self.view, self.target.lanes
         rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
         sums = view.repeats * rows * blocks.mr * columns * blocks.nr
         whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * view.depth
         flops = max(flops_of(view) if blocks.dot else whole, 1.0)
         packed = is_packed(view, blocks, 0), is_packed(view, blocks, 1)
-        each, once = self._values.epilogue
+        per_vector, per_row = self._values.epilogue
         return _TileFigures(
             rows=rows,
             columns=columns,
             sums=sums,
             flops=flops,
-            ideal=flops / (2 * lanes * _PORTS) * self._wide,
+            ideal=flops / (2 * lanes * _PORTS) * self._registers,
             folds=sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0,
-            after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * each + once),
-            turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._turned else 0.0,
+            after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * per_vector + per_row),
+            turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._is_turned else 0.0,
             packed=packed,
             pack_cycles=(
                 self._pack_cycles(blocks, 0) if packed[0] else 0.0,
@@ -166,8 +178,8 @@ class CpuContractionWork:
             ),
         )
 
-    def _by_side(self, rows: int, columns: int) -> tuple[int, int]:
-        """Per operand what it meets of the other: the one with the columns these rows."""
+    def _in_operand_order(self, rows: int, columns: int) -> tuple[int, int]:
+        """The two numbers in the order of the operands: `rows` for the operand that has the columns."""
         return (columns, rows) if self.view.vector else (rows, columns)
 
     @cached_property
@@ -176,10 +188,10 @@ class CpuContractionWork:
 
     @cached_property
     def _elements(self) -> tuple[int, int]:
-        """Of each operand."""
+        """Per operand: its elements."""
         view = self.view
-        each = view.repeats * view.depth
-        return self._by_side(each * view.n, each * view.m)
+        columns_and_rows = view.repeats * view.depth
+        return self._in_operand_order(columns_and_rows * view.n, columns_and_rows * view.m)
 
     # --- the multiply-adds ---
 
@@ -188,7 +200,7 @@ class CpuContractionWork:
         return flops_of(self.view) >= SMALL_FLOPS
 
     @cached_property
-    def _wide(self) -> int:
+    def _registers(self) -> int:
         return registers_per_vector(self.view)
 
     @cached_property
@@ -197,57 +209,60 @@ class CpuContractionWork:
         return DTYPES[self.view.accumulator].bytes
 
     def _inner_cycles(self, blocks: Blocks) -> float:
-        """Cycles of the micro-kernel for each cycle that its multiply-adds need at the least."""
-        wide = self._wide
+        """Cycles of the micro-kernel per least cycle of its multiply-adds."""
+        wide = self._registers
         if blocks.dot:
             multiplies = blocks.mr * blocks.nr * wide
             return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
         vectors = blocks.nr // self.target.lanes * wide
         multiplies = blocks.mr * vectors
         panel = blocks.bk * blocks.nr * self._item
-        far = (
-            2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
-        )  # half a vector per cycle from the second level
+        # the second-level cache gives half a vector per cycle
+        far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
         return max(multiplies, blocks.mr + vectors, far, _LATENCY * _PORTS) / multiplies
 
-    # --- what is computed before them ---
+    # --- the prologue ---
 
     @cached_property
     def _prepared(self) -> tuple[float, float]:
-        """Additions-worth of what computes all elements of each operand, once."""
-        elements, each = self._elements, self._values.operands
-        return elements[0] * each[0], elements[1] * each[1]
+        """Per operand: additions-worth of computing all its elements once."""
+        elements, weights = self._elements, self._values.operands
+        return elements[0] * weights[0], elements[1] * weights[1]
 
     @cached_property
     def _once(self) -> float:
         return self._prepared[0] + self._prepared[1]
 
-    def _computed_again(self, tile: _TileFigures, met: tuple[int, int]) -> float:
-        """Additions-worth of computing the operands' elements again, per further block `met` of the other operand or,
-        where they are not packed, per register tile."""
-        again, tiles = 0.0, self._by_side(tile.rows, tile.columns)
-        for side, each in enumerate(self._prepared):
-            if each:
-                again += each * ((met[side] if tile.packed[side] else tiles[side]) - 1)
+    def _computed_again(self, tile: _TileFigures, times: tuple[int, int]) -> float:
+        """Additions-worth of computing operands more than once. An operand is computed `times` where it is packed, and
+        for every register tile where it is not."""
+        again, tiles = 0.0, self._in_operand_order(tile.rows, tile.columns)
+        for side, additions in enumerate(self._prepared):
+            if additions:
+                again += additions * ((times[side] if tile.packed[side] else tiles[side]) - 1)
         return again
 
-    # --- what is moved ---
+    # --- moves ---
 
-    def _packing(self, tile: _TileFigures, met: tuple[int, int]) -> float:
-        """Cycles of packing, all tasks together: every element for each block `met` of the other operand."""
+    def _packing(self, tile: _TileFigures, times: tuple[int, int]) -> float:
+        """Cycles of packing over all tasks: every element of an operand is packed `times`."""
         (first, second), cycles = self._elements, tile.pack_cycles
-        return first * met[0] * cycles[0] + second * met[1] * cycles[1]
+        return first * times[0] * cycles[0] + second * times[1] * cycles[1]
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
-        """Cycles per element packed: a vector at a time where the reads are a run, of a panel or along k."""
+        """Cycles per packed element. Reads along a run are packed a vector at a time."""
         cycles, run, along_k = self._pack_runs[side]
-        each = cycles / max(min(run, self.target.lanes), 1)
-        return each if along_k else max(each, _NARROW_PACK / (blocks.nr if side == self.view.vector else blocks.mr))
+        per_element = cycles / max(min(run, self.target.lanes), 1)
+        return (
+            per_element
+            if along_k
+            else max(per_element, _NARROW_PACK / (blocks.nr if side == self.view.vector else blocks.mr))
+        )
 
     @cached_property
     def _pack_runs(self) -> tuple[tuple[float, int, bool], ...]:
-        """Per operand the cycles to pack a vector of it, how long its runs are, and whether they are along k."""
-        view, lanes, found = self.view, self.target.lanes, []
+        """Per operand: the cycles to pack a vector, the length of its runs, and whether the runs are along k."""
+        view, lanes, runs = self.view, self.target.lanes, []
         for side in (0, 1):
             group = view.columns if side == view.vector else view.rows
             along_k = lanes_along_k(view, side, group, lanes)
@@ -257,57 +272,56 @@ class CpuContractionWork:
                 cycles, run = _UNEVEN_PACK * lanes, group
             if along_k and side == view.vector:
                 cycles *= 2  # turned in squares
-            found.append((cycles + _TESTED * self._tested_reads(side, run), view.extent(run), along_k))
-        return tuple(found)
+            runs.append((cycles + _TESTED * self._tested_reads(side, run), view.extent(run), along_k))
+        return tuple(runs)
 
     def _tested_reads(self, side: int, run: Sequence[int]) -> int:
-        """The reads of an operand whose lanes are tested one by one: an image padded with zeros is copied in rows."""
+        """How many reads of an operand test every lane. An image padded with zeros is copied in rows without tests."""
         if self.view.image(side, run) is not None:
             return 0
         return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
 
     def _stored(self, tile: _TileFigures, blocks: Blocks) -> float:
-        """Cycles of storing the sums in whole registers, all tasks together: once per block of k and further output."""
+        """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""
         times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
         return tile.sums * times * (_STORE / self.target.lanes)
 
     def _turning(self, sums: int, mr: int) -> float:
-        """Cycles by which storing across the columns is slower, all tasks together."""
+        """Cycles that stores along the rows cost beyond stores along the columns, over all tasks."""
         if not rows_are_neighbours(self.view):
             return sums * (1.0 - _STORE / self.target.lanes)
         whole, cut = divmod(mr, self.target.lanes)
         return sums / mr * (whole * _TURN + (_CUT_TURN if cut else 0.0))
 
     @cached_property
-    def _turned(self) -> bool:
+    def _is_turned(self) -> bool:
         return self.view.n > 1 and self.view.out_step(self.view.columns) != 1
 
-    def _reread(self, met: tuple[int, int]) -> float:
-        """Cycles of reading operands again: those that the last cache does not hold, once more per further block `met`
-        of the other."""
+    def _reread(self, times: tuple[int, int]) -> float:
+        """Cycles to read operands more than once, where the last cache does not hold them: each is read `times`."""
         far = self._far
-        return (far[0] * (met[0] - 1) + far[1] * (met[1] - 1)) * self._refetch_cycles
+        return (far[0] * (times[0] - 1) + far[1] * (times[1] - 1)) * self._refetch_cycles
 
     @cached_property
     def _refetch_cycles(self) -> float:
-        """Per byte that no cache holds."""
+        """Cycles per byte that no cache holds."""
         return self.target.refetch_cycles(math.inf)
 
     @cached_property
     def _bytes(self) -> float:
-        """Of all tensors together."""
-        return float(sum(each.memref.nbytes for each in self.view.region.buffers))
+        """Bytes of all tensors."""
+        return float(sum(buffer.memref.nbytes for buffer in self.view.region.buffers))
 
     @cached_property
     def _far(self) -> tuple[int, int]:
-        """Bytes of the tensors from which each operand is computed, of those that the last cache does not hold."""
-        sizes = {each.name: each.memref.nbytes for each in self.view.region.buffers}
+        """Per operand: bytes of the tensors from which it is computed and which the last cache does not hold."""
+        sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
         held = self.target.last_level_bytes / 2
         lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
-        return sum(each for each in lhs.values() if each > held), sum(each for each in rhs.values() if each > held)
+        return sum(size for size in lhs.values() if size > held), sum(size for size in rhs.values() if size > held)
 
     def _scratch(self, tile: _TileFigures, blocks: Blocks) -> int:
-        """Bytes of a task's workspace that it goes through again and again: packed rows, and sums that wait."""
+        """Bytes of a task's workspace that it passes through repeatedly: packed rows, and sums between blocks of k."""
         rows = blocks.bm * blocks.bk if tile.packed[1 - self.view.vector] else 0
         sums = blocks.bm * blocks.bn if blocks.bk < self.view.depth else 0
         return self._item * (rows + sums)

@@ -3,8 +3,8 @@
     for r: e = exp(x[i, r] - m); row[r] = e; s += e
     for j: y[i, j] = row[j] / s
 
-A chain of reductions keeps several, each computed from those before. One row of such a value lies in a thread's
-workspace, from the reduction that computes it to the end of the loops around.
+A chain of reductions may keep several values. One row of a kept value lies in a thread's workspace, from the reduction
+that computes it to the end of the loops around.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from ir.poly.core import Site
 from ir.post_order import post_order
 from ir.region.work import flops_per_point
 
-_COMPUTED = frozenset({"ewise", "unary", "cast"})
+_POINTWISE = frozenset({"ewise", "unary", "cast"})
 _WORTH_FLOPS = 8
-"""Additions per element above which storing and loading a row is cheaper than computing it again."""
+"""Additions per element from which storing and loading a row is cheaper than computing it again."""
 
 
 @dataclass(frozen=True, eq=False)
 class KeptRow:
-    """`value` is kept while the terms of `filler` are made.
+    """`value` is stored in a row while the reduction `filler` computes its terms.
 
-    own    per axis of the filler, the value's coordinate that is it; None for an axis of one point
-    row    the value's other coordinates: one row of it, over `sizes`
-    outer  the axes of the outputs of which each point has a row of its own
-    again  the sites where the value is read again, in other scopes than the filler, the last of these at the end
+    own      per axis of the filler: the value's coordinate along it; None for an axis of one point
+    row      the value's other coordinates, of `sizes`: a row runs over them
+    outer    the axes of the outputs; at every point of them the row is another one
+    nbytes   of one row
+    rereads  the sites in other scopes that read the value, in the order of the scopes
     """
 
     value: str
@@ -44,55 +45,57 @@ class KeptRow:
     sizes: tuple[int, ...]
     outer: frozenset[int]
     nbytes: int
-    again: tuple[Site, ...]
+    rereads: tuple[Site, ...]
 
     @property
     def kept(self) -> KeptValue:
-        """What a plan says of it."""
-        return KeptValue(self.value, self.again[-1].scope)
+        """The row as a plan names it."""
+        return KeptValue(self.value, self.rereads[-1].scope)
 
 
 def kept_rows(loops: RegionLoops) -> tuple[KeptRow, ...]:
-    """The values that can be kept and are worth it, in the body's order: those that take much to compute from the rows
-    before, and are read again although the rows after are kept as well."""
+    """The values that can be kept and are worth it, in the body's order. A value is worth a row if computing it from
+    the rows before is dear, and if it is still read again when all other rows are kept."""
     reductions = [name for name, op in loops.ops.items() if op.kind == "reduce" and name in loops.core.scopes]
     if not reductions or any(op.kind == "stream" for op in loops.ops.values()):
-        return ()  # a stream's pass makes the terms of its maximum too
+        return ()  # the pass of a stream computes the terms of its maximum too
     sites: dict[str, list[Site]] = {}
     for site in loops.core.sites:
         sites.setdefault(site.value, []).append(site)
     fillers: dict[str, str] = {}
-    found: list[KeptRow] = []
+    candidates: list[KeptRow] = []
     for name, op in loops.ops.items():
-        row = _kept_row(loops, name, reductions, sites.get(name, ())) if op.kind in _COMPUTED else None
+        row = _kept_row(loops, name, reductions, sites.get(name, ())) if op.kind in _POINTWISE else None
         if row is not None and _flops(loops, name, fillers) >= _WORTH_FLOPS:
-            found.append(row)
+            candidates.append(row)
             fillers[name] = row.filler
-    read = {scope: frozenset(_met_in(loops, scope, fillers)) for scope in (_scopes(loops) if found else ())}
-    rows = (replace(row, again=tuple(each for each in row.again if row.value in read[each.scope])) for row in found)
-    return tuple(row for row in rows if row.again)
+    read = {scope: frozenset(_values_in(loops, scope, fillers)) for scope in (_scopes(loops) if candidates else ())}
+    rows = (
+        replace(row, rereads=tuple(site for site in row.rereads if row.value in read[site.scope])) for row in candidates
+    )
+    return tuple(row for row in rows if row.rereads)
 
 
 def computed_in(loops: RegionLoops, rows: Iterable[KeptRow]) -> Mapping[str, frozenset[str]]:
-    """Scope → the values that are computed at its points, where these rows are kept."""
+    """Scope → the values that are computed at its points when these rows are kept."""
     fillers = {row.value: row.filler for row in rows}
     return {
-        scope: frozenset(name for name in _met_in(loops, scope, fillers) if fillers.get(name, scope) == scope)
+        scope: frozenset(name for name in _values_in(loops, scope, fillers) if fillers.get(name, scope) == scope)
         for scope in _scopes(loops)
     }
 
 
 def _scopes(loops: RegionLoops) -> list[str]:
-    """Those in which values are computed, each after those that it waits for, the outputs' last."""
+    """The scopes in which values are computed. A scope stands after the scopes that it waits for."""
     used = {site.scope for site in loops.core.sites}
     return [name for name in (*loops.ops, loops.scope) if name in used]
 
 
-def _met_in(loops: RegionLoops, scope: str, fillers: Mapping[str, str]) -> list[str]:
-    """The values that are computed at the points of a scope, and those read there from rows which others fill."""
-    read = _below(loops, scope) if scope in loops.ops else [each.value for each in loops.region.yields]
-    roots = [each for each in read if _is_inlined(loops, each)]
-    return post_order(roots, lambda name: _below(loops, name) if fillers.get(name, scope) == scope else [])
+def _values_in(loops: RegionLoops, scope: str, fillers: Mapping[str, str]) -> list[str]:
+    """The values that are computed at the points of a scope, and the values read there from rows of other scopes."""
+    read = _inlined_reads(loops, scope) if scope in loops.ops else [name.value for name in loops.region.yields]
+    roots = [name for name in read if _is_inlined(loops, name)]
+    return post_order(roots, lambda name: _inlined_reads(loops, name) if fillers.get(name, scope) == scope else [])
 
 
 def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: Sequence[Site]) -> KeptRow | None:
@@ -102,8 +105,10 @@ def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: 
     if filler is None or len(scopes) < 2 or any(site.map.guards for site in sites):
         return None
     shape = loops.ops[value].shape
-    again = sorted((site for site in sites if site.scope != filler), key=lambda site: _scopes(loops).index(site.scope))
-    within = _sites_in(sites, filler)
+    rereads = sorted(
+        (site for site in sites if site.scope != filler), key=lambda site: _scopes(loops).index(site.scope)
+    )
+    within = _sites_of_scope(sites, filler)
     picked = _coordinates(within[0].map, shape) if len(within) == 1 else None
     if picked is None:
         return None
@@ -124,16 +129,16 @@ def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: 
         sizes=sizes,
         outer=frozenset(int(name[1:]) for name in outer),
         nbytes=math.prod(sizes) * DTYPES[loops.ops[value].dtype].bytes,
-        again=tuple(again),
+        rereads=tuple(rereads),
     )
 
 
-def _sites_in(sites: Sequence[Site], scope: str) -> list[Site]:
+def _sites_of_scope(sites: Sequence[Site], scope: str) -> list[Site]:
     return [site for site in sites if site.scope == scope]
 
 
 def _coordinates(view: AxisMap, shape: tuple[int, ...]) -> dict[int, int] | None:
-    """Axis of the domain → the coordinate that it is, of a map that picks axes for all coordinates."""
+    """Axis of the domain → the coordinate that equals it; None unless the map picks one axis for every coordinate."""
     axes = picked_axes(view, shape)
     if axes is None:
         return None
@@ -142,17 +147,17 @@ def _coordinates(view: AxisMap, shape: tuple[int, ...]) -> dict[int, int] | None
 
 
 def _flops(loops: RegionLoops, value: str, kept: Container[str]) -> float:
-    """Additions-worth per point of the value: of what it takes, down to reads, accumulators and kept values."""
-    met = post_order([value], lambda name: [each for each in _below(loops, name) if each not in kept])
-    each = (flops_per_point(op.kind, op.fn) * math.prod(op.domain) for op in map(loops.ops.__getitem__, met))
-    return sum(each) / max(1, math.prod(loops.ops[value].domain))
+    """Additions-worth of one point of the value, computed from buffers, accumulators and kept values."""
+    inlined = post_order([value], lambda name: [read for read in _inlined_reads(loops, name) if read not in kept])
+    flops = (flops_per_point(op.kind, op.fn) * math.prod(op.domain) for op in map(loops.ops.__getitem__, inlined))
+    return sum(flops) / max(1, math.prod(loops.ops[value].domain))
 
 
-def _below(loops: RegionLoops, value: str) -> list[str]:
-    """The values that are computed at a point for this one."""
-    return [each for each in loops.ops[value].reads if _is_inlined(loops, each)]
+def _inlined_reads(loops: RegionLoops, value: str) -> list[str]:
+    """The operands of a value that are computed where they are read."""
+    return [read for read in loops.ops[value].reads if _is_inlined(loops, read)]
 
 
 def _is_inlined(loops: RegionLoops, value: str) -> bool:
-    """Whether a value is computed wherever it is read: it is no buffer, and not finished in a scope of its own."""
+    """Whether a value is computed wherever it is read: it is no buffer and no accumulator."""
     return value in loops.ops and value not in loops.core.scopes

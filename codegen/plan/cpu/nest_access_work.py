@@ -1,5 +1,8 @@
-"""What the loads and stores of a nest take under the loops of a plan: by how their lanes lie in memory, by what the
-nearest cache loses between them, and by its sets in which they meet."""
+"""The cycles of a nest's loads and stores under the loops of a plan.
+
+They depend on how lanes lie in memory, on what the nearest cache loses before it is read again, and on accesses that
+share few sets of that cache.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,24 @@ from codegen.plan.region_loops import RegionLoops, Shape, View
 from ir.index.map import support
 from ir.target import Target
 
-SEEN = 0.5
-"""The share of the loads and stores of whole registers that arithmetic beside them does not hide."""
+EXPOSED_SHARE = 0.5
+"""The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
 _LINE_BYTES, _ELEMENT_BYTES = 64, 4
 _WAY_BYTES = 4096
-"""Of a first-level cache: lines so far apart share one set of it, which keeps as many as the cache has ways."""
-_SHARED = 16
-"""Times fewer sets than lines from which on a run of them waits."""
+"""Bytes in one way of a first-level cache: lines so far apart share one set, which holds as many as there are ways."""
+_FEW_SETS = 16
+"""A walk over lines that uses only every n-th set of the cache waits from this n on."""
 _CONFLICT_CYCLES = 15.0
-"""Until a line comes from the second level that no prefetcher follows: one of many in a few sets of the first."""
+"""Cycles until a line comes from the second-level cache where lines share few sets: no prefetcher follows them."""
 
 
 class AccessShape(NamedTuple):
-    """All that cycles depend on of an access: the `axes` that it needs, the sizes of all and the elements per step of
-    each, of which the first `rank` are those of the outputs; `inner`: how often it is made at a point of these."""
+    """All of an access that its cycles depend on.
+
+    axes         the axes along which the access moves
+    sizes, steps size of every axis, and elements per step along it; the first `rank` axes are those of the outputs
+    inner        accesses per point of the outputs
+    """
 
     axes: frozenset[int]
     sizes: tuple[int, ...]
@@ -39,32 +46,36 @@ class AccessShape(NamedTuple):
 
     @staticmethod
     def of(view: View, rank: int) -> AccessShape:
-        sizes, steps = view.map.sizes, tuple([each.step for each in view.strides])
+        sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
         return AccessShape(support(view.map), sizes, steps, rank, math.prod(sizes[rank:]), view.indirect, view.stored)
 
 
 class LaneCycles(NamedTuple):
-    """How lanes of an access lie: its cycles per point, and those where the nearest cache keeps its lines until they
-    are used up."""
+    """Cycles per point of an access; and those when the nearest cache holds its lines until all their elements are
+    used."""
 
     cycles: float
-    used_up: float
+    line_reuse: float
 
 
 class Collision(NamedTuple):
-    """Accesses to `columns` runs of lanes in turn, which lie in `shared` times fewer sets than lines: `times` in all;
-    `first`: of what had to come from further away anyhow."""
+    """Accesses that go through `columns` runs of lanes in turn, and that use only some sets of the cache.
+
+    set_step  only every `set_step`-th set is used
+    times     number of accesses
+    first     the data come from a farther cache anyhow: this is their first access
+    """
 
     columns: int
-    shared: int
+    set_step: int
     times: int
     first: bool
 
 
 @dataclass(frozen=True, eq=False)
 class NestAccesses:
-    """The accesses of one region on one machine. Those alike are counted once for each nest, and added up in the order
-    in which they are made."""
+    """The accesses of one region on one machine. Equal accesses are computed once per nest. Sums take the accesses in
+    order, so that equal nests have the same bits."""
 
     loops: RegionLoops
     target: Target
@@ -75,8 +86,8 @@ class NestAccesses:
         return tuple(dict.fromkeys(self._all))
 
     @cached_property
-    def _made(self) -> tuple[int, ...]:
-        """All accesses in order: which of the distinct ones each is."""
+    def _order(self) -> tuple[int, ...]:
+        """All accesses in order, as numbers of distinct accesses."""
         numbers = {access: number for number, access in enumerate(self._distinct)}
         return tuple(numbers[access] for access in self._all)
 
@@ -86,47 +97,48 @@ class NestAccesses:
 
     @cached_property
     def _first(self) -> tuple[bool, ...]:
-        """Of each access whether what it reads comes from further away anyhow: the first of a shape."""
-        found: list[bool] = []
-        met: set[Shape] = set()
+        """Access → whether its data come from a farther cache anyhow: it is the first read of a shape."""
+        first: list[bool] = []
+        shapes: set[Shape] = set()
         for view in self._views:
-            found.append(not view.stored and view.shape not in met)
-            met.add(view.shape)
-        return tuple(found)
+            first.append(not view.stored and view.shape not in shapes)
+            shapes.add(view.shape)
+        return tuple(first)
 
     @property
     def _views(self) -> tuple[View, ...]:
         return self.loops.views(self.loops.scope, self.loops.shape)
 
     def moves(self, nest: PlannedNest) -> tuple[float, float]:
-        """Cycles of loads and stores were all lanes neighbours; and those lost because they are not."""
+        """Cycles of loads and stores if all lanes were neighbours; and further cycles, because lanes lie apart."""
         if 0 in self.loops.shape:
             return 0.0, 0.0
         lanes = self._lanes_along(nest.along)
-        cycles = [self._moved(each, along, nest) for each, along in zip(self._distinct, lanes, strict=True)]
+        cycles = [self._moves_of(access, along, nest) for access, along in zip(self._distinct, lanes, strict=True)]
         close = apart = 0.0
-        for number in self._made:
+        for number in self._order:
             close += cycles[number][0]
             apart += cycles[number][1]
         return close, apart
 
-    def _moved(self, access: AccessShape, lanes: LaneCycles | None, nest: PlannedNest) -> tuple[float, float]:
+    def _moves_of(self, access: AccessShape, lanes: LaneCycles | None, nest: PlannedNest) -> tuple[float, float]:
         around = nest.around[access.axes]
         if lanes is None:
             splats = around.vectors * access.inner
-            return splats * self.target.vector_cycles * SEEN, splats * self.target.vector_cycles * (1 - SEEN)
+            cycles = splats * self.target.vector_cycles
+            return cycles * EXPOSED_SHARE, cycles * (1 - EXPOSED_SHARE)
         times, whole = around.points * access.inner, self.target.vector_cycles / self.target.lanes
-        near = nest.is_strip and lanes.used_up != lanes.cycles and self._uses_lines_up(access, nest)
-        return times * whole * SEEN, times * ((lanes.used_up if near else lanes.cycles) - whole)
+        near = nest.is_strip and lanes.line_reuse != lanes.cycles and self._uses_lines_up(access, nest)
+        return times * whole * EXPOSED_SHARE, times * ((lanes.line_reuse if near else lanes.cycles) - whole)
 
     def _lanes_along(self, along: tuple[int, ...]) -> Sequence[LaneCycles | None]:
-        """How lanes along the loop over these axes lie, for each distinct access."""
+        """Distinct access → cycles with lanes along the loop over these axes."""
         if along not in self._lanes:
-            self._lanes[along] = [self._lanes_of(each, along) for each in self._distinct]
+            self._lanes[along] = [self._lanes_of(access, along) for access in self._distinct]
         return self._lanes[along]
 
     def _lanes_of(self, access: AccessShape, along: tuple[int, ...]) -> LaneCycles | None:
-        """None where one number is for all lanes, or lanes do not run along outputs: a register is moved for it."""
+        """None where all lanes share one number, or lanes do not run along outputs: then a whole register is moved."""
         axis = next((axis for axis in reversed(along) if access.sizes[axis] > 1), None)
         if axis is None or access.steps[axis] == 0:
             if len(access.sizes) == access.rank:
@@ -137,18 +149,17 @@ class NestAccesses:
             cycles = self.target.vector_cycles / max(1, min(self.target.lanes, size))
             return LaneCycles(cycles, cycles)
         times = 2 if access.stored else 1
-        near = (
-            self.target.lane_cycles / (2 if step in (2, -2) else 1) * times
-        )  # two registers hold every second element
+        # two registers hold every second element
+        near = self.target.lane_cycles / (2 if step in (2, -2) else 1) * times
         far = self.target.far_cycles * times
         if step is None:
             return LaneCycles(far, far)
         return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= _LINE_BYTES else near, near)
 
     def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
-        """Whether lines in which lanes lie apart are still in the nearest cache when the other loops inside a strip
-        come to the elements beside."""
-        outer = [each for number, each in enumerate(nest.loops) if number != nest.lanes]
+        """Whether the nearest cache still holds the lines of lanes that lie apart, when the loops inside a strip come
+        to the neighbouring elements."""
+        outer = [loop for number, loop in enumerate(nest.loops) if number != nest.lanes]
         terms = [(frozenset({axis}), access.sizes[axis]) for axis in range(access.rank, len(access.sizes))]
         touched = _LINE_BYTES * self.target.lanes
         for axes, extent in reversed([*outer, *terms]):
@@ -159,27 +170,28 @@ class NestAccesses:
                 touched *= extent
         return False
 
-    def refetched(self, nest: PlannedNest) -> float:
-        """Cycles of reading again what the nearest cache lost, because loops inside read more than it holds."""
+    def refetch_cycles(self, nest: PlannedNest) -> float:
+        """Cycles to read data again that the nearest cache lost, because inner loops read more than it holds."""
         if not any(self._may_be_lost):
             return 0.0
         cycles = [
-            self._lost(each, nest) if may else 0.0 for each, may in zip(self._distinct, self._may_be_lost, strict=True)
+            self._refetch_cycles_of(access, nest) if may else 0.0
+            for access, may in zip(self._distinct, self._may_be_lost, strict=True)
         ]
-        return sum([cycles[number] for number in self._made])
+        return sum([cycles[number] for number in self._order])
 
     @cached_property
     def _may_be_lost(self) -> Sequence[bool]:
-        """Of each distinct access whether some loop reads it again, and the nearest cache does not hold all of it."""
-        found = []
-        for each in self._distinct:
-            outer = [size for axis, size in enumerate(each.sizes[: each.rank]) if axis in each.axes]
-            whole = _ELEMENT_BYTES * each.inner * math.prod(outer)
-            found.append(len(outer) < each.rank and whole > self.target.l1_bytes)
-        return found
+        """Distinct access → whether some loop reads the data again and the nearest cache does not hold all of them."""
+        lost = []
+        for access in self._distinct:
+            outer = [size for axis, size in enumerate(access.sizes[: access.rank]) if axis in access.axes]
+            whole = _ELEMENT_BYTES * access.inner * math.prod(outer)
+            lost.append(len(outer) < access.rank and whole > self.target.l1_bytes)
+        return lost
 
-    def _lost(self, access: AccessShape, nest: PlannedNest) -> float:
-        """The loops are gone through from the inside, `behind` are the bytes that one round of them reads."""
+    def _refetch_cycles_of(self, access: AccessShape, nest: PlannedNest) -> float:
+        """Goes through the loops from the inside; `behind`: bytes that one round of the loops inside reads."""
         around, behind = nest.around[access.axes], _ELEMENT_BYTES * access.inner
         fetched = behind * around.points
         for axes, extent in reversed(nest.loops[: around.depth]):
@@ -192,21 +204,24 @@ class NestAccesses:
         return 0.0
 
     def collisions(self, nest: PlannedNest) -> tuple[Collision, ...]:
-        """The accesses to runs of lanes whose distance maps them to a few sets of the nearest cache: columns of a
-        matrix whose rows are a power of two apart."""
+        """The accesses to runs of lanes that share few sets of the nearest cache, because of their distance: columns of
+        a matrix whose rows are a power of two apart."""
         if nest.lanes is None or not any(self._may_collide):
             return ()
-        found = [
-            self._collision(each, nest) if may else None
-            for each, may in zip(self._distinct, self._may_collide, strict=True)
+        collisions = [
+            self._collision(access, nest) if may else None
+            for access, may in zip(self._distinct, self._may_collide, strict=True)
         ]
-        met = ((found[number], first) for number, first in zip(self._made, self._first, strict=True))
-        return tuple(each._replace(first=first) for each, first in met if each is not None)
+        with_first = ((collisions[number], first) for number, first in zip(self._order, self._first, strict=True))
+        return tuple(collision._replace(first=first) for collision, first in with_first if collision is not None)
 
     @cached_property
     def _may_collide(self) -> Sequence[bool]:
-        """Of each distinct access whether runs of it meet along some axis."""
-        return [not each.indirect and 0 not in each.sizes and any(map(_sharing, each.steps)) for each in self._distinct]
+        """Distinct access → whether its runs share few sets along some axis."""
+        return [
+            not access.indirect and 0 not in access.sizes and any(map(_set_step, access.steps))
+            for access in self._distinct
+        ]
 
     def _collision(self, access: AccessShape, nest: PlannedNest) -> Collision | None:
         sizes = access.sizes
@@ -214,24 +229,24 @@ class NestAccesses:
             return None
         inside = [axis for axes, _ in nest.loops[nest.lanes + 1 :] for axis in sorted(axes)]
         faster = next((axis for axis in reversed((*inside, *range(access.rank, len(sizes)))) if sizes[axis] > 1), None)
-        shared = 0 if faster is None else _sharing(access.steps[faster])
-        if faster is None or not shared:
+        set_step = 0 if faster is None else _set_step(access.steps[faster])
+        if faster is None or not set_step:
             return None
-        return Collision(sizes[faster], shared, nest.around[access.axes].points * access.inner, first=False)
+        return Collision(sizes[faster], set_step, nest.around[access.axes].points * access.inner, first=False)
 
-    def waited(self, each: Collision, width: int) -> float:
-        """Cycles of waiting for runs of `width` lanes, more of them than the sets keep."""
+    def collision_cycles(self, collision: Collision, width: int) -> float:
+        """Cycles of waiting for runs of `width` lanes, where the sets do not hold all runs."""
         run = max(_LINE_BYTES, width * _ELEMENT_BYTES)
-        kept = self.target.l1_bytes // _LINE_BYTES * run // (each.shared * _LINE_BYTES)
-        if each.columns * run // _LINE_BYTES <= kept:
+        kept = self.target.l1_bytes // _LINE_BYTES * run // (collision.set_step * _LINE_BYTES)
+        if collision.columns * run // _LINE_BYTES <= kept:
             return 0.0
-        runs = each.times / width
-        return runs * _CONFLICT_CYCLES * ((each.shared - _SHARED) / 80 if each.first else each.shared / 40)
+        runs = collision.times / width
+        share = (collision.set_step - _FEW_SETS) / 80 if collision.first else collision.set_step / 40
+        return runs * _CONFLICT_CYCLES * share
 
 
-def _sharing(step: int | None) -> int:
-    """How many times fewer sets of the nearest cache than lines take what lies so many elements apart; 0 where that is
-    few times."""
+def _set_step(step: int | None) -> int:
+    """n where lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no waits."""
     distance = (step or 0) * _ELEMENT_BYTES
-    shared = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
-    return shared if shared >= _SHARED and distance >= _WAY_BYTES // 8 else 0
+    set_step = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
+    return set_step if set_step >= _FEW_SETS and distance >= _WAY_BYTES // 8 else 0

@@ -1,7 +1,7 @@
 """Candidate plans of a region without a contraction.
 
-A candidate says which loop lanes run along (an output axis, or the reduced axes), how the outputs are blocked, and
-what runs in parallel. `codegen.plan.cpu.nest_work` says what work each makes.
+A candidate says along which loop lanes run (a loop over outputs, or over the terms of reductions), the tiles of the
+outputs, and what runs in parallel. `codegen.plan.cpu.nest_work` gives the work of a plan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 import msgspec
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.cpu.nest_tiling import RESCALED, may_keep
+from codegen.plan.cpu.nest_tiling import RESCALED, can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.poly.tail_axes import Steps, tail_axes
@@ -27,48 +27,48 @@ from ir.target import Target
 
 SMALL_FLOPS = 200_000
 SMALL_BYTES = 64 << 10
-"""Below both a fork and join cost more than a second core saves."""
+"""FLOPs and bytes of a kernel below which, if both are less, a fork and join cost more than a second core saves."""
 
 _REGISTERS = 4
-"""Registers per step along outputs that accumulate: their chains hide latency, and rows are read in longer runs."""
+"""Registers per step along outputs that accumulate: their sums hide latency, and rows are read in longer runs."""
 _ROWS = 4
-"""Rows that run together: as many as there are chains of one sum."""
+"""Rows that run together: as many as the sums of one reduction that run side by side."""
 _SHORT_TERMS = 2048
-"""Rows longer than this keep a core busy while one of them waits."""
+"""Terms of a row, at most, for rows that run together: a longer row keeps a core busy while another row waits."""
 _FEW_VECTORS = 64
-"""With so few vectors of outputs a long reduction is cut into parts."""
+"""Vectors of outputs up to which reductions are cut into parts."""
 
 
 def nest_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False
 ) -> list[tuple[CpuNestPlan, Work]]:
-    """The candidates, best first by their own estimate; none where the region is not legal as one kernel, holds
-    a contraction, or would compute a sum in two orders. `ordered`: they take the terms of floating-point sums and
+    """The candidates, the fastest first by the estimate below; none where the region is not legal as one kernel, has a
+    contraction, or would compute a sum in two orders. `ordered`: plans take the terms of floating-point sums and
     products in index order."""
     if not core.legal or core.contraction is not None:
         return []
     loops = RegionLoops(region, core, ordered)
-    if loops.scattered:
+    if loops.sums_in_two_orders:
         return []
     space = _Space.of(loops, target)
-    several = list(_plans(space))
-    once = [plan for plan in several if not space.repeats(plan)]
+    plans = list(_plans(space))
+    once = [plan for plan in plans if not space.recomputes(plan)]
     work = NestWork(space.loops, target, space.rows)
-    found = [(plan, work.of(plan)) for plan in once or several]
-    found.sort(key=lambda each: _cycles(each[1], target))
-    return found
+    priced = [(plan, work.of(plan)) for plan in once or plans]
+    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
+    return priced
 
 
 def _cycles(work: Work, target: Target) -> float:
-    """Of the unit that works longest, to order candidates by."""
+    """Cycles of the unit that works longest."""
     compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
     return (compute + work.reread + work.layout + work.fanout) / work.occupancy
 
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """What all candidates of a region share: its loops over outputs are the `groups` of axes, `best` is the one along
-    which lanes run best. `threads`: there is work for more than one."""
+    """What all candidates of a region share. Loop number n over the outputs runs over the axes `groups[n]`; lanes run
+    best along loop `best`. `threads`: there is work for more than one thread."""
 
     loops: RegionLoops
     target: Target
@@ -92,13 +92,13 @@ class _Space:
 
     @cached_property
     def extents(self) -> Sequence[int]:
-        """Points of each loop."""
+        """Loop → its points."""
         return [math.prod([self.shape[axis] for axis in group]) for group in self.groups]
 
     @cached_property
-    def apart(self) -> Sequence[bool]:
-        """Whether each loop's points share no accumulator."""
-        return list(map(self.loops.is_apart, self.groups))
+    def has_own_accumulators(self) -> Sequence[bool]:
+        """Loop → whether no two of its points share an accumulator."""
+        return list(map(self.loops.has_own_accumulators, self.groups))
 
     @cached_property
     def scans(self) -> frozenset[int]:
@@ -108,21 +108,21 @@ class _Space:
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """All loops, outermost first: in memory order, but accumulators are finished before other loops begin, and
-        scans run innermost."""
+        """All loops, outermost first: in memory order, but so that no accumulator is computed again, and with scans
+        innermost."""
         order = self.loops.finishing_order(self.groups, range(len(self.groups)))
         return sorted(order, key=lambda number: number in self.scans)
 
     @cached_property
     def rows(self) -> tuple[KeptRow, ...]:
-        """The values of which a row is kept, where the second-level cache holds it beside what else is used."""
+        """The rows that a plan may keep: a row fills a quarter of the second-level cache at most."""
         return tuple(row for row in kept_rows(self.loops) if row.nbytes <= self.target.l2_bytes // 4)
 
-    def repeats(self, plan: CpuNestPlan) -> bool:
-        """Whether a plan's loops would compute an accumulator again."""
+    def recomputes(self, plan: CpuNestPlan) -> bool:
+        """Whether a plan's loops compute an accumulator more than once."""
         nest = tuple([loop.axes for loop in plan.loops])
         if nest not in self._repeating:
-            self._repeating[nest] = self.loops.repeats(nest)
+            self._repeating[nest] = self.loops.recomputes(nest)
         return self._repeating[nest]
 
     @cached_property
@@ -134,8 +134,8 @@ class _Space:
         )
 
     def has_short_rows(self, lane: int | None) -> bool:
-        """Whether lanes along loop `lane`, or along terms, are summed for each of many rows, of terms of their own, and
-        the next is soon to begin."""
+        """Whether the nest sums many short rows with lanes along loop `lane` (None: along terms), so that running rows
+        together hides waits."""
         inner = next((number for number in reversed(self.order) if number != lane), None)
         if inner is None or self.scans or self.extents[inner] < _ROWS or not self.reductions:
             return False
@@ -147,13 +147,12 @@ class _Space:
         if len(summed) < (2 if lane is None else 1):  # nothing waits for the only sum
             return False
         terms = max(math.prod(op.domain[len(op.shape) :]) for op in summed)
-        return self.lanes < terms <= _SHORT_TERMS and self.apart[inner]
+        return self.lanes < terms <= _SHORT_TERMS and self.has_own_accumulators[inner]
 
-    def splits(self, lanes: int) -> bool:
-        """Whether the region's reductions have terms, which may be regrouped, and there are too few outputs to feed
-        several threads."""
+    def can_split(self, lanes: int) -> bool:
+        """Whether reductions can be cut into parts, and outputs are too few for several threads."""
         few = math.prod(self.shape) <= _FEW_VECTORS * lanes
-        parted = self.loops.parted
+        parted = self.loops.divisible_reductions
         return self.threads and few and bool(parted) and 0 not in self.loops.ops[parted[0]].domain
 
 
@@ -167,8 +166,8 @@ def _plans(space: _Space) -> Iterator[CpuNestPlan]:
                 yield _around_outputs(space, lane, 1)
                 if space.reductions and space.extents[lane] >= _REGISTERS * space.lanes:
                     yield _around_outputs(space, lane, _REGISTERS)
-            if space.splits(space.lanes):
-                yield _split(space, _along_outputs(space, lane, False))
+            if space.can_split(space.lanes):
+                yield _cut_into_parts(space, _along_outputs(space, lane, False))
     if len(space.scans) == 1:
         (scan,) = space.scans
         yield _along_scan(space, scan)
@@ -176,72 +175,76 @@ def _plans(space: _Space) -> Iterator[CpuNestPlan]:
         yield _along_terms(space, space.threads)
         if space.has_short_rows(None):
             yield _along_terms(space, space.threads, _ROWS)
-        if space.splits(1):
-            yield _split(space, _along_terms(space, False))
+        if space.can_split(1):
+            yield _cut_into_parts(space, _along_terms(space, False))
 
 
 def _others(space: _Space) -> list[int]:
-    """Loops worth a try besides the best one."""
+    """The two longest loops besides the best, for lanes."""
     usable = [number for number in range(len(space.groups)) if number not in space.scans and space.extents[number] > 1]
     return [number for number in sorted(usable, key=lambda number: -space.extents[number]) if number != space.best][:2]
 
 
 def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> CpuNestPlan:
-    """Lanes along loop `lane`, which is the innermost but for scans; `rows` of the loop around it together."""
+    """Lanes along loop `lane`, with only scans inside; `rows` points of the loop around it run together."""
     lanes = space.lanes
     order = [number for number in space.order if number != lane]
     position = sum(number not in space.scans for number in order)
     order.insert(position, lane)
-    several = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
-    wide = lanes * (_REGISTERS if several else 1)
+    plans = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
+    wide = lanes * (_REGISTERS if plans else 1)
     nest = _NestDraft.of(space, order, lane, wide, rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
-    strip = strip and space.apart[lane]  # else what a block finishes, the next finishes again
-    if strip:  # the lines that one vector's lanes lie in are used up before the next vector
+    strip = strip and space.has_own_accumulators[lane]  # else every block computes the same accumulators
+    if strip:  # one vector's cache lines are used completely before the next vector
         nest.tiles[position] = wide
     if threads:
         first = [position] if strip else []
-        nest.spread([*first, *(each for each in range(len(order)) if each not in first)])
+        nest.bind_threads([*first, *(position for position in range(len(order)) if position not in first)])
     return nest.plan(space)
 
 
 def _crosses_memory(space: _Space, lane: int) -> bool:
-    """Whether the neighbours along loop `lane` are far apart in some buffer."""
+    """Whether neighbours along loop `lane` are no neighbours in some buffer."""
     views = space.loops.views(space.loops.scope, space.shape)
-    return any(each.strides[space.groups[lane][-1]].step not in (0, 1) for each in views)
+    return any(view.strides[space.groups[lane][-1]].step not in (0, 1) for view in views)
 
 
 def _around_outputs(space: _Space, lane: int, registers: int) -> CpuNestPlan:
-    """Lanes along loop `lane`, which is the outermost: what depends on it alone is loaded once for all the others."""
+    """Lanes along loop `lane`, which is outermost: values that depend on it alone are loaded once."""
     order = [lane, *(number for number in space.order if number != lane)]
     nest = _NestDraft.of(space, order, lane, registers * space.lanes)
     if space.threads:
-        nest.spread([*range(1, len(order)), 0])
+        nest.bind_threads([*range(1, len(order)), 0])
     return nest.plan(space)
 
 
 def _along_scan(space: _Space, scan: int) -> CpuNestPlan:
-    """Lanes along a scan, handed on from lane to lane; the other axes are rows."""
+    """Lanes along a scan, whose value is carried from lane to lane; the other axes are rows."""
     nest = _NestDraft.of(space, range(len(space.groups)), scan, space.lanes)
     if space.threads:
-        nest.spread(range(len(space.groups)))
+        nest.bind_threads(range(len(space.groups)))
     return nest.plan(space)
 
 
 def _along_terms(space: _Space, threads: bool, rows: int = 1) -> CpuNestPlan:
-    """Lanes along the reduced axes: outputs are written one by one, those of `rows` points of the innermost loop
+    """Lanes along the terms of reductions: outputs are written one by one. `rows` points of the innermost loop run
     together."""
     nest = _NestDraft.of(space, space.order, None, space.lanes, rows)
     if threads:
-        nest.spread(range(len(space.groups)))
+        nest.bind_threads(range(len(space.groups)))
     return nest.plan(space)
 
 
 @dataclass
 class _NestDraft:
-    """A nest under construction, outermost loop first: `bound` are the positions of loops whose blocks are tasks, which
-    none can be that runs as a `whole`: along a scan, or at points that share an accumulator. Lanes run along the loop
-    at position `lanes` (None: along terms) in steps of `step`; `rows` run together."""
+    """A nest under construction, outermost loop first.
+
+    whole  per loop: its blocks can not be tasks, because of a scan or because points share an accumulator
+    lanes  position of the loop along which lanes run, in steps of `step`; None: along terms
+    rows   rows that run together
+    bound  positions of the loops whose blocks are tasks
+    """
 
     groups: Sequence[Axes]
     extents: Sequence[int]
@@ -254,10 +257,10 @@ class _NestDraft:
 
     @staticmethod
     def of(space: _Space, order: Sequence[int], lane: int | None, step: int, rows: int = 1) -> _NestDraft:
-        """The loops `order` of a space, each of one block, lanes along the loop `lane`."""
+        """The loops `order` of a space, in one block, with lanes along loop `lane`."""
         groups = [space.groups[number] for number in order]
         extents = [space.extents[number] for number in order]
-        whole = [number in space.scans or not space.apart[number] for number in order]
+        whole = [number in space.scans or not space.has_own_accumulators[number] for number in order]
         lanes = None if lane is None else order.index(lane)
         return _NestDraft(groups, extents, whole, lanes, step, list(extents), rows)
 
@@ -267,11 +270,11 @@ class _NestDraft:
             return self.step
         if self.rows == 1:
             return 1
-        inner = (each for each in reversed(range(len(self.groups))) if each != self.lanes)
+        inner = (position for position in reversed(range(len(self.groups))) if position != self.lanes)
         return self.rows if position == next(inner) else 1
 
-    def spread(self, order: Iterable[int]) -> None:
-        """Binds loops to threads, in `order`, until there are tasks enough."""
+    def bind_threads(self, order: Iterable[int]) -> None:
+        """Binds loops to threads, in `order`, until there are enough tasks."""
         tasks = 1
         for position in order:
             extent, width = self.extents[position], self.width(position)
@@ -299,15 +302,15 @@ class _NestDraft:
             rescaled=RESCALED,
             rows=self.rows,
             threads=tuple(self.bound),
-            kept=tuple([row.kept for row in space.rows if may_keep(row, along)]),
+            kept=tuple([row.kept for row in space.rows if can_keep(row, along)]),
             tails=tail_axes(steps),
             ordered=space.loops.ordered,
         )
 
 
-def _split(space: _Space, plan: CpuNestPlan) -> CpuNestPlan:
-    """The same plan with its reductions in parts."""
-    longest = max(each.extent for each in space.loops.reduce_groups(space.reductions[0]))
+def _cut_into_parts(space: _Space, plan: CpuNestPlan) -> CpuNestPlan:
+    """The same plan with its reductions cut into parts."""
+    longest = max(group.extent for group in space.loops.reduce_groups(space.reductions[0]))
     part = max(1, -(-longest // PARTS))
     part = -(-part // space.lanes) * space.lanes
     return msgspec.structs.replace(plan, part=min(part, longest), kept=())

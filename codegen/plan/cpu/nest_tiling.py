@@ -1,25 +1,24 @@
-"""The loops that a plan of a nest makes of a region, and whether the plan fits the region."""
+"""The loops over the outputs that a plan of a nest says, and the check that a plan fits the region."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.plan_check import check_cpu
+from codegen.plan.plan_check import STAGE, check_cpu
 from codegen.plan.region_loops import Group, RegionLoops
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import CpuNestPlan
 from ir.target import LANES
 
-STAGE = "nest_choices"
 RESCALED = 8
-"""`rescaled` of every plan."""
+"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
 
 
 @dataclass(frozen=True)
 class NestLoop:
-    """One loop of the nest. `width` elements are one step: lanes of registers where `vector`, else rows."""
+    """One loop of the nest. A step is `width` elements: lanes of registers where `vector`, else rows."""
 
     group: Group
     tile: int
@@ -41,14 +40,15 @@ class NestLoop:
 
     @property
     def steps(self) -> Steps:
-        """What a tail may cut: blocks, or the vectors of the only one."""
+        """The steps that a tail may cut: blocks, or the vectors of the only block."""
         return Steps(self.name, self.extent, self.tile if self.blocks > 1 else self.width)
 
 
 def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
-    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where steps do not divide as the
-    plan says; MalformedGraph where it contradicts the region; UnsupportedOp where a nest has no such choice."""
-    check_cpu(plan.arch, STAGE)
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    steps do not divide; MalformedGraph where the plan contradicts the region; UnsupportedOp where the template does not
+    have the choice."""
+    check_cpu(plan.arch)
     shape, axes = loops.shape, [axis for loop in plan.loops for axis in loop.axes]
     if sorted(axes) != list(range(len(shape))):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the plan's loops do not cover the output", loops=plan.loops, shape=shape)
@@ -63,21 +63,23 @@ def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
         _check_rows(loops, plan)
     _check_threads(loops, plan)
     _check_kept(loops, plan)
-    if plan.part is not None and (not loops.parted or 0 in loops.ops[loops.parted[0]].domain):
-        message = "its reductions have no parts to run side by side"
+    if plan.part is not None and (
+        not loops.divisible_reductions or 0 in loops.ops[loops.divisible_reductions[0]].domain
+    ):
+        message = "the reductions of the region can not be cut into parts"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=loops.region.name)
-    check_tails([loop.steps for loop in nest_of(loops, plan)], plan.tails, STAGE, loops.region.name)
+    check_tails([loop.steps for loop in nest_loops(loops, plan)], plan.tails, STAGE, loops.region.name)
 
 
 def _check_widths(loops: RegionLoops, plan: CpuNestPlan) -> None:
     lanes, width = LANES[plan.arch], plan.width
     if plan.lanes is None and width != lanes:
-        message = f"lanes along the terms of a reduction fill registers of {lanes}"
+        message = f"lanes along the terms of a reduction must fill registers of {lanes}"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
     if width < 1 or (width % lanes and width > lanes):
-        message = f"{width} elements are neither whole registers of {lanes} lanes nor fewer lanes than one has"
+        message = f"{width} elements are neither whole registers of {lanes} lanes nor a part of one register"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
-    for loop in nest_of(loops, plan):
+    for loop in nest_loops(loops, plan):
         if loop.blocks > 1 and loop.tile % loop.width:
             message = f"a tile of {loop.tile} is no whole number of steps of {loop.width}"
             fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=loop.name)
@@ -85,7 +87,7 @@ def _check_widths(loops: RegionLoops, plan: CpuNestPlan) -> None:
 
 def _check_rows(loops: RegionLoops, plan: CpuNestPlan) -> None:
     if plan.part is not None or plan.row_loop is None:
-        message = "rows run together inside a loop over outputs besides that of the lanes, all their terms at once"
+        message = "rows that run together need a loop over outputs without lanes, and reductions that are not in parts"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, rows=plan.rows)
     if any(op.kind == "scan" for op in loops.ops.values()):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a scan goes through one row at a time", rows=plan.rows)
@@ -96,38 +98,38 @@ def _check_threads(loops: RegionLoops, plan: CpuNestPlan) -> None:
         if not {f"i{axis}" for axis in loop.axes} <= set(loops.core.parallel_axes):
             message = f"a scan carries its value along {loop.name}: threads can not share it"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=loop.name)
-        if not loops.writes_apart(loop.axes):
+        if not loops.has_own_outputs(loop.axes):
             fail(Kind.UNSUPPORTED_OP, STAGE, f"tasks along {loop.name} would write the same elements", at=loop.name)
 
 
 def _check_kept(loops: RegionLoops, plan: CpuNestPlan) -> None:
-    """A thread has one row at a time: lanes share it, and all its terms are made together."""
+    """A thread keeps one row at a time: lanes share the row, and no reduction is in parts."""
     rows = {row.kept: row for row in kept_rows(loops)} if plan.kept else {}
     lanes = () if plan.lanes is None else plan.loops[plan.lanes].axes
-    for each in plan.kept:
-        if each not in rows or plan.part is not None or not may_keep(rows[each], lanes):
-            fail(Kind.UNSUPPORTED_OP, STAGE, f"no row of {each.value} can be kept for {each.until}", at=each.value)
+    for kept in plan.kept:
+        if kept not in rows or plan.part is not None or not can_keep(rows[kept], lanes):
+            fail(Kind.UNSUPPORTED_OP, STAGE, f"no row of {kept.value} can be kept for {kept.until}", at=kept.value)
 
 
-def may_keep(row: KeptRow, lanes: tuple[int, ...]) -> bool:
+def can_keep(row: KeptRow, lanes: tuple[int, ...]) -> bool:
     """Whether lanes along these axes share one row."""
     return row.outer.isdisjoint(lanes)
 
 
-def chosen_rows(loops: RegionLoops, plan: CpuNestPlan) -> list[KeptRow]:
+def kept_rows_of(loops: RegionLoops, plan: CpuNestPlan) -> list[KeptRow]:
     """The rows that a plan keeps."""
     rows = {row.kept: row for row in kept_rows(loops)} if plan.kept else {}
-    return [rows[each] for each in plan.kept]
+    return [rows[row] for row in plan.kept]
 
 
-def nest_of(loops: RegionLoops, plan: CpuNestPlan) -> tuple[NestLoop, ...]:
+def nest_loops(loops: RegionLoops, plan: CpuNestPlan) -> tuple[NestLoop, ...]:
     """The loops over the points of the first output."""
     rows = plan.row_loop if plan.rows > 1 else None
-    found = []
+    nest = []
     for position, loop in enumerate(plan.loops):
         group = Group.whole(loop.axes, [loops.shape[axis] for axis in loop.axes], "i")
         vector = position == plan.lanes
         width = plan.width if vector else plan.rows if position == rows else 1
         tile = max(1, min(loop.tile, group.extent))
-        found.append(NestLoop(group, tile, position in plan.threads, vector, width))
-    return tuple(found)
+        nest.append(NestLoop(group, tile, position in plan.threads, vector, width))
+    return tuple(nest)

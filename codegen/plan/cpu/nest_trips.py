@@ -1,4 +1,4 @@
-"""The loops over the outputs that a plan of a nest makes, and how often what depends on some axes is computed there."""
+"""The loops over the outputs of a plan of a nest, and how often the nest computes a value that depends on some axes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ir.plan.cpu import CpuNestPlan
 
 
 class NestKey(NamedTuple):
-    """All that a nest is made from: the axes of its loops, the position of that along which lanes run, and whether that
-    one is a strip."""
+    """All that `PlannedNest` takes from a plan: the axes of the loops, the position of the loop along which lanes run,
+    and whether that loop is a strip."""
 
     loops: tuple[tuple[int, ...], ...]
     lanes: int | None
@@ -27,8 +27,13 @@ class NestKey(NamedTuple):
 
 
 class OuterLoops(NamedTuple):
-    """The loops around a value: how many; how often it is computed, at each of their points; in registers of lanes; and
-    whether lanes hold different ones of it."""
+    """The loops around a value.
+
+    depth      how many
+    points     their points: how often the value is computed, one by one
+    vectors    the same in registers of lanes
+    has_lanes  whether the lanes of a register hold different values
+    """
 
     depth: int
     points: int
@@ -38,12 +43,12 @@ class OuterLoops(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedNest:
-    """A plan's loops over the outputs, outermost first: (axes, extent).
+    """A plan's loops over the outputs, outermost first, as pairs (axes, extent).
 
-    along     the axes of the one along which lanes run, none where they do not run along outputs
-    lanes     its position, None where there is none
-    is_strip  whether that one advances by a vector at a time, all others inside
-    width     of a register, in lanes
+    along     the axes of the loop along which lanes run; none where lanes run along the terms of a reduction
+    lanes     the position of that loop, or None
+    is_strip  whether that loop advances one vector at a time, with all other loops inside
+    width     lanes of a register
     """
 
     loops: Sequence[tuple[frozenset[int], int]]
@@ -54,18 +59,18 @@ class PlannedNest:
 
     @staticmethod
     def of(shape: Shape, key: NestKey, width: int) -> PlannedNest:
-        found = [(frozenset(each), math.prod([shape[axis] for axis in each])) for each in key.loops]
+        loops = [(frozenset(loop), math.prod([shape[axis] for axis in loop])) for loop in key.loops]
         along = () if key.lanes is None else key.loops[key.lanes]
-        return PlannedNest(found, along, key.lanes, key.is_strip, width)
+        return PlannedNest(loops, along, key.lanes, key.is_strip, width)
 
     @cached_property
     def around(self) -> Mapping[frozenset[int], OuterLoops]:
-        """The loops around what depends on some axes, by these."""
-        return _Arounds(self)
+        """The axes on which a value depends → the loops around it."""
+        return _OuterLoopsByAxes(self)
 
 
-class _Arounds(dict[frozenset[int], OuterLoops]):
-    """Found as they are asked for."""
+class _OuterLoopsByAxes(dict[frozenset[int], OuterLoops]):
+    """Entries are computed when they are asked for."""
 
     def __init__(self, nest: PlannedNest) -> None:
         self._nest = nest
@@ -80,5 +85,5 @@ class _Arounds(dict[frozenset[int], OuterLoops]):
         if lanes is not None and lanes < depth:
             extents[lanes] = -(-extents[lanes] // self._nest.width)
             vectors = math.prod(extents)
-        self[axes] = found = OuterLoops(depth, points, vectors, not axes.isdisjoint(self._nest.along))
-        return found
+        self[axes] = around = OuterLoops(depth, points, vectors, not axes.isdisjoint(self._nest.along))
+        return around

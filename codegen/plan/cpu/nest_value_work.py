@@ -1,4 +1,4 @@
-"""What a nest computes, and where: additions-worth and cycles of its values under the loops of a plan."""
+"""The arithmetic of a nest under the loops of a plan, and where the nest computes its values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codegen.plan.cpu.nest_tiling import RESCALED
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.region_loops import RegionLoops
-from codegen.plan.stream_view import summed_in
+from codegen.plan.stream_view import stream_dtype
 from ir.index.map import AxisMap, support
 from ir.poly.core import Site
 from ir.region.region import Op
@@ -23,23 +23,24 @@ from ir.region.work import score_points
 from ir.target import Target
 
 _EXTREME_WEIGHT = 3.5
-"""Additions-worth of a term of a maximum, as four chains wait for it: it passes on what is no number."""
-_SCORED = 7.0
-"""Additions-worth of a stream's term besides its sum, maximum and exponential: it waits for the maximum of its step."""
+"""Additions-worth of a term of a maximum or minimum, at least: passing on NaN takes a chain of instructions."""
+_SCORE_WEIGHT = 7.0
+"""Additions-worth of a stream's term besides its sum, maximum and exponential: waiting for the maximum of its step."""
 _DIVIDING = frozenset(["fdiv", "recip", "sqrt", "rsqrt"])
-"""What has a unit of its own, so that a row's one quotient or root runs beside what other rows add."""
+"""Functions with a unit of their own: the one quotient or root of a row runs beside the additions of other rows."""
 
 
 class ComputePlace(NamedTuple):
-    """Where a value is computed: the outer axes on which it depends, and the points of the reductions inside them."""
+    """Where a value is computed: the axes of the outputs on which it depends, and the points of the reductions around
+    it per point of these axes."""
 
     axes: frozenset[int]
     terms: int
 
 
 class Computed(NamedTuple):
-    """A value where the nest computes it: at the points of the outer axes `axes`, for each of them at `terms` points of
-    the reductions around it. `weight`: additions-worth of one point; `divides`: not on the units that add."""
+    """One computation of a value: at the points of the outputs' `axes`, times `terms` points of the reductions around
+    it. `weight`: additions-worth of one point. `divides`: another unit than that of additions computes it."""
 
     weight: float
     axes: frozenset[int]
@@ -48,13 +49,14 @@ class Computed(NamedTuple):
 
 
 class Accumulator(NamedTuple):
-    """A reduction or scan, finished for the outer axes `axes`.
+    """A reduction, stream or scan; it has one result per point of the outputs' `axes`.
 
-    rows, terms  its points, and the terms of each, of which `run` are those of the innermost axis
-    awaited      whether the rest of a row waits for it
-    in_order     whether its terms are added one by one in index order
-    score        additions-worth of rescaling a stream's sums, as of a term's exponential; None of any other
-    beside       additions-worth of what is computed for each term
+    rows, terms  number of results, and terms of one result
+    run          terms along the innermost axis
+    awaited      whether the rest of a row waits for the result
+    in_order     whether the terms are added one by one in index order
+    score        additions-worth of rescaling the sums of a stream; None where the accumulator is no stream
+    beside       additions-worth of the values computed per term
     """
 
     op: Op
@@ -70,48 +72,50 @@ class Accumulator(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestValues:
-    """The values of one region on one machine, where these rows are kept."""
+    """The values of one region on one machine, for plans that keep these rows."""
 
     loops: RegionLoops
     target: Target
     rows: tuple[KeptRow, ...] = ()
 
     @cached_property
-    def once(self) -> float:
-        """Additions-worth, each value computed once."""
+    def computed_once(self) -> float:
+        """Additions-worth when every value is computed once."""
         ops = self.loops.ops
-        scores = (each * score_points(ops[name]) for name, each in self._scores.items())
+        scores = (score * score_points(ops[name]) for name, score in self._scores.items())
         return sum(math.prod(op.domain) * self._weights[name] for name, op in ops.items()) + sum(scores)
 
-    def again(self, nest: PlannedNest) -> float:
-        """Additions-worth beyond that."""
-        total = sum([each.weight * each.terms * nest.around[each.axes].points for each in self._computed])
-        return max(0.0, total - self.once)
+    def recomputed(self, nest: PlannedNest) -> float:
+        """Additions-worth beyond `computed_once`."""
+        total = sum(
+            [computed.weight * computed.terms * nest.around[computed.axes].points for computed in self._computed]
+        )
+        return max(0.0, total - self.computed_once)
 
     def arithmetic(self, nest: PlannedNest) -> float:
         """Cycles of vector operations."""
         total, innermost = 0.0, min(self.target.lanes, self._innermost_terms)
-        for each in self._computed:
-            around = nest.around[each.axes]
+        for computed in self._computed:
+            around = nest.around[computed.axes]
             if around.has_lanes:
-                total += each.weight * around.vectors * each.terms
-            elif each.terms > 1:  # all lanes agree: one result at a time, whose terms share a register
-                total += each.weight * around.points * each.terms / innermost
-            else:  # beside what other rows add
-                total += (1.0 if each.divides else each.weight) * around.points
+                total += computed.weight * around.vectors * computed.terms
+            elif computed.terms > 1:  # one result at a time, whose terms share a register
+                total += computed.weight * around.points * computed.terms / innermost
+            else:  # beside the additions of other rows
+                total += (1.0 if computed.divides else computed.weight) * around.points
         return total / ADDITIONS_PER_CYCLE
 
-    def kept(self, nest: PlannedNest) -> float:
-        """Cycles of storing rows and loading them again."""
+    def row_moves(self, nest: PlannedNest) -> float:
+        """Cycles to store the kept rows and to load them again."""
         points = 0.0
         for row in self.rows:
-            places = map(self._place, row.again)
+            places = map(self._place, row.rereads)
             points += math.prod(self.loops.ops[row.value].shape)
             points += sum([terms * nest.around[axes].points for axes, terms in places])
         return points * self.target.vector_cycles / self.target.lanes
 
-    def chained(self, nest: PlannedNest) -> float:
-        """Cycles of waiting for functions of one point, one after another: those of each scope, where most is lost."""
+    def chain_wait(self, nest: PlannedNest) -> float:
+        """Cycles of waiting for chains of functions: of every scope the chain that loses most."""
         lanes, lost = self.target.lanes, dict[str, float]()
         for scope, (axes, terms), additions in self._chains:
             around = nest.around[axes]
@@ -122,7 +126,7 @@ class NestValues:
 
     @cached_property
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """Those that are used, in the body's order."""
+        """The accumulators that are used, in the body's order."""
         return tuple(
             self._accumulator(name, op) for name, op in self.loops.ops.items() if op.reduced and name in self._sites
         )
@@ -139,11 +143,11 @@ class NestValues:
             awaited=self._is_awaited(name, axes),
             in_order=self.loops.in_order(name),
             score=self._scores.get(name),
-            beside=sum(self._weights[each] for each in (name, *inside)),
+            beside=sum(self._weights[value] for value in (name, *inside)),
         )
 
     def _is_awaited(self, name: str, axes: frozenset[int]) -> bool:
-        """Whether what is computed from an accumulator is computed at more points than it, or for another one."""
+        """Whether a value that depends on the accumulator is computed at more points or inside another reduction."""
         shape = self.loops.shape
         wide = frozenset(axis for axis in axes if shape[axis] > 1)
         above = {name}
@@ -155,24 +159,24 @@ class NestValues:
                     return True
         return False
 
-    # --- what each value takes ---
+    # --- weights ---
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
-        """Additions-worth of one point of each value."""
+        """Value → additions-worth of one point."""
         return {name: weight(op, self.target) for name, op in self.loops.ops.items()}
 
     @cached_property
     def _scores(self) -> Mapping[str, float]:
-        """Additions-worth of a term's exponential, by the streams that compute it: one of those with like terms. One
-        more rescales the sums for several terms."""
-        found: dict[tuple[object, ...], str] = {}
+        """Stream → additions-worth of a term's exponential, rescaling included. Streams of equal scores share it: the
+        first of them has the entry."""
+        first: dict[tuple[object, ...], str] = {}
         for name, op in self.loops.ops.items():
             if op.kind == "stream":
-                found.setdefault((op.fn, op.inputs[0], op.domain), name)
-        region, ops = self.loops.region, self.loops.ops
-        each = {name: score_weight(ops[name].fn, summed_in(region, ops[name]), self.target) for name in found.values()}
-        return {name: (cost + _SCORED) * (1 + 1 / RESCALED) for name, cost in each.items()}
+                first.setdefault((op.fn, op.inputs[0], op.domain), name)
+        streams = ((name, self.loops.ops[name]) for name in first.values())
+        weights = {name: score_weight(op.fn, stream_dtype(self.loops.region, op), self.target) for name, op in streams}
+        return {name: (exponential + _SCORE_WEIGHT) * (1 + 1 / RESCALED) for name, exponential in weights.items()}
 
     @cached_property
     def _innermost_terms(self) -> int:
@@ -180,26 +184,26 @@ class NestValues:
 
     @cached_property
     def _computed(self) -> tuple[Computed, ...]:
-        return tuple(self._occurrences())
+        return tuple(self._computations())
 
-    def _occurrences(self) -> Iterator[Computed]:
+    def _computations(self) -> Iterator[Computed]:
         for name, op in self.loops.ops.items():
-            each = self._weights[name] + self._scores.get(name, 0.0)
+            point = self._weights[name] + self._scores.get(name, 0.0)
             if op.kind == "reduce" and op.fn in ("max", "min"):
-                each = max(each, _EXTREME_WEIGHT)
-            if not each:
+                point = max(point, _EXTREME_WEIGHT)
+            if not point:
                 continue
             places = self._places.get(name, ())
-            if op.reduced:  # finished once, wherever it is read
+            if op.reduced:  # computed once, wherever it is read
                 terms = math.prod(op.domain[len(op.shape) :])
-                yield from (Computed(each, axes, terms * within) for axes, within in places[:1])
+                yield from (Computed(point, axes, terms * within) for axes, within in places[:1])
             else:
                 divides = op.fn in _DIVIDING
-                met = (self._is_met(site) for site in self._sites.get(name, ()))
-                yield from (Computed(each, axes, within, divides) for axes, within in compress(places, met))
+                is_computed = (self._is_computed_at(site) for site in self._sites.get(name, ()))
+                yield from (Computed(point, axes, within, divides) for axes, within in compress(places, is_computed))
 
-    def _is_met(self, site: Site) -> bool:
-        """Whether a value is computed there, and not read from a row."""
+    def _is_computed_at(self, site: Site) -> bool:
+        """Whether the value is computed at the site, and not read from a kept row."""
         return not self.rows or site.value in self.loops.core.scopes or site.value in self._computed_in[site.scope]
 
     @cached_property
@@ -208,43 +212,43 @@ class NestValues:
 
     @cached_property
     def _chains(self) -> tuple[tuple[str, ComputePlace, float], ...]:
-        """Per scope and place in it where a core waits: the additions-worth lost at each point of the values there."""
+        """The places at which a core waits: scope, place, additions-worth lost per point of the values there."""
         own: dict[tuple[str, ComputePlace], set[str]] = {}
         for name, sites in self._sites.items():
             if self.loops.ops[name].kind in ("ewise", "unary", "cast"):
-                first = next((site for site in sites if self._is_met(site)), None)
+                first = next((site for site in sites if self._is_computed_at(site)), None)
                 if first is not None:
                     own.setdefault((first.scope, self._place(first)), set()).add(name)
         ops, target = self.loops.ops, self.target
         waits = ((*place, chain_waits(sorted(names), ops, names.__contains__, target)) for place, names in own.items())
-        return tuple(each for each in waits if each[2])
+        return tuple(wait for wait in waits if wait[2])
 
-    # --- where it is ---
+    # --- sites ---
 
     @cached_property
     def _sites(self) -> Mapping[str, list[Site]]:
-        found: dict[str, list[Site]] = {}
+        sites_of: dict[str, list[Site]] = {}
         for site in self.loops.core.sites:
-            found.setdefault(site.value, []).append(site)
-        return found
+            sites_of.setdefault(site.value, []).append(site)
+        return sites_of
 
     @cached_property
     def _places(self) -> Mapping[str, tuple[ComputePlace, ...]]:
-        """Of each value, site by site."""
+        """Value → its places, one per site."""
         return {name: tuple(map(self._place, sites)) for name, sites in self._sites.items()}
 
     def _place(self, site: Site) -> ComputePlace:
         used, terms, scope = support(site.map), 1, site.scope
         while scope != self.loops.scope:
             op = self.loops.ops[scope]
-            kept = len(op.shape)
-            terms *= math.prod(op.domain[kept:]) if any(axis >= kept for axis in used) else 1
+            rank = len(op.shape)
+            terms *= math.prod(op.domain[rank:]) if any(axis >= rank for axis in used) else 1
             outer = self._sites[scope][0]
-            used = _through(outer.map, frozenset(range(kept)) if terms > 1 else used)
+            used = _axes_through(outer.map, frozenset(range(rank)) if terms > 1 else used)
             scope = outer.scope
         return ComputePlace(used, terms)
 
 
-def _through(view: AxisMap, axes: frozenset[int]) -> frozenset[int]:
+def _axes_through(view: AxisMap, axes: frozenset[int]) -> frozenset[int]:
     """The axes on which the coordinates `axes` of a map depend."""
     return frozenset(axis for place in axes if place < len(view.exprs) for axis in view.exprs[place].axes)

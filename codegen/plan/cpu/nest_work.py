@@ -1,8 +1,8 @@
-"""The work that a plan of a nest makes the machine do.
+"""The work of a plan of a nest.
 
-The model counts the cycles of one core per vector: arithmetic at every point where the nest computes it
-(`nest_value_work`), loads and stores by how their lanes lie in memory (`nest_access_work`), and what lanes wait for
-(`nest_latency`); traffic beyond the caches is the buffers' own size.
+The model counts cycles of one core: arithmetic at every point where the nest computes a value (`nest_value_work`),
+loads and stores by the positions of their lanes in memory (`nest_access_work`), and waits (`nest_latency`). Memory
+traffic is the size of the buffers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from ir.pricer import Work
 from ir.target import Target
 
 PARTS = 32
-"""Tasks or parts of a reduction where there is work for several threads: a fixed number, for the same bits."""
+"""Tasks, or parts of a reduction, where there is work for several threads. The number is fixed, so that results have
+the same bits on machines with other numbers of cores."""
 
 
 class _Cycles(NamedTuple):
-    """What all plans of one nest share that keep the same rows: `again` in additions-worth, the rest in cycles."""
+    """The figures that plans with one nest and the same kept rows share: `again` in additions-worth, the rest in
+    cycles. `moved` and `apart` are the two of `NestAccesses.moves`."""
 
     nest: PlannedNest
     again: float
@@ -44,7 +46,7 @@ class _Cycles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestWork:
-    """Works of the plans of one region. `rows` are those that a plan may keep."""
+    """The work of every plan of one region. `rows` are the rows that a plan may keep."""
 
     loops: RegionLoops
     target: Target
@@ -55,20 +57,20 @@ class NestWork:
     def of(self, plan: CpuNestPlan) -> Work:
         """The work of one plan."""
         kept = tuple([row for row in self.rows if row.kept in plan.kept]) if plan.kept else ()
-        lanes, cycles = self.target.lanes, self._of_nest(NestKey.of(plan), kept)
+        lanes, cycles = self.target.lanes, self._cycles_of(NestKey.of(plan), kept)
         again, vectors = cycles.again, cycles.arithmetic
         waiting = waits(self._values(), cycles.nest, plan, vectors + cycles.moved) + cycles.chained
         reread = cycles.reread
-        for each in cycles.collisions:
-            reread += self._accesses.waited(each, plan.width)
-        ideal = (self._flops + again) / (ADDITIONS_PER_CYCLE * lanes)
+        for collision in cycles.collisions:
+            reread += self._accesses.collision_cycles(collision, plan.width)
+        ideal = (self._useful_flops + again) / (ADDITIONS_PER_CYCLE * lanes)
         busy = ideal + cycles.moved + waiting
         return Work(
-            flops=self._flops,
+            flops=self._useful_flops,
             bytes=self._bytes,
             compute_dtype="fp32",
             occupancy=self._occupancy(plan, cycles.nest),
-            efficiency=max(1e-5, min(1.0, (self._flops + again) / (4 * lanes * busy))),
+            efficiency=max(1e-5, min(1.0, (self._useful_flops + again) / (4 * lanes * busy))),
             recomputed=again,
             reread=reread,
             layout=max(0.0, vectors - ideal) + cycles.apart,
@@ -77,18 +79,18 @@ class NestWork:
             parallel=bool(plan.threads) or plan.part is not None,
         )
 
-    def _of_nest(self, key: NestKey, kept: tuple[KeptRow, ...]) -> _Cycles:
+    def _cycles_of(self, key: NestKey, kept: tuple[KeptRow, ...]) -> _Cycles:
         if (key, kept) not in self._cycles:
             nest = PlannedNest.of(self.loops.shape, key, self.target.lanes)
             values, accesses = self._values(kept), self._accesses
             self._cycles[key, kept] = _Cycles(
                 nest,
-                values.again(nest),
+                values.recomputed(nest),
                 values.arithmetic(nest),
-                values.kept(nest),
+                values.row_moves(nest),
                 *accesses.moves(nest),
-                values.chained(nest),
-                self._allocated + accesses.refetched(nest),
+                values.chain_wait(nest),
+                self._allocation_cycles + accesses.refetch_cycles(nest),
                 accesses.collisions(nest),
             )
         return self._cycles[key, kept]
@@ -113,19 +115,19 @@ class NestWork:
         return NestAccesses(self.loops, self.target)
 
     @cached_property
-    def _flops(self) -> float:
-        """Additions-worth, each value computed once; a copy counts its points."""
-        points = sum(math.prod(each.memref.shape) for each in self.loops.region.outputs)
-        return max(1.0, points, self._values().once)
+    def _useful_flops(self) -> float:
+        """Additions-worth when every value is computed once; a copy counts its points."""
+        points = sum(math.prod(output.memref.shape) for output in self.loops.region.outputs)
+        return max(1.0, points, self._values().computed_once)
 
     @cached_property
     def _bytes(self) -> float:
         return float(self.loops.nbytes)
 
     @cached_property
-    def _allocated(self) -> float:
-        """Cycles of fetching the lines that stores fill, where the nearest cache does not hold the kernel's data."""
+    def _allocation_cycles(self) -> float:
+        """Cycles to fetch the cache lines that stores fill, where the nearest cache does not hold the kernel's data."""
         if self._bytes <= self.target.l1_bytes:
             return 0.0
-        stored = sum(each.memref.nbytes for each in self.loops.region.outputs)
+        stored = sum(output.memref.nbytes for output in self.loops.region.outputs)
         return stored * self.target.refetch_cycles(min(self._bytes, self.target.l2_bytes))

@@ -1,16 +1,16 @@
 """Candidate plans of streams whose scores are tiles.
 
-A plan says how many rows a task has (for which keys and values are packed once), how many rows and terms a tile of
-scores, the register tiles, and what is packed. `codegen.plan.cpu.stream_work` says what work each makes.
+A plan says how many rows a task has, how many rows and terms a tile of scores has, the register tiles, and which
+tensors are packed. A task packs keys and values once. `codegen.plan.cpu.stream_work` gives the work of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.plan.cpu.contraction_candidates import block_k, dot_possible
+from codegen.plan.cpu.contraction_candidates import block_k, can_dot
 from codegen.plan.cpu.stream_tiling import packable, stream_steps
-from codegen.plan.cpu.stream_work import CpuStreamWork, is_parallel, lies_well, row_bytes
+from codegen.plan.cpu.stream_work import CpuStreamWork, is_contiguous, is_parallel, row_bytes
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
@@ -21,33 +21,35 @@ from ir.region.region import Region
 from ir.target import Target
 
 _REGISTERS = {"avx512": 32}
+"""Vector registers of an architecture that has other than 16."""
 _TERMS = (128, 256, 512)
-"""Terms of a tile: rows are rescaled once for so many."""
+"""Terms of a tile, at most: the sums of a row are rescaled once per tile."""
 _TILE_BYTES = 1 << 17
-"""Of a tile of scores: within the second-level cache, beside the panels that it meets."""
+"""Bytes of a tile of scores, at most: the second-level cache also holds the panels that meet the tile."""
 _TILE_ROWS = 56
-"""Rows of a tile: enough for a panel of keys in the first-level cache to be used several times."""
+"""Rows of a tile, at most: enough to use a panel of keys several times while the first-level cache holds it."""
 _FAR = 4
-"""Times the second-level cache that the rows of a task may take."""
+"""Sizes of the second-level cache that the rows of one task may fill."""
 _FEW_ROWS = 8
-"""Rows for which dot products are tried."""
+"""Rows up to which dot products are tried."""
 _CANDIDATES = 12
+"""Candidates returned, at most."""
 
 
 def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[CpuStreamPlan, Work]]:
-    """The candidates, best first by their own estimate; none where the template does not cover the region."""
+    """The candidates, the fastest first by the estimate below; none where the template does not cover the region."""
     view = stream_view(region, core)
     if view is None:
         return []
     work = CpuStreamWork(view, target)
     cuts = dict.fromkeys((*_blocks(view, target), *_dot_blocks(view, target)))
-    found = [(blocks, work.of(blocks)) for blocks in cuts]
-    found.sort(key=lambda each: _cycles(each[1], target))
-    return [(_plan(view, blocks, target), work) for blocks, work in found[:_CANDIDATES]]
+    priced = [(blocks, work.of(blocks)) for blocks in cuts]
+    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
+    return [(_plan(view, blocks, target), work) for blocks, work in priced[:_CANDIDATES]]
 
 
 def _cycles(work: Work, target: Target) -> float:
-    """Of the unit that works longest, to order candidates by."""
+    """Cycles of the unit that works longest."""
     return (work.flops / (4 * target.lanes * work.efficiency) + work.layout) / work.occupancy
 
 
@@ -68,14 +70,14 @@ def _blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
 
 
 def _terms(view: StreamView, most: int, nr: int) -> int:
-    """Terms of a block, about `most`: whole register tiles where one loop runs over them."""
+    """Terms of a block, about `most`; a whole number of register tiles where one loop runs over the terms."""
     bc = block_k(view.lead, most)
     return min(view.terms, -(-bc // nr) * nr) if len(view.roles.terms) == 1 else bc
 
 
 def _dot_blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
-    """Few rows, and neighbours along the depth: keys are used so seldom that they are read as they lie."""
-    if view.scores is None or view.m > _FEW_ROWS or not view.scores.k or not dot_possible(view.scores):
+    """Blocks of dot products, for few rows and neighbours along the depth: packing does not pay for so little reuse."""
+    if view.scores is None or view.m > _FEW_ROWS or not view.scores.k or not can_dot(view.scores):
         return
     budget = _REGISTERS.get(target.arch, 16) // max(1, DTYPES[view.kind].bytes // 4) - 4
     bc = block_k(view.lead, _TERMS[-1])
@@ -86,7 +88,7 @@ def _dot_blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
 
 
 def _register_tiles(view: StreamView, target: Target) -> Iterator[tuple[int, int]]:
-    """The tallest register tiles of one to four vectors, the rows split evenly."""
+    """Rows and columns of the tallest register tiles with 1, 2 and 4 vectors per row; the rows are split evenly."""
     wide = max(1, DTYPES[view.kind].bytes // 4)
     budget = _REGISTERS.get(target.arch, 16)
     for vectors in (1, 2, 4):
@@ -97,7 +99,7 @@ def _register_tiles(view: StreamView, target: Target) -> Iterator[tuple[int, int
 
 
 def _task_rows(view: StreamView, br: int, target: Target) -> Iterator[int]:
-    """Rows of a task in whole tiles: all, or so few that every unit has a task."""
+    """Rows of a task, in whole tiles: from all rows down to one tile."""
     tiles = -(-view.m // br)
     for pieces in sorted({1, 2, 4, 8, 16, target.units, 2 * target.units, tiles}):
         if pieces <= tiles:
@@ -117,8 +119,8 @@ def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPl
 
 
 def _packed(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
-    """What is packed: all but values that one tile of rows uses, which are read as they lie."""
-    once = {each.operand(1).value for each in view.products if view.m <= blocks.mr and lies_well(each)}
+    """The packed tensors: all but values that one tile of rows uses, which are read from memory."""
+    once = {product.operand(1).value for product in view.products if view.m <= blocks.mr and is_contiguous(product)}
     keys = {view.scores.operand(side).value for side in (0, 1)} if view.scores else set()
     known = dict.fromkeys(packable(view, blocks))
-    return tuple(each for each in known if each.tensor not in (once if blocks.dot else once - keys))
+    return tuple(packed for packed in known if packed.tensor not in (once if blocks.dot else once - keys))

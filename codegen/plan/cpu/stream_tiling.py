@@ -1,14 +1,14 @@
-"""Which loops the blocks of a plan of streams cut, and whether the plan fits the streams."""
+"""The loops that the blocks of a plan of streams cut, and the check that a plan fits the streams."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_candidates import dot_possible
+from codegen.plan.cpu.contraction_candidates import can_dot
 from codegen.plan.cpu.contraction_tiling import block_axis
-from codegen.plan.plan_check import check_cpu
-from codegen.plan.stream_view import STAGE, StreamView, stream_epilogue
+from codegen.plan.plan_check import STAGE, check_cpu
+from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import Blocks, CpuStreamPlan, PackedTensor, StreamBlocks
@@ -16,7 +16,7 @@ from ir.target import LANES
 
 
 def blocks_of_scores(view: Contraction, blocks: StreamBlocks) -> Blocks:
-    """The blocks as the product of queries and keys sees them."""
+    """The blocks of the product of queries and keys."""
     return Blocks(blocks.mr, blocks.nr, blocks.bm, blocks.width, max(view.depth, 1), blocks.lanes, blocks.dot)
 
 
@@ -26,21 +26,21 @@ def scores_are_aligned(view: Contraction, blocks: StreamBlocks) -> bool:
 
 
 def blocks_of_product(view: Contraction, blocks: StreamBlocks) -> Blocks:
-    """The blocks as a product of weights and values sees them."""
+    """The blocks of a product of weights and values."""
     return Blocks(blocks.mr, blocks.nv, blocks.bm, view.n, blocks.bc, blocks.lanes)
 
 
 def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
-    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where blocks, lanes or axes do not
-    divide as the plan says; MalformedGraph where it contradicts the region; UnsupportedOp where the template has no
-    such choice."""
-    check_cpu(plan.arch, STAGE)
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    blocks, lanes or axes do not divide; MalformedGraph where the plan contradicts the region; UnsupportedOp where the
+    template does not have the choice."""
+    check_cpu(plan.arch)
     blocks, lanes = plan.blocks, LANES[plan.arch]
     if min(blocks.mr, blocks.nr, blocks.nv, blocks.bm, blocks.br, blocks.bc) < 1:
         _malformed(view, f"{blocks} are not sizes in elements")
     if plan.products != bool(view.products):
         _malformed(view, f"the streams have {len(view.products)} products, the plan says products: {plan.products}")
-    if blocks.dot and (view.scores is None or not dot_possible(view.scores)):
+    if blocks.dot and (view.scores is None or not can_dot(view.scores)):
         message = "the scores are no dot products of neighbours"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="outer")
     if blocks.lanes != lanes:
@@ -76,21 +76,21 @@ def stream_steps(view: StreamView, blocks: StreamBlocks) -> tuple[Steps, ...]:
 
 
 def packable(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
-    """The tensors that may be packed: queries and keys, but for dot products of them, and values."""
-    found = []
+    """The tensors that may be packed: values, and queries and keys unless their products are dot products."""
+    scored = []
     if view.scores is not None and not blocks.dot:
         side = view.scores.vector
-        found.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
-        found.append(PackedTensor(view.scores.operand(side).value, "k.o"))
-    return (*found, *(PackedTensor(each.operand(1).value, "k.o") for each in view.products))
+        scored.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
+        scored.append(PackedTensor(view.scores.operand(side).value, "k.o"))
+    return (*scored, *(PackedTensor(product.operand(1).value, "k.o") for product in view.products))
 
 
 def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:
     known = packable(view, plan.blocks)
-    for each in plan.packed:
-        if each not in known:
-            hint = ", ".join(f"{one.tensor} packed at {one.at}" for one in known)
-            message = f"{each.tensor!r} can not be packed at {each.at}"
+    for tensor in plan.packed:
+        if tensor not in known:
+            hint = ", ".join(f"{allowed.tensor} packed at {allowed.at}" for allowed in known)
+            message = f"{tensor.tensor!r} can not be packed at {tensor.at}"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 

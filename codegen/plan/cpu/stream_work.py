@@ -1,7 +1,7 @@
-"""The work that a plan of streams in tiles makes the machine do.
+"""The work of a plan of streams in tiles.
 
-The model counts cycles of one core as `codegen.plan.cpu.contraction_work` does: the multiply-adds of the products, what
-is computed per score and per row, packing, stores. Scores never leave the second-level cache.
+The model counts cycles of one core as `codegen.plan.cpu.contraction_work` does: the multiply-adds of the products, the
+arithmetic per score and per row, packing and stores. Scores never leave the second-level cache.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.plan.cpu import StreamBlocks
 from ir.pricer import Work
-from ir.region.region import Operand, behind
+from ir.region.region import behind
 from ir.region.work import region_bytes
 from ir.target import Target
 
 _PACK, _STORE = 5.0, 3.0
-"""Cycles per register that is packed, turned in a square at twice that; and stored by an epilogue."""
+"""Cycles to pack a register, twice that if a square is transposed; and to store a register in the epilogue."""
 _TILE_MOVES = 3
-"""Registers of a tile moved per score that arithmetic does not hide, of four loaded and stored."""
+"""Loads and stores per score that arithmetic does not hide, of four."""
 _DOT_CYCLES = 8.0
-"""Cycles to add up the lanes of one dot product."""
+"""Cycles to sum the lanes of one dot product."""
 _ROW_CYCLES = 12.0
-"""Cycles per row of a tile besides its scores: two horizontal reductions, the loops' starts.
+"""Cycles per row of a tile besides its scores: two horizontal reductions, the starts of loops.
 
-With these the model is as far from CPU times of one thread (Zen 5, 512 and 2048 rows, heads of 64, 128 and 256) as that
-of the two products and the softmax apart: 0.8 to 0.95 of the estimate at a nominal clock."""
+Chosen by measurement on Zen 5 (one thread, 512 and 2048 rows, heads of 64, 128 and 256): times are 0.8 to 0.95 of the
+estimate at a nominal clock, as for the two products and the softmax in kernels of their own."""
 
 
 @dataclass(frozen=True, eq=False)
 class CpuStreamWork:
-    """Works of the plans of one region's streams on one machine."""
+    """The work of every plan of one region's streams on one machine."""
 
     view: StreamView
     target: Target
 
     def of(self, blocks: StreamBlocks) -> Work:
-        """The work of a plan that cuts the streams so."""
+        """The work of a plan with these blocks."""
         view, target = self.view, self.target
-        tiles = [(each, self._whole(each, blocks, blocks.nr)) for each in (view.scores,) if each]
-        tiles += [(each, self._whole(each, blocks, blocks.nv)) for each in view.products]
-        scored = self._scored * self._points / (ADDITIONS_PER_CYCLE * target.lanes)
+        tiles = [(view.scores, self._whole_tile_flops(view.scores, blocks, blocks.nr))] if view.scores else []
+        tiles += [(product, self._whole_tile_flops(product, blocks, blocks.nv)) for product in view.products]
+        scored = self._weight_per_score * self._points / (ADDITIONS_PER_CYCLE * target.lanes)
         moved = _TILE_MOVES * target.vector_cycles * self._points / target.lanes
-        flops = max(1.0, sum(flops for _, flops in tiles), 0.0 if tiles else self._scored * self._points)
-        ideal = flops / (4 * target.lanes) * self._wide
-        products = sum(self._product_cycles(each, flops, blocks) for each, flops in tiles)
-        cycles = products + scored + moved + self._row_cycles(blocks) + self._ending + self._fetching
+        flops = max(1.0, sum(flops for _, flops in tiles), 0.0 if tiles else self._weight_per_score * self._points)
+        ideal = flops / (4 * target.lanes) * self._registers
+        products = sum(self._product_cycles(product, flops, blocks) for product, flops in tiles)
+        cycles = products + scored + moved + self._row_cycles(blocks) + self._epilogue_cycles + self._fetch_cycles
         tasks = self._tasks(blocks)
         rounds = -(-tasks // target.units)
         parallel = is_parallel(view, blocks, target)
@@ -71,28 +71,28 @@ class CpuStreamWork:
 
     # --- products ---
 
-    def _whole(self, each: Contraction, blocks: StreamBlocks, width: int) -> float:
-        """The multiply-adds of all register tiles, padding included, as additions-worth."""
-        if blocks.dot and each is self.view.scores:
-            return flops_of(each)
-        rows, columns = -(-each.m // blocks.mr) * blocks.mr, -(-each.n // width) * width
-        return 2.0 * each.repeats * rows * columns * each.depth
+    def _whole_tile_flops(self, product: Contraction, blocks: StreamBlocks, width: int) -> float:
+        """FLOPs of all register tiles, padding included."""
+        if blocks.dot and product is self.view.scores:
+            return flops_of(product)
+        rows, columns = -(-product.m // blocks.mr) * blocks.mr, -(-product.n // width) * width
+        return 2.0 * product.repeats * rows * columns * product.depth
 
-    def _product_cycles(self, each: Contraction, flops: float, blocks: StreamBlocks) -> float:
-        """Cycles of the register tiles, and of laying their sums down once per block of terms."""
-        scores = each is self.view.scores
+    def _product_cycles(self, product: Contraction, flops: float, blocks: StreamBlocks) -> float:
+        """Cycles of the register tiles, and of storing their sums once per block of terms."""
+        scores = product is self.view.scores
         if scores and blocks.dot:
             loads = max(1.0, (blocks.mr + blocks.nr) / (blocks.mr * blocks.nr))
-            return flops / (4 * self.target.lanes) * self._wide * loads + self._points * _DOT_CYCLES
+            return flops / (4 * self.target.lanes) * self._registers * loads + self._points * _DOT_CYCLES
         width = blocks.nr if scores else blocks.nv
-        vectors = width // self.target.lanes * self._wide
+        vectors = width // self.target.lanes * self._registers
         multiplies = blocks.mr * vectors
         inner = max(multiplies, blocks.mr + vectors, 8) / multiplies
-        depth = each.depth if scores else blocks.bc
-        return flops / (4 * self.target.lanes) * self._wide * inner * (1 + (1 if scores else 2) / max(depth, 1))
+        depth = product.depth if scores else blocks.bc
+        return flops / (4 * self.target.lanes) * self._registers * inner * (1 + (1 if scores else 2) / max(depth, 1))
 
     @property
-    def _wide(self) -> int:
+    def _registers(self) -> int:
         return registers_per_vector(self.view.lead)
 
     # --- scores ---
@@ -103,19 +103,19 @@ class CpuStreamWork:
         return view.repeats * view.m * view.terms
 
     @cached_property
-    def _scored(self) -> float:
-        """Additions-worth of one score: the ops on it, its maximum, difference, exponential, and sums of rows."""
+    def _weight_per_score(self) -> float:
+        """Additions-worth per score: the ops on it, its maximum, difference and exponential, and the sums of rows."""
         view = self.view
-        return self._below(view.roles.score) + score_weight(view.fn, view.kind, self.target) + len(view.row_sums)
+        return self._weight_of(view.roles.score) + score_weight(view.fn, view.kind, self.target) + len(view.row_sums)
 
-    def _below(self, value: str) -> float:
-        """What computing a value takes, but for the contraction and its operands."""
+    def _weight_of(self, value: str) -> float:
+        """Additions-worth of computing a value, without the contraction and its operands."""
         ops = {let.name: let.op for let in self.view.region.body if let.name != self.view.roles.contraction}
         return sum(weight(ops[name], self.target) for name in behind(ops, value) if name in ops)
 
     @cached_property
-    def _fetching(self) -> float:
-        """Cycles in which scores that lie in memory come from there: no product hides the pass that reads them."""
+    def _fetch_cycles(self) -> float:
+        """Cycles to load scores from memory. A product that computes scores hides its loads: then 0."""
         target = self.target
         if self.view.scores is not None:
             return 0.0
@@ -129,10 +129,10 @@ class CpuStreamWork:
         times = -(-view.terms // blocks.bc)
         return view.repeats * view.m * times * _ROW_CYCLES
 
-    # --- what is moved ---
+    # --- moves ---
 
     def _packing(self, blocks: StreamBlocks) -> float:
-        """Cycles of packing, all tasks together: queries once, keys and values once per block of rows."""
+        """Cycles of packing over all tasks: queries once, keys and values once per block of rows."""
         times = -(-self.view.m // blocks.bm)
         queries, keys = (0.0, 0.0) if blocks.dot else self._packed_scores
         values = 0.0 if self.view.m <= blocks.mr else self._packed_values[0]
@@ -146,21 +146,22 @@ class CpuStreamWork:
 
     @cached_property
     def _packed_values(self) -> tuple[float, float]:
-        """Cycles of packing all values that few rows read as they lie, and all others."""
-        cycles = [(lies_well(each), self._pack(each, 1)) for each in self.view.products]
-        return sum(cost for well, cost in cycles if well), sum(cost for well, cost in cycles if not well)
+        """Cycles of packing all values that are contiguous, which few rows read without packing; and all others."""
+        cycles = [(is_contiguous(product), self._pack(product, 1)) for product in self.view.products]
+        return sum(cost for run, cost in cycles if run), sum(cost for run, cost in cycles if not run)
 
-    def _pack(self, each: Contraction, side: int) -> float:
-        columns = side == each.vector
-        group = each.columns if columns else each.rows
-        elements = each.repeats * each.depth * (each.n if columns else each.m)
-        turned = columns and lanes_along_k(each, side, group, self.target.lanes)
-        run, _ = each.run(side, each.k if turned else group)
-        filled = max(1, min(each.extent(run), self.target.lanes))
+    def _pack(self, product: Contraction, side: int) -> float:
+        """Cycles of packing all of one operand once."""
+        columns = side == product.vector
+        group = product.columns if columns else product.rows
+        elements = product.repeats * product.depth * (product.n if columns else product.m)
+        turned = columns and lanes_along_k(product, side, group, self.target.lanes)
+        run, _ = product.run(side, product.k if turned else group)
+        filled = max(1, min(product.extent(run), self.target.lanes))
         return elements * _PACK * (2 if turned else 1) / filled
 
     @cached_property
-    def _ending(self) -> float:
+    def _epilogue_cycles(self) -> float:
         """Cycles of the ops on the sums, and of the stores."""
         view, lanes = self.view, self.target.lanes
         scored = {view.roles.score, view.roles.contraction, *view.roles.members}
@@ -168,7 +169,7 @@ class CpuStreamWork:
         ops = {let.name: let.op for let in view.region.body}
         after, total = set(view.roles.members), 0.0
         for name, op in ops.items():
-            if name not in scored and any(isinstance(each, Operand) and each.value in after for each in op.inputs):
+            if name not in scored and not after.isdisjoint(op.reads):
                 after.add(name)
                 total += weight(op, self.target)
         return points * (total / ADDITIONS_PER_CYCLE + _STORE) / lanes
@@ -177,31 +178,31 @@ class CpuStreamWork:
         return max(1, self.view.repeats * -(-self.view.m // blocks.bm))
 
 
-def lies_well(each: Contraction) -> bool:
+def is_contiguous(product: Contraction) -> bool:
     """Whether neighbouring columns of a product's values are neighbours in memory."""
-    run, step = each.run(1, each.columns)
-    return run == each.columns and step == 1
+    run, step = product.run(1, product.columns)
+    return run == product.columns and step == 1
 
 
 def is_parallel(view: StreamView, blocks: StreamBlocks, target: Target) -> bool:
-    """Whether threads share the tasks."""
-    several = view.repeats * -(-view.m // blocks.bm) > 1
-    flops = sum(flops_of(each) for each in (view.scores, view.lead) if each)
-    return target.units > 1 and several and flops >= SMALL_FLOPS
+    """Whether several threads run the tasks."""
+    has_tasks = view.repeats * -(-view.m // blocks.bm) > 1
+    flops = sum(flops_of(product) for product in (view.scores, view.lead) if product)
+    return target.units > 1 and has_tasks and flops >= SMALL_FLOPS
 
 
 def resident_bytes(view: StreamView, blocks: StreamBlocks) -> int:
-    """What a task goes through again and again: a tile of scores, the packed keys and values of a block."""
+    """Bytes that a task passes through repeatedly: a tile of scores, the packed keys and values of a block."""
     elements = blocks.br * blocks.score_stride
     if view.scores is not None and not blocks.dot:
         elements += blocks.width * view.scores.depth
-    elements += sum(blocks.bc * blocks.sum_stride(each.n) for each in view.products)
+    elements += sum(blocks.bc * blocks.sum_stride(product.n) for product in view.products)
     return elements * DTYPES[view.kind].bytes
 
 
 def row_bytes(view: StreamView, blocks: StreamBlocks) -> int:
-    """What a task keeps of its rows, queries and sums: passed through once per block of terms, they may lie in a
-    farther cache (540 to 2052 rows of 0.5 to 4 MiB take the same time beside a second level of 1 MiB)."""
+    """Bytes of a task's queries and sums. A task passes through them once per block of terms, so they may lie in a
+    farther cache: 540 to 2052 rows, of 0.5 to 4 MiB, take the same time with a second level of 1 MiB."""
     depth = view.scores.depth if view.scores is not None and not blocks.dot else 0
-    elements = blocks.bm * (depth + sum(blocks.sum_stride(each.n) for each in view.products))
+    elements = blocks.bm * (depth + sum(blocks.sum_stride(product.n) for product in view.products))
     return elements * DTYPES[view.kind].bytes

@@ -1,7 +1,7 @@
 """Candidate plans of a contraction on a GPU: tile × warp tile × stages, for tensor cores or CUDA cores.
 
-What does not fit gives way in the order of §8: stages first, then the warp's tile, then the width of vectors; each is a
-note of the plan.
+A plan that does not fit is reduced in the order of seed 000 §8: fewer stages, then a smaller warp tile, then narrower
+vectors. Every reduction is a note of the plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from codegen.plan.gpu.contraction_shared import fills_banks, is_swizzled, shared
 from codegen.plan.gpu.contraction_tiling import (
     columns_of,
     is_empty,
-    made_tile,
+    make_tile,
     operands_of,
     steps_of,
     tiles_of,
@@ -34,10 +34,13 @@ from ir.region.region import Region
 from ir.target import Target
 
 _CANDIDATES = 16
+"""Candidates returned, at most."""
 _STAGES = (4, 3, 2)
+"""Stages of a ring, the best first."""
 _RASTER = 8
+"""Tiles of rows side by side in the order of blocks, at most."""
 _PADDED = 4
-"""So many times the points of the leanest tiling a tiling may have."""
+"""Points of a tiling, padding included, at most: times those of the tiling with the least padding."""
 _SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
 
 _MATRIX_TILES = (
@@ -63,7 +66,7 @@ _MATRIX_TILES = (
     (16, 32, 64, 16, 16),
     (32, 16, 64, 16, 16),
 )
-"""BM, BN, BK in halves (of floats half as many) and the tile of a warp."""
+"""Tensor cores: BM, BN, BK in fp16 or bf16 (half as many of fp32), rows and columns of a warp."""
 _THREAD_TILES = (
     (128, 128, 16, 32, 64, 8, 8),
     (128, 64, 16, 32, 32, 4, 8),
@@ -84,45 +87,45 @@ _THREAD_TILES = (
     (1, 32, 128, 1, 32, 1, 1),
     (32, 1, 128, 32, 1, 1, 1),
 )
-"""BM, BN, BK, the tile of a warp and that of a thread."""
+"""CUDA cores: BM, BN, BK, rows and columns of a warp, rows and columns of a thread."""
 
 
 def contraction_candidates(
     region: Region, core: PolyCore, target: Target, *, ordered: bool = False, tf32: bool = False
 ) -> list[tuple[GpuContractionPlan, Work]]:
-    """The candidates, the best first; none if the region is no contraction that the template covers, or nothing fits.
-    `ordered`: they take the terms of floating-point sums in index order; `tf32`: they may round floats to it, where
-    that is faster than all that do not."""
+    """The candidates, the fastest first; none if the region is no contraction that the template covers, or nothing
+    fits. `ordered`: plans take the terms of floating-point sums in index order. `tf32`: plans may round fp32 to tf32;
+    plans that do and are slower than the best exact plan are left out."""
     view = contraction_of(region, core, ordered=ordered)
     if view is None:
         return []
-    found = fitting_tiles(view, target, tf32=tf32)
-    exact = next((number for number, (tile, *_) in enumerate(found) if not tile.tf32), len(found))
-    gaining = [each for number, each in enumerate(found) if number < exact or not each[0].tf32]
-    kept = gaining[: 1 if is_empty(view) else _CANDIDATES]
+    priced = fitting_tiles(view, target, tf32=tf32)
+    exact = next((number for number, (tile, *_) in enumerate(priced) if not tile.tf32), len(priced))
+    faster = [candidate for number, candidate in enumerate(priced) if number < exact or not candidate[0].tf32]
+    kept = faster[: 1 if is_empty(view) else _CANDIDATES]
     return [(contraction_plan(view, tile, notes, target), work) for tile, notes, work in kept]
 
 
 def fitting_tiles(
     view: Contraction, target: Target, *, tf32: bool = False
 ) -> list[tuple[ContractionTile, tuple[str, ...], Work]]:
-    """All that may be worth it and fit the machine, each with its notes and its work, by §11's estimate the best first;
-    of equals those that round to `tf32` last."""
-    found: list[tuple[ContractionTile, tuple[str, ...], Work]] = []
-    met: set[tuple[object, ...]] = set()
+    """The tiles that fit the machine, with the notes of their plans and their work, the fastest first; of equally fast
+    tiles, those that round to tf32 last."""
+    tiles: list[tuple[ContractionTile, tuple[str, ...], Work]] = []
+    seen: set[tuple[object, ...]] = set()
     work = GpuContractionWork(view, target)
     for shape in _shapes(view, tf32):
-        for whole, notes in _fitted(view, shape, target):
+        for whole, notes in _fitting_stages(view, shape, target):
             for tile in (whole, *splits_of(view, whole, target)):
                 sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages, tile.split)
-                if sizes not in met:
-                    met.add(sizes)
-                    found.append((tile, notes, work.of(tile)))
-    return sorted(found, key=lambda each: (_time(each[2], target), each[0].tf32))
+                if sizes not in seen:
+                    seen.add(sizes)
+                    tiles.append((tile, notes, work.of(tile)))
+    return sorted(tiles, key=lambda candidate: (_time(candidate[2], target), candidate[0].tf32))
 
 
 def _time(work: Work, target: Target) -> float:
-    """§11's estimate in ns, to keep the best candidates only."""
+    """The estimate of seed 000 §11, in ns."""
     peak = target.peak_flops.get(work.compute_dtype, target.peak_flops["fp32"])
     compute = work.flops / (peak * work.efficiency) * 1e9 + work.reread * target.cycle_ns / target.units
     return max(compute, work.bytes / target.bandwidth * 1e9) / work.occupancy
@@ -132,57 +135,57 @@ def _time(work: Work, target: Target) -> float:
 
 
 def _shapes(view: Contraction, tf32: bool) -> Iterator[ContractionTile]:
-    """Tiles that are not mostly padding, the stages left open: on tensor cores where these are exact; on CUDA cores
-    else, and as `tf32` where the view allows it, too."""
+    """Tiles of one stage that are not mostly padding: for tensor cores where these are exact; else for CUDA cores, and
+    with `tf32` for tensor cores too."""
     if on_tensor_cores(view):
-        for bm, bn, bk, warp_m, warp_n in _lean(view, _MATRIX_TILES):
-            yield made_tile(view, (bm, bn, bk), (warp_m, warp_n))
+        for bm, bn, bk, warp_m, warp_n in _without_padding(view, _MATRIX_TILES):
+            yield make_tile(view, (bm, bn, bk), (warp_m, warp_n))
         return
     if tf32 and fits_tf32(view):
-        for bm, bn, bk, warp_m, warp_n in _lean(view, _MATRIX_TILES):
-            tile = made_tile(view, (bm, bn, bk // 2), (warp_m, warp_n), tf32=True)
-            if all(fills_banks(tile, each) for each in tile.stagings):
+        for bm, bn, bk, warp_m, warp_n in _without_padding(view, _MATRIX_TILES):
+            tile = make_tile(view, (bm, bn, bk // 2), (warp_m, warp_n), tf32=True)
+            if all(fills_banks(tile, staging) for staging in tile.stagings):
                 yield tile
-    for bm, bn, bk, warp_m, warp_n, *own in _lean(view, _THREAD_TILES):
-        yield made_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=(own[0], own[1]))
+    for bm, bn, bk, warp_m, warp_n, *own in _without_padding(view, _THREAD_TILES):
+        yield make_tile(view, (bm, bn, bk), (warp_m, warp_n), thread=(own[0], own[1]))
 
 
-def _lean(view: Contraction, shapes: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """Those that are not mostly padding."""
+def _without_padding(view: Contraction, shapes: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The shapes that are not mostly padding."""
     m, n = max(view.m, 1), max(columns_of(view), 1)
     padded = [-(-m // bm) * bm * -(-n // bn) * bn for bm, bn, *_ in shapes]
     return [shape for shape, points in zip(shapes, padded, strict=True) if points <= _PADDED * min(padded)]
 
 
-def _fitted(
+def _fitting_stages(
     view: Contraction, tile: ContractionTile, target: Target
 ) -> Iterator[tuple[ContractionTile, tuple[str, ...]]]:
-    """The tile with as many stages as fit, and with one less; with a smaller warp tile where registers run out."""
-    notes: tuple[str, ...] = _widths(view, tile)
+    """The tile with as many stages as fit, and with one less; with smaller warp tiles where registers run out."""
+    notes: tuple[str, ...] = _width_notes(view, tile)
     while registers_of(view, tile) > most_registers(tile, target):
-        smaller = _halved(view, tile)
+        smaller = _with_smaller_warps(view, tile)
         if smaller is None or smaller.threads > MAX_THREADS:
             return
         notes += (f"warp_tile {tile.warp_m}x{tile.warp_n} → {smaller.warp_m}x{smaller.warp_n}: registers",)
         tile = smaller
     turns = turns_of(view, tile)
-    wanted = [each for each in _STAGES if each <= max(turns, 2)] if turns > 1 else [1]
+    wanted = [stages for stages in _STAGES if stages <= max(turns, 2)] if turns > 1 else [1]
     limit = shared_limit(target.arch, target)
-    fitting = [each for each in wanted if shared_bytes(view, _staged(view, tile, each)) <= limit]
+    fitting = [stages for stages in wanted if shared_bytes(view, _with_stages(view, tile, stages)) <= limit]
     for stages in fitting[:2]:
         fewer = (f"stages {wanted[0]} → {stages}: shared memory",) if fitting[0] < wanted[0] else ()
-        yield _staged(view, tile, stages), (*notes, *fewer)
+        yield _with_stages(view, tile, stages), (*notes, *fewer)
 
 
-def _staged(view: Contraction, tile: ContractionTile, stages: int) -> ContractionTile:
-    """The tile with a ring of `stages`, and rows of tiles beside each other where there are many."""
+def _with_stages(view: Contraction, tile: ContractionTile, stages: int) -> ContractionTile:
+    """The tile with a ring of `stages`, and with tiles of rows side by side where there are many."""
     _, rows, _ = tiles_of(view, tile)
-    raster = next(each for each in range(min(_RASTER, rows), 0, -1) if rows % each == 0) if rows else 1
+    raster = next(count for count in range(min(_RASTER, rows), 0, -1) if rows % count == 0) if rows else 1
     return msgspec.structs.replace(tile, stages=stages, raster=raster)
 
 
-def _halved(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
-    """The tile with more warps, of half their rows or columns."""
+def _with_smaller_warps(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
+    """The tile with warps of half their rows or columns."""
     sizes, least = (tile.warp_m, tile.warp_n), 16 if tile.thread is None else 1
     thread = tile.thread or (sizes[0] // 16, sizes[1] // 16)
     if max(thread) <= 1:
@@ -190,16 +193,16 @@ def _halved(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
     rows = thread[0] >= thread[1]
     warp = (max(sizes[0] // 2, least), sizes[1]) if rows else (sizes[0], max(sizes[1] // 2, least))
     own = (thread[0] // 2, thread[1]) if rows else (thread[0], thread[1] // 2)
-    return made_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own, tf32=tile.tf32)
+    return make_tile(view, (tile.bm, tile.bn, tile.bk), warp, thread=tile.thread and own, tf32=tile.tf32)
 
 
-def _widths(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
+def _width_notes(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
     return tuple(
-        f"{view.operand(each.side).value}: "
-        + ("by element, as it is no aligned run of memory" if not each.copied else f"vectors of {each.nbytes} bytes")
-        for each in tile.stagings
-        if not each.copied or each.nbytes < 16
+        f"{view.operand(way.side).value}: "
+        + ("by element, as it is no aligned run of memory" if not way.copied else f"vectors of {way.nbytes} bytes")
+        for way in tile.stagings
+        if not way.copied or way.nbytes < 16
     )
 
 
@@ -209,11 +212,11 @@ def _widths(view: Contraction, tile: ContractionTile) -> tuple[str, ...]:
 def contraction_plan(
     view: Contraction, tile: ContractionTile, notes: tuple[str, ...], target: Target
 ) -> GpuContractionPlan:
-    """The plan that a tile is."""
+    """The plan with this tile."""
     places = _places(view, tile)
     if places.rows != places.columns:
         tile = msgspec.structs.replace(tile, raster=1)
-    lhs, rhs = (is_swizzled(tile, each) for each in tile.stagings)
+    lhs, rhs = (is_swizzled(tile, staging) for staging in tile.stagings)
     return GpuContractionPlan(
         arch=target.arch,
         pattern=view.pattern,
@@ -231,7 +234,7 @@ def contraction_plan(
 
 
 def _places(view: Contraction, tile: ContractionTile) -> BlockPlaces:
-    """Tiles to blocks: all along x where rows of tiles stand beside each other, or where an axis of the grid is too
+    """The grid axes of tiles: all along x where tiles of rows stand side by side, or where an axis of the grid is too
     short."""
     products, rows, columns = tiles_of(view, tile)
     beside = (tile.raster > 1 and columns > 1) or rows > MAX_GRID[1]

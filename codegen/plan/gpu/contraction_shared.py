@@ -1,9 +1,10 @@
-"""The shared memory of a contraction's plan: a ring of tiles of both operands, and over it the tile of results.
+"""The shared memory of a contraction's plan: a ring of tiles per operand; the tile of results uses the same bytes.
 
-tensor cores  along k   As[rows, k]               along rows   As[panel, k, 64 rows]       swizzled
-              As[panel, rows, 64 of k] where lines are longer than the swizzle's 128 bytes
-of floats     along k   as above                  along rows   As[k, rows], padded
-CUDA cores    along k   As[rows, k], padded       along rows   As[k, rows]
+                memory order along k                         memory order along rows
+tensor cores    As[rows, k], swizzled; or                    As[panel, k, 64 rows], swizzled
+                As[panel, rows, 64 of k] where lines are longer than the 128 bytes of a swizzle
+  with tf32     as above                                     As[k, rows], padded
+CUDA cores      As[rows, k], padded                          As[k, rows]
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ from ir.plan.gpu import ContractionTile, Staging
 
 LHS, RHS, RESULT = "As", "Bs", "Cs"
 _APART = 8
-"""Floats between lines of which the lanes of a warp read 8 each from 4: a multiple of 16 and these apart, all 32 lie in
-banks of their own."""
+"""Floats of padding after a line. The lanes of a warp read 8 elements from each of 4 lines; with a multiple of 16 plus
+these between lines, all 32 lie in banks of their own."""
 
 
 def shared_tiles(
     view: Contraction, tile: ContractionTile, swizzled: tuple[bool, bool] = (True, True)
 ) -> tuple[Shared, ...]:
-    """The rings of the operand with the rows and of that with the columns, and the results' tile where it is staged."""
+    """The ring of the operand with the rows, that of the operand with the columns, and the tile of results if results
+    are staged."""
     rows = operand_ring(LHS, tile, tile.lhs, 0, tile.stages, swizzled[0])
     columns = operand_ring(RHS, tile, tile.rhs, rows.end, tile.stages, swizzled[1])
     return (rows, columns, *result_tile(view, tile))
 
 
 def shared_bytes(view: Contraction, tile: ContractionTile) -> int:
-    """Of a block."""
-    return max(each.end for each in shared_tiles(view, tile))
+    """Bytes of shared memory of a block."""
+    return max(buffer.end for buffer in shared_tiles(view, tile))
 
 
 def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
-    """The tile of results over the rings, where they are staged."""
+    """The tile of results, in the bytes of the rings; () unless results are staged."""
     if tile.store != "staged":
         return ()
     dtype = view.region.outputs[0].memref.dtype
@@ -45,20 +47,19 @@ def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
 
 
 def is_swizzled(tile: ContractionTile, staged: Staging) -> bool:
-    """Whether an operand lies as `ldmatrix` reads it: it transposes halves alone."""
+    """Whether `ldmatrix` reads the operand, whose lines are then swizzled. It transposes 16-bit elements only."""
     return tile.tensor_cores and (staged.along_k or not tile.tf32)
 
 
 def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
-    """Whether copies to an operand's ring meet in no bank: where no swizzle parts its lines, each is as long as all
-    banks together."""
+    """Whether copies to an operand's ring have no bank conflicts: lines are swizzled, or as long as all banks."""
     return is_swizzled(tile, staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
 
 
 def operand_ring(
     name: str, tile: ContractionTile, staged: Staging, start: int, stages: int, swizzled: bool = True
 ) -> Shared:
-    """So many stages of one operand's tile, from byte `start` on or a little later."""
+    """The ring of one operand with so many stages, from byte `start` on, or from the next byte that is aligned."""
     extent = tile.extent(staged)
     if is_swizzled(tile, staged):
         lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
@@ -72,7 +73,7 @@ def operand_ring(
 
 
 def _panel(length: int, dtype: str) -> int:
-    """Elements of a line that stand together: what a swizzle permutes, or less where that divides the line."""
+    """Elements of a panel of a line: as many as one swizzle permutes, or a divisor of that."""
     return math.gcd(length, SWIZZLE_ATOM // DTYPES[dtype].bytes)
 
 

@@ -1,4 +1,4 @@
-"""The tiles of a GPU's plans of a contraction, and whether a plan fits the contraction."""
+"""The tiles of a contraction's plan on a GPU, and the check that a plan fits the contraction."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.operand_read import fits_tf32, neighbours, on_tensor_cores, staging
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
@@ -21,40 +21,40 @@ from ir.plan.gpu import MMA_BYTES, BlockPlaces, ContractionTile, GpuContractionP
 WARP = WARP_LANES
 GRID_AXES: tuple[GridAxis, ...] = ("x", "y", "z")
 STORES: tuple[Store, ...] = ("staged", "vectors", "elements")
-"""How results leave, the best way first."""
+"""How results are stored, the fastest way first."""
 _MOST_BYTES = 128
-"""Of a row of a stage on tensor cores: what a swizzle permutes."""
+"""Bytes of a row of a stage on tensor cores, at most: a swizzle permutes so many."""
 _STAGED_BYTES = 8
-"""Stores narrower than this gain nothing from shared memory."""
+"""Bytes of a store from which shared memory makes results leave faster."""
 
 
 def turns_of(view: Contraction, tile: ContractionTile) -> int:
-    """Stages that are filled and used, one after another, by all blocks that share a tile."""
+    """Turns of the main loop, over all blocks that share a tile: a turn uses one stage of terms."""
     return -(-view.depth // tile.bk)
 
 
 def turns_of_block(view: Contraction, tile: ContractionTile) -> int:
-    """Those of one block, at most."""
+    """Turns of one block, at most."""
     return -(-turns_of(view, tile) // tile.split)
 
 
-def parts_hold(view: Contraction, tile: ContractionTile) -> bool:
-    """Whether each of the blocks that share a tile has terms."""
+def has_terms_for_all_blocks(view: Contraction, tile: ContractionTile) -> bool:
+    """Whether every block that shares a tile has terms."""
     return (tile.split - 1) * turns_of_block(view, tile) < turns_of(view, tile)
 
 
 def tiles_of(view: Contraction, tile: ContractionTile) -> tuple[int, int, int]:
-    """Products, tiles of rows and tiles of columns."""
+    """Numbers of products, of tiles of rows, and of tiles of columns."""
     return view.extent(view.batch), -(-view.m // tile.bm), -(-columns_of(view) // tile.bn)
 
 
 def pieces_of(tile: ContractionTile, staged: Staging) -> int:
-    """Copies, or elements, of a thread for one stage of an operand, at most."""
+    """Copies, or elements, that one thread moves per stage of an operand, at most."""
     return -(-tile.extent(staged) * tile.bk // (staged.width * tile.threads))
 
 
 def columns_of(view: Contraction) -> int:
-    """All columns, whatever the output's order."""
+    """All columns, also those that are not one affine run of the output."""
     return view.extent((*view.outer, *view.columns))
 
 
@@ -68,7 +68,7 @@ def steps_of(view: Contraction, tile: ContractionTile) -> tuple[Steps, ...]:
     return Steps("m", view.m, tile.bm), Steps("n", columns_of(view), tile.bn), Steps("k", view.depth, tile.bk)
 
 
-def made_tile(
+def make_tile(
     view: Contraction,
     tile: tuple[int, int, int],
     warp: tuple[int, int],
@@ -78,8 +78,8 @@ def made_tile(
     tf32: bool = False,
     raster: int = 1,
 ) -> ContractionTile:
-    """The tile of these sizes, its operands and results moved as widely as they allow; on CUDA cores where `thread` is
-    given, with `tf32` on tensor cores for floats, else on those for halves."""
+    """The tile of these sizes; operands and results move as many elements at once as they allow. With `thread` the tile
+    is for CUDA cores, with `tf32` for tensor cores with fp32 operands, else for tensor cores with 16-bit operands."""
     bm, bn, bk = tile
     sides = zip((1 - view.vector, view.vector), (bm, bn), strict=True)
     narrow = thread is None and not tf32
@@ -92,8 +92,8 @@ def made_tile(
 
 
 def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[Store, int]:
-    """How the first output leaves a thread that has so many neighbours, and those stored at once."""
-    first = next(each for each in view.region.outputs if each.name == view.region.yields[0].buffer).memref
+    """How a thread with so many neighbouring results stores the first output, and how many it stores at once."""
+    first = next(output for output in view.region.outputs if output.name == view.region.yields[0].buffer).memref
     size = DTYPES[first.dtype].bytes
     width = neighbours(view.roles.out, first.shape, (*view.outer, *view.columns), view.sizes, size)
     if register_type(first.dtype) != view.accumulator or min(width, side_by_side) == 1:
@@ -103,11 +103,11 @@ def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[St
     return "vectors", min(width, side_by_side)
 
 
-def check_gpu_contraction(view: Contraction, plan: GpuContractionPlan) -> None:
-    """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
-    contradicts the region; UnsupportedOp where the template has no such choice; UnknownTarget for another machine's
-    plan; ResourceExceeded for more threads than a block has."""
-    check_gpu(plan.arch, STAGE)
+def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    tiles do not divide; MalformedGraph where the plan contradicts the region; ResourceExceeded for more threads than a
+    block may have."""
+    check_gpu(plan.arch)
     tile = plan.tile
     if min(tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.raster, *(tile.thread or ())) < 1:
         _malformed(view, f"{tile} has a tile without elements")
@@ -116,9 +116,9 @@ def check_gpu_contraction(view: Contraction, plan: GpuContractionPlan) -> None:
     if plan.epilogue != view.epilogue:
         _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     if tile.tensor_cores and not tile.tf32 and not on_tensor_cores(view):
-        _malformed(view, "tensor cores multiply fp16 or bf16 by the same, and sum in fp32 in an order of their own")
+        _malformed(view, "tensor cores need both operands in fp16 or in bf16, and fp32 sums in any order")
     if tile.tf32 and not fits_tf32(view):
-        _malformed(view, "what is rounded to tf32 are floats that are no halves, summed in fp32 in any order")
+        _malformed(view, "tf32 needs operands that fp16 and bf16 do not hold exactly, and fp32 sums in any order")
     _check_shape(view, tile)
     _check_moves(view, tile)
     if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
@@ -130,7 +130,7 @@ def grid_of(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> tu
     """Blocks along x, y and z.
 
     Raises:
-        EqsatError: ResourceExceeded where these are too many.
+        EqsatError: ResourceExceeded where the grid is too large.
     """
     grid = dict.fromkeys(GRID_AXES, 1)
     for piece, count in zip(("batch", "rows", "columns", "parts"), (*tiles_of(view, tile), tile.split), strict=True):
@@ -147,15 +147,15 @@ def operands_of(view: Contraction, tile: ContractionTile) -> tuple[str, str]:
 
 
 def _check_moves(view: Contraction, tile: ContractionTile) -> None:
-    """Operands and results move as widely as the region allows; results may also leave in a lesser way."""
+    """Operands and results move as the region allows; results may also be stored in a slower way."""
     sizes, warp = (tile.bm, tile.bn, tile.bk), (tile.warp_m, tile.warp_n)
-    made = made_tile(view, sizes, warp, tile.stages, thread=tile.thread, tf32=tile.tf32, raster=tile.raster)
-    if STORES.index(tile.store) < STORES.index(made.store):
-        _malformed(view, f"results can not leave {tile.store}: {made.store} at the most")
-    if tile.store != made.store:
-        made = msgspec.structs.replace(made, store=tile.store, store_width=2 if tile.store == "vectors" else 1)
-    if tile != msgspec.structs.replace(made, split=tile.split):
-        _misaligned(view, f"operands and results move as in {made}, not as in {tile}")
+    allowed = make_tile(view, sizes, warp, tile.stages, thread=tile.thread, tf32=tile.tf32, raster=tile.raster)
+    if STORES.index(tile.store) < STORES.index(allowed.store):
+        _malformed(view, f"results can not leave {tile.store}: {allowed.store} at the most")
+    if tile.store != allowed.store:
+        allowed = msgspec.structs.replace(allowed, store=tile.store, store_width=2 if tile.store == "vectors" else 1)
+    if tile != msgspec.structs.replace(allowed, split=tile.split):
+        _misaligned(view, f"operands and results move as in {allowed}, not as in {tile}")
 
 
 def _check_shape(view: Contraction, tile: ContractionTile) -> None:
@@ -163,12 +163,12 @@ def _check_shape(view: Contraction, tile: ContractionTile) -> None:
         _misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
     if tile.threads > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{tile.threads} threads a block", at=view.region.name)
-    if tile.split != 1 and (tile.split < 1 or view.ordered or not parts_hold(view, tile)):
+    if tile.split != 1 and (tile.split < 1 or view.ordered or not has_terms_for_all_blocks(view, tile)):
         _malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
     if tile.stages < 1 or (tile.stages == 1 and turns_of_block(view, tile) > 1):
-        _malformed(view, f"{tile.stages} stages do not hold one that is used and one that is filled")
+        _malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
-        _misaligned(view, f"{tile.raster} tiles of rows beside each other do not divide {tiles_of(view, tile)[1]}")
+        _misaligned(view, f"{tile.raster} tiles of rows side by side do not divide {tiles_of(view, tile)[1]}")
     if tile.tensor_cores:
         line = tile.bk * DTYPES[tile.rhs.dtype].bytes
         if tile.warp_m % 16 or tile.warp_n % 16 or line % MMA_BYTES or line > _MOST_BYTES:

@@ -1,8 +1,8 @@
-"""What work a GPU plan of a contraction makes: the inputs of seed 000 §11.
+"""The work of a GPU plan of a contraction: the inputs of seed 000 §11.
 
-A stage of a block takes the longer of its products and of its traffic in shared memory, most of which run at the same
-time; elements that are not copied as they lie take instructions of their own. Beside the stages stand the latency of
-the first one, which other blocks of the SM fill, and the epilogue.
+A stage of a block takes the time of its products or of its shared-memory traffic, whichever is longer, since most of
+both runs at the same time. Elements that are not copied take further instructions. A block also takes the latency of
+its first stage, during which other blocks of the SM run, and the epilogue.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from ir.kernel.gpu.limits import HIDING_THREADS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
-from ir.region.region import Operand, behind
+from ir.region.region import behind
 from ir.target import Target
 
 _MOST_REGISTERS = 255
-"""Of a thread (CUDA C++ Programming Guide, compute capability 8.0)."""
+"""Registers of a thread, at most (CUDA C++ Programming Guide, compute capability 8.0)."""
 _SHARED_BYTES = 128
-"""Per cycle of an SM, to and from shared memory."""
+"""Bytes per cycle of an SM to and from shared memory."""
 _ISSUE = 128
-"""Scalar instructions of threads per cycle of an SM: 4 warps."""
+"""Instructions of single threads per cycle of an SM: 4 warps."""
 _OVERLAP = 0.12
-"""Of the shorter of products and traffic, what does not hide behind the longer."""
+"""The share of the shorter of products and traffic that does not run beside the longer."""
 _ELEMENT = 12.0
 """Instructions to find, read, convert and store one element."""
 _ROUNDED = 2.0
-"""To round a word to tf32: its power of two, and half of its last place added; tensor cores cut off the rest."""
+"""Instructions to round a word to tf32: half of the last place is added; tensor cores cut off the rest."""
 _COPY = 8.0
 """Instructions of one asynchronous copy."""
 _FIRST, _SYNC = 900.0, 40.0
-"""Cycles from a copy's start, out of memory, to the products of what it brings, and of a wait and a barrier."""
-_UNDER_WAY = 4
-"""Products of one warp that are under way at once: as many as hide their own latency (`HIDING_THREADS`)."""
+"""Cycles from the start of a copy from memory to the first product with its data; and of a wait and a barrier."""
+_MOST_INDEPENDENT = 4
+"""Products of one warp that run at once, at most: so many hide their own latency (`HIDING_THREADS`)."""
 _BETWEEN_LOADS = 4
-"""A warp's tile of mma in a step, per mma that waits for no load of fragments meanwhile."""
+"""Products of a warp in one step per product that does not wait for a load of fragments."""
 MMA_SYNC = {"sm90": 0.65}
-"""The share of the tensor cores' peak that mma.sync reaches, where only wgmma reaches it all: on an H100, as public
-measurements of matrix products agree."""
+"""The share of the tensor cores' peak that mma.sync reaches, where only wgmma reaches the peak: public measurements of
+matrix products on an H100 agree on it."""
 _MMA_FRAGMENTS, _FMA_FRAGMENTS = 0.75, 0.5
-"""The share of the fragments of a step that registers hold at one time: the compiler loads some as it uses them."""
+"""The share of the fragments of a step that registers hold at one time: the compiler loads the rest later."""
 _MMA_ADDRESSES, _FMA_ADDRESSES = 28, 40
 """Registers for indices and addresses."""
 _COMPUTED, _PADDED, _PARTS = 3.0, 2.0, 24
-"""Registers for an element and its address, for where a padded read is in its image, and to add up the parts of several
-blocks. These figures and those above fit what ptxas (CUDA 13.0, sm_80) reports of 241 kernels, with an error of 11
-registers in the mean."""
+"""Registers for a computed element and its address, for the position of a padded read in its image, and to add up the
+parts of several blocks. These figures, and the fragments and addresses above, fit what ptxas (CUDA 13.0, sm_80) reports
+for 241 kernels, with a mean error of 11 registers."""
 
 
 def registers_of(view: Contraction, tile: ContractionTile) -> int:
-    """An estimate of a thread's registers: accumulators, fragments, addresses; and for each piece of an operand its
-    address and conditions, or the element itself, which the compiler keeps between stages where there are several."""
+    """An estimate of a thread's registers: accumulators, fragments and addresses. Where there are several stages, the
+    compiler also keeps the address and conditions of every piece of an operand, or the element, between stages."""
     pieces = float(_PARTS if tile.split > 1 else 0)
     if turns_of_block(view, tile) > 1:
-        pieces = max(pieces, sum(_per_piece(view, each) * pieces_of(tile, each) for each in tile.stagings))
+        pieces = max(pieces, sum(_per_piece(view, staging) * pieces_of(tile, staging) for staging in tile.stagings))
     if tile.thread is None:
         mi, ni = tile.warp_m // 16, tile.warp_n // 8
         fragments = _MMA_FRAGMENTS * min(tile.steps, 2) * (4 * mi + 2 * ni)
@@ -76,19 +76,19 @@ def registers_of(view: Contraction, tile: ContractionTile) -> int:
 
 
 def most_registers(tile: ContractionTile, target: Target) -> int:
-    """What a thread may have."""
+    """Registers that a thread may have."""
     return min(_MOST_REGISTERS, target.registers // tile.threads)
 
 
 def _per_piece(view: Contraction, staged: Staging) -> float:
-    """Registers for one piece of a thread: its element, its place in a padded image, or its address."""
+    """Registers for one piece of a thread: address or element, and position in a padded image."""
     padded = any(read.map.guards for read in view.roles.reads[staged.side])
     return (_COMPUTED if not staged.copied else 1.0) + (_PADDED if padded else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class GpuContractionWork:
-    """Works of the plans of one contraction on one machine."""
+    """The work of every plan of one contraction on one machine."""
 
     view: Contraction
     target: Target
@@ -104,7 +104,7 @@ class GpuContractionWork:
         shared, registers = shared_bytes(view, tile), registers_of(view, tile)
         most = _resident(tile, shared, registers, target)
         resident = min(most, -(-max(blocks, 1) // target.units))
-        idle = _hidden(tile, most) / _hidden(tile, resident)
+        idle = _hidden_share(tile, most) / _hidden_share(tile, resident)
         efficiency = self._efficiency(tile, peak * target.cycle_ns * 1e-9 / target.units, resident, idle)
         return Work(
             flops=flops,
@@ -120,61 +120,60 @@ class GpuContractionWork:
         )
 
     def _efficiency(self, tile: ContractionTile, flops_per_cycle: float, resident: int, idle: float) -> float:
-        """The share of an SM's peak that its `resident` blocks reach together. Products take `idle` times longer where
-        a full SM would hide more of their latency; what is under way beside the stage in use must last until a copy
-        arrives."""
+        """The share of an SM's peak that its `resident` blocks reach together. `idle`: factor by which products take
+        longer, because a full SM would hide more of their latency. The stages that are filled ahead must last until a
+        copy arrives."""
         turns = turns_of_block(self.view, tile)
         if not turns:
             return 1.0
         ideal = 2.0 * tile.bm * tile.bn * tile.bk / flops_per_cycle
         products = idle * ideal / (MMA_SYNC.get(self.target.arch, 1.0) if tile.tensor_cores else 1.0)
-        traffic = max(_traffic(tile) / _SHARED_BYTES, _issued(tile) / _ISSUE)
-        filling = sum(self._filling(tile, each) for each in tile.stagings)
+        traffic = max(_traffic(tile) / _SHARED_BYTES, _tf32_slots(tile) / _ISSUE)
+        filling = sum(self._filling(tile, staging) for staging in tile.stagings)
         stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + _SYNC / resident
         if turns >= tile.stages > 1:
             stage = max(stage, _FIRST / (resident * (tile.stages - 1)))
-        ends = _FIRST / resident + tile.bm * tile.bn * self._after / _ISSUE
+        ends = _FIRST / resident + tile.bm * tile.bn * self._epilogue_slots / _ISSUE
         ends += meeting_cycles(self.view, tile)
         return max(0.001, turns * ideal / (turns * stage + ends))
 
     def _filling(self, tile: ContractionTile, staged: Staging) -> float:
-        """Cycles in which the elements of a stage are computed one by one, or copied in pieces of less than 16
-        bytes."""
+        """Cycles to compute the elements of a stage one by one, or to copy them in pieces of less than 16 bytes."""
         elements = tile.extent(staged) * tile.bk
         if staged.copied:
             return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / _ISSUE
-        return elements * (_ELEMENT + self._below[staged.side]) / _ISSUE
+        return elements * (_ELEMENT + self._prologue_weights[staged.side]) / _ISSUE
 
     def _reread(self, tile: ContractionTile, stages: int, seconds: float) -> float:
-        """Cycles of reading operands from the second-level cache, beyond those of `seconds` in which products run."""
-        each = tile.bk * sum(tile.extent(staged) * DTYPES[staged.dtype].bytes for staged in tile.stagings)
-        moved = stages * each + 2 * part_bytes(self.view, tile)
+        """Cycles to read operands from the second-level cache, beyond the `seconds` in which products run."""
+        stage = tile.bk * sum(tile.extent(staged) * DTYPES[staged.dtype].bytes for staged in tile.stagings)
+        moved = stages * stage + 2 * part_bytes(self.view, tile)
         if moved <= self._bytes:
             return 0.0
         excess = moved / self.target.cache_bandwidth - seconds
         return max(0.0, excess) * 1e9 * self.target.units / self.target.cycle_ns
 
     @cached_property
-    def _below(self) -> tuple[float, float]:
-        """Additions-worth of computing an element of each operand."""
+    def _prologue_weights(self) -> tuple[float, float]:
+        """Per operand: additions-worth of computing an element."""
         ops = {let.name: let.op for let in self.view.region.body}
         values = (behind(ops, self.view.operand(side).value) for side in (0, 1))
-        lhs, rhs = (sum(weight(ops[name], self.target) for name in each if name in ops) for each in values)
+        lhs, rhs = (sum(weight(ops[name], self.target) for name in value if name in ops) for value in values)
         return lhs, rhs
 
     @cached_property
-    def _after(self) -> float:
-        """Instructions for each sum after it is complete, the store among them."""
+    def _epilogue_slots(self) -> float:
+        """Instructions per sum of the epilogue and the store."""
         after, total = {self.view.name}, _ELEMENT
         for let in self.view.region.body:
-            if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
+            if not after.isdisjoint(let.op.reads):
                 after.add(let.name)
                 total += weight(let.op, self.target)
         return total
 
     @cached_property
     def _bytes(self) -> int:
-        return sum(each.memref.nbytes for each in self.view.region.buffers)
+        return sum(buffer.memref.nbytes for buffer in self.view.region.buffers)
 
 
 def _resident(tile: ContractionTile, shared: int, registers: int, target: Target) -> int:
@@ -182,22 +181,22 @@ def _resident(tile: ContractionTile, shared: int, registers: int, target: Target
     return max(1, blocks_per_unit(target, tile.threads, registers, shared))
 
 
-def _hidden(tile: ContractionTile, blocks: int) -> float:
-    """The share of the latency of products that so many blocks of an SM hide."""
+def _hidden_share(tile: ContractionTile, blocks: int) -> float:
+    """The share of the latency of products that so many blocks on an SM hide."""
     return min(1.0, blocks * tile.threads * _independent(tile) / HIDING_THREADS)
 
 
 def _independent(tile: ContractionTile) -> float:
-    """Products of a thread that are under way at once and wait for no other."""
+    """Products of a thread that run at once, because no one waits for another."""
     if tile.thread is not None:
-        return float(min(math.prod(tile.thread), _UNDER_WAY))
+        return float(min(math.prod(tile.thread), _MOST_INDEPENDENT))
     products = (tile.warp_m // 16) * (tile.warp_n // 8)
-    return min(max(products / _BETWEEN_LOADS, 1.0), _UNDER_WAY)
+    return min(max(products / _BETWEEN_LOADS, 1.0), _MOST_INDEPENDENT)
 
 
-def _issued(tile: ContractionTile) -> float:
-    """Instructions of threads for the products of one stage of floats on tensor cores: mma, loads, rounding. Those of
-    halves are fewer than their loads or products take."""
+def _tf32_slots(tile: ContractionTile) -> float:
+    """Instructions of threads for the products of one stage with tf32: mma, loads and rounding. 0 for 16-bit operands,
+    whose instructions take less time than their loads or products."""
     if not tile.tf32:
         return 0.0
     mi, ni = tile.warp_m // 16, tile.warp_n // 8

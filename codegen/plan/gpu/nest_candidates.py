@@ -1,4 +1,9 @@
-"""Candidate plans for a GPU of a region without a contraction: points for each thread, or a team for each row."""
+"""Candidate plans of a region without a contraction on a GPU: points, rows or tiles.
+
+points  every thread computes points of its own
+rows    a team of threads computes a row
+tiles   a block transposes a tile through shared memory
+"""
 
 from __future__ import annotations
 
@@ -33,23 +38,26 @@ from ir.region.region import Region
 from ir.target import Target
 
 MOST = 16
-"""Candidates of a region, those that would run longest left out."""
+"""Candidates returned, at most."""
 _AT_ONCE = 16
-"""Bytes that a thread moves with one instruction."""
+"""Bytes that a thread moves with one instruction, at most."""
 _KEPT = 64
-"""Elements of a row that a thread keeps in registers."""
+"""Registers of a thread for elements of a row, at most."""
 _REGISTERS, _OTHER_REGISTERS = 65536, 32
-"""Of a block's threads together; of each thread for all else."""
+"""Registers of a block; and registers that a thread needs besides the elements that it keeps."""
 _SHARED = 0.75
-"""The share of a block's shared memory that rows may take."""
+"""The share of a block's shared memory that rows may fill."""
 _BLOCK = 256
+"""Threads of a block."""
 _SHARED_TEAM = 128
-"""Neighbouring threads, at least, of each of the blocks that share a row."""
+"""Threads of a team, at least, where neighbouring threads have neighbouring elements and several blocks share a row."""
 _TEAMS = (8, 32, 128, 256, 512, 1024)
-_TEMPLATES = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"})
+"""Threads that share a row."""
+_KINDS = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"})
+"""Kinds of ops that nests compute."""
 
 
-def gpu_nest_candidates(
+def nest_candidates(
     region: Region,
     core: PolyCore,
     target: Target,
@@ -58,29 +66,28 @@ def gpu_nest_candidates(
     relative: bool = False,
     most: int = MOST,
 ) -> list[tuple[GpuNestPlan, Work]]:
-    """The candidates, best first by their own estimate, at `most` so many; none where the region is not legal as one
-    kernel, holds what no nest computes, or would compute a sum in two orders. `ordered`: they take the terms of
-    floating-point sums and products in index order; `relative`: parts of sums of exponentials may be relative to maxima
-    of their own."""
-    if not core.legal or any(let.op.kind not in _TEMPLATES for let in region.body):
+    """The candidates, the fastest first by the estimate below; none where the region is not legal as one kernel, has an
+    op that no nest computes, or would compute a sum in two orders. `ordered`: plans take the terms of floating-point
+    sums and products in index order. `relative`: parts of sums of exponentials may be relative to their own maxima."""
+    if not core.legal or any(let.op.kind not in _KINDS for let in region.body):
         return []
     loops = RegionLoops(region, core, ordered)
-    if loops.scattered:
+    if loops.sums_in_two_orders:
         return []
     work = GpuNestWork(loops, target)
     rows = [*_rows(loops, work, target.arch)]
     rows += [*_shared_rows(loops, work, rows, relative)]
     how: Any = {"arch": target.arch, "ordered": ordered}
-    found: list[tuple[GpuNestPlan, Work]] = []
-    found += [(GpuPointsPlan(points=each, **how), work.of_points(each)) for each in _points(loops, work)]
-    found += [(GpuTilesPlan(tiles=each, **how), work.of_tiles(each)) for each in _tiles(loops)]
-    found += [(GpuRowsPlan(rows=each, **how), work.of_rows(each)) for each in rows]
-    found.sort(key=lambda each: _cycles(each[1], target))
-    return found[:most]
+    priced: list[tuple[GpuNestPlan, Work]] = []
+    priced += [(GpuPointsPlan(points=points, **how), work.of_points(points)) for points in _points(loops, work)]
+    priced += [(GpuTilesPlan(tiles=tiles, **how), work.of_tiles(tiles)) for tiles in _tiles(loops)]
+    priced += [(GpuRowsPlan(rows=team_rows, **how), work.of_rows(team_rows)) for team_rows in rows]
+    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
+    return priced[:most]
 
 
 def _cycles(work: Work, target: Target) -> float:
-    """To order candidates by."""
+    """Cycles by which candidates are ordered."""
     compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
     return (compute + work.reread + work.layout) / work.occupancy
 
@@ -101,38 +108,38 @@ def _points(loops: RegionLoops, work: GpuNestWork) -> Iterator[Points]:
         sizes = work.neighbours(groups[lane][-1])
         extent = math.prod(shape[axis] for axis in groups[lane])
         for width in _widths(loops, sizes, extent, alone=len(order) == 1):
-            yield from _in_blocks(loops, order, width)
+            yield from _points_in_blocks(loops, order, width)
         if len(order) > 1 and lane == len(groups) - 1 and extent % (_AT_ONCE // min(sizes, default=_AT_ONCE)):
-            flat = [[axis for group in groups for axis in group]]  # vectors that go on in the next row
+            flat = [[axis for group in groups for axis in group]]  # vectors that cross the ends of rows
             for width in _widths(loops, sizes, math.prod(shape), alone=True)[:1]:
-                yield from _in_blocks(loops, flat, width)
+                yield from _points_in_blocks(loops, flat, width)
 
 
-def _in_blocks(loops: RegionLoops, order: Sequence[Axes], width: int) -> Iterator[Points]:
+def _points_in_blocks(loops: RegionLoops, order: Sequence[Axes], width: int) -> Iterator[Points]:
     for tile in ((_BLOCK, 1), (_BLOCK // 2, 1), (_BLOCK, 2)):
         if tile[1] == 1 or math.prod(loops.shape) >= width * tile[0] * tile[1] * 64:
             yield points_of(loops, order, tile, width)
 
 
 def _lanes(loops: RegionLoops, groups: Sequence[Axes]) -> list[int]:
-    """The loops along which lanes may run: the best, that of the output's neighbours, the longest."""
+    """The loops along which lanes may run: the best one, the loop over neighbours of the output, the longest one."""
     extents = [math.prod(loops.shape[axis] for axis in group) for group in groups]
     longest = max(range(len(groups)), key=lambda number: extents[number])
     best = loops.best_lane(loops.shape, groups)
-    return list(dict.fromkeys(each for each in (best, len(groups) - 1, longest) if each is not None))
+    return list(dict.fromkeys(lane for lane in (best, len(groups) - 1, longest) if lane is not None))
 
 
 def _widths(loops: RegionLoops, sizes: Sequence[int], extent: int, *, alone: bool) -> list[int]:
-    """How many neighbours a thread may take: what fills its widest loads, of the smallest and the largest elements.
-    They divide the loop unless it is `alone`."""
+    """The numbers of neighbours that a thread may compute: as many as fill its widest loads, with the smallest and with
+    the largest elements. They divide the loop unless the nest has no other."""
     own = sizes or [DTYPES[loops.region.outputs[0].memref.dtype].bytes]
     wanted = (_AT_ONCE // min(own), _AT_ONCE // max(own), 1)
-    found = [
-        next(each for each in (width, width // 2, 1) if each == 1 or extent % each == 0 or (alone and each <= extent))
+    widths = {
+        next(part for part in (width, width // 2, 1) if part == 1 or extent % part == 0 or (alone and part <= extent))
         for width in wanted
         if width
-    ]
-    return sorted(set(found), reverse=True)
+    }
+    return sorted(widths, reverse=True)
 
 
 # --- tiles ---
@@ -144,7 +151,7 @@ def _tiles(loops: RegionLoops) -> Iterator[Tiles]:
         return
     groups = loops.output_groups(shape)
     for across in groups[:-1]:
-        order = [*(each for each in groups[:-1] if each is not across), across, groups[-1]]
+        order = [*(group for group in groups[:-1] if group is not across), across, groups[-1]]
         if crossing_reads(loops, order):
             for tile in ((WARP_LANES, WARP_LANES), (2 * WARP_LANES, WARP_LANES), (2 * WARP_LANES, 2 * WARP_LANES)):
                 yield tiles_of(loops, order, tile)
@@ -171,7 +178,7 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Rows]:
             if team > WARP_LANES and team * width >= 2 * length:
                 continue
             height = max(1, _BLOCK // 2 // team) if count > 1 else max(1, WARP_LANES // team)
-            kept = _fits(work, length, height, team, width)
+            kept = _fits_registers(work, length, height, team, width)
             if team == MAX_THREADS and not kept and len(widths) > 1 and width == 1:
                 continue
             keep: Keep = "reg" if kept and not scans else "none"
@@ -181,18 +188,18 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Rows]:
                 if 0 < rows.held * work.kept_bytes <= _SHARED * shared_limit(arch, work.target):
                     yield rows
     if not scans:
-        for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # rows side by side: sectors
-            kept = _fits(work, length, height, team, 1)
+        for height, team in ((WARP_LANES, 8), (WARP_LANES, 32), (8, 32), (8, 128)):  # neighbouring rows fill sectors
+            kept = _fits_registers(work, length, height, team, 1)
             yield rows_of(loops, (height, team), near=False, keep="reg" if kept else "none", width=1)
 
 
 def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], relative: bool) -> Iterator[Rows]:
-    """Rows that leave multiprocessors idle, each row shared by as many blocks as give each one,
-    or enough to hide its latencies; with its part in registers where that is read twice."""
+    """Rows shared by several blocks, where whole rows leave multiprocessors idle: so many blocks that every SM has one,
+    or enough to hide its latencies. A part that is read twice stays in registers if it fits."""
     if not alone or not can_split(loops, relative=relative):
         return
-    target, again = work.target, bool(kept_buffers(loops))
-    met: set[tuple[object, ...]] = set()
+    target, reads_twice = work.target, bool(kept_buffers(loops))
+    seen: set[tuple[object, ...]] = set()
     for rows in alone:
         turns = rows.turns(rows.length)
         if rows.near and rows.team < _SHARED_TEAM:
@@ -201,25 +208,25 @@ def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], r
             wanted = max(1, min(blocks // rows.blocks, turns // AT_A_TIME))
             own = msgspec.structs.replace(rows, split=wanted).own_turns(rows.length)
             split = -(-turns // own)
-            fits = _fits(work, own * rows.team * rows.width, rows.height, rows.team, rows.width)
+            fits = _fits_registers(work, own * rows.team * rows.width, rows.height, rows.team, rows.width)
             key = (rows.height, rows.team, rows.near, rows.width, split)
-            if split > 1 and key not in met:
-                met.add(key)
-                yield msgspec.structs.replace(rows, keep="reg" if again and fits else "none", split=split)
+            if split > 1 and key not in seen:
+                seen.add(key)
+                yield msgspec.structs.replace(rows, keep="reg" if reads_twice and fits else "none", split=split)
 
 
-def _fits(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:
-    """Whether the threads' registers hold what they have of a row."""
+def _fits_registers(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:
+    """Whether the registers of the threads hold a row, or their part of it."""
     registers = -(-length // (team * width)) * width * work.kept_words
     return registers <= min(_KEPT, _REGISTERS // (height * team) - _OTHER_REGISTERS)
 
 
 def _row_widths(loops: RegionLoops, length: int) -> list[int]:
-    """Of elements of a row, all of whose passes are as many vectors."""
-    sizes = [DTYPES[each.memref.dtype].bytes for each in loops.region.inputs]
+    """Elements of a vector of a row: the length of every pass is a multiple of them."""
+    sizes = [DTYPES[buffer.memref.dtype].bytes for buffer in loops.region.inputs]
     _, inner = row_axes(loops)
     lengths = {length, math.prod(loops.shape[axis] for axis in inner)} - {1}
     lengths |= {math.prod(op.domain[len(op.shape) :]) for op in loops.ops.values() if op.reduced} - {1}
     wanted = {_AT_ONCE // max(sizes, default=4), _AT_ONCE // min(sizes, default=4)}
-    fit = {width for width in wanted if all(each % width == 0 for each in lengths)}
+    fit = {width for width in wanted if all(length % width == 0 for length in lengths)}
     return sorted(fit | {1}, reverse=True)[:2]

@@ -1,11 +1,11 @@
-"""The points, rows and tiles of a region that a GPU's plans of nests may have, and whether a plan fits the region."""
+"""The points, rows and tiles of a nest's plan on a GPU, and the check that a plan fits the region."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.diagnostics import Kind, fail
@@ -16,26 +16,25 @@ from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Poi
 from ir.poly.core import MemoryAccess
 from ir.region.region import behind
 
-STAGE = "gpu_nest_choices"
 DEAR_FLOPS = 8
-"""Additions per element above which a row's threads keep a value instead of computing it again."""
+"""Additions per element from which the threads of a row keep a value instead of computing it again."""
 GpuNestPlan = GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
 
 
 def points_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int], width: int) -> Points:
-    """Points along loops over `groups` of axes; `tile`: threads of a block, vectors of each."""
+    """Points along loops over `groups` of axes. `tile`: threads of a block, vectors of a thread."""
     return Points(tuple(map(tuple, groups)), _extents(loops, groups), width, *tile)
 
 
 def rows_of(loops: RegionLoops, tile: tuple[int, int], *, near: bool, keep: Keep, width: int, split: int = 1) -> Rows:
-    """Rows of a region, which `split` blocks share; `tile`: rows of a block, threads of a team."""
+    """Rows of a region; `split` blocks share a row. `tile`: rows of a block, threads of a team."""
     axes, inner = row_axes(loops)
     count = math.prod(loops.shape[axis] for axis in axes)
     return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split)
 
 
 def tiles_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int]) -> Tiles:
-    """Tiles along the last two of loops over `groups` of axes."""
+    """Tiles along the last two of the loops over `groups` of axes. `tile`: the sizes of a tile."""
     return Tiles(tuple(map(tuple, groups)), _extents(loops, groups), *tile)
 
 
@@ -43,10 +42,11 @@ def _extents(loops: RegionLoops, groups: Sequence[Sequence[int]]) -> tuple[int, 
     return tuple(math.prod(loops.shape[axis] for axis in group) for group in groups)
 
 
-def check_gpu_nest(loops: RegionLoops, plan: GpuNestPlan) -> None:
-    """Raises EqsatError: UnknownTarget for another machine's plan; AlignmentMismatch where vectors do not divide a
-    loop; MalformedGraph where it contradicts the region; UnsupportedOp where a nest has no such choice."""
-    check_gpu(plan.arch, STAGE)
+def check_nest_plan(loops: RegionLoops, plan: GpuNestPlan) -> None:
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    vectors do not divide a loop; MalformedGraph where the plan contradicts the region; UnsupportedOp where the template
+    does not have the choice."""
+    check_gpu(plan.arch)
     match plan:
         case GpuPointsPlan():
             _check_points(loops, plan.points)
@@ -65,7 +65,7 @@ def _check_points(loops: RegionLoops, points: Points) -> None:
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, extents=points.extents)
     _check_block(points.threads)
     if loops.scan_axes(loops.shape) and 0 not in loops.shape:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "threads that have points cannot carry a scan", hint="nest: rows")
+        fail(Kind.UNSUPPORTED_OP, STAGE, "threads with points of their own can not carry a scan", hint="nest: rows")
 
 
 def _check_rows(loops: RegionLoops, rows: Rows) -> None:
@@ -78,9 +78,9 @@ def _check_rows(loops: RegionLoops, rows: Rows) -> None:
     if near and team > 1 and (team & (team - 1) if team < WARP_LANES else team % WARP_LANES):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a team of {team}: a power of two, or whole warps")
     if not near and width > 1:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "neighbouring threads have neighbouring rows, and one element at once")
+        fail(Kind.UNSUPPORTED_OP, STAGE, "threads on neighbouring rows move one element at a time")
     if rows.in_shared and near and team <= WARP_LANES:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "a warp that meets no other keeps its row in registers", hint="keep: reg")
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a team within one warp keeps its row in registers", hint="keep: reg")
     if loops.scan_axes(loops.shape) and (width > 1 or not near):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is carried from neighbour to neighbour", hint="team: near, width 1")
     if rows.split != 1:
@@ -91,33 +91,34 @@ def _check_tiles(loops: RegionLoops, tiles: Tiles) -> None:
     _check_loops(loops, tiles)
     pointwise = not any(op.reduced or op.kind == "scan" for op in loops.ops.values())
     if len(tiles.axes) < 2 or 0 in tiles.extents or not pointwise:
-        message = "tiles are of two loops over the outputs, of regions without reductions"
+        message = "tiles need two loops over the outputs, and a region without reductions"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=tiles.axes)
     if min(tiles.across, tiles.along) < 1 or tiles.across % WARP_LANES or tiles.along % WARP_LANES:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a tile of {tiles.across} x {tiles.along}: multiples of {WARP_LANES}")
 
 
-def _check_loops(loops: RegionLoops, made: Points | Tiles) -> None:
-    covers = sorted(axis for each in made.axes for axis in each) == list(range(len(loops.shape)))
-    if not covers or made.extents != _extents(loops, made.axes):
+def _check_loops(loops: RegionLoops, nest: Points | Tiles) -> None:
+    covers = sorted(axis for group in nest.axes for axis in group) == list(range(len(loops.shape)))
+    if not covers or nest.extents != _extents(loops, nest.axes):
         message = "the plan's loops do not cover the output"
-        fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=made.axes, extents=made.extents, shape=loops.shape)
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=nest.axes, extents=nest.extents, shape=loops.shape)
 
 
 def crossing_reads(loops: RegionLoops, axes: Sequence[Sequence[int]]) -> tuple[MemoryAccess, ...]:
-    """The reads whose neighbours lie along the last loop but one, each place once."""
+    """The reads whose neighbours in memory lie along the last loop but one; equal reads are one."""
     across, along = axes[-2][-1], axes[-1][-1]
-    found: dict[tuple[str, AxisMap], MemoryAccess] = {}
-    for each in loops.core.accesses:
-        if each.scope == loops.scope and each.input >= 0 and each.indirect is None and not each.map.guards:
-            steps = each.strides[across].step, each.strides[along].step
+    reads: dict[tuple[str, AxisMap], MemoryAccess] = {}
+    for access in loops.core.accesses:
+        if access.scope == loops.scope and access.input >= 0 and access.indirect is None and not access.map.guards:
+            steps = access.strides[across].step, access.strides[along].step
             if steps[0] == 1 and steps[1] not in (0, 1):
-                found.setdefault((each.buffer, each.map), each)
-    return tuple(found.values())
+                reads.setdefault((access.buffer, access.map), access)
+    return tuple(reads.values())
 
 
 def row_axes(loops: RegionLoops) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The outer axes that number the rows, and those inside a row: reductions are made once a row, scans along it."""
+    """The outer axes that number the rows, and the outer axes inside a row. A row has one result per reduction; scans
+    run inside a row."""
     shape, carried = loops.shape, loops.scan_axes(loops.shape)
     needed = {int(name[1:]) for value in row_values(loops) for name in loops.core.finished[value]}
     if carried:
@@ -127,22 +128,22 @@ def row_axes(loops: RegionLoops) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def row_values(loops: RegionLoops) -> tuple[str, ...]:
-    """The reductions that are finished in the outer scope, in the body's order."""
+    """The reductions of the outer scope, in the body's order."""
     names = (let.name for let in loops.region.body if let.op.kind == "reduce")
     return tuple(name for name in names if loops.core.finished.get(name) is not None)
 
 
 def can_split(loops: RegionLoops, *, relative: bool = True) -> bool:
-    """Whether several blocks may share a row: all that is made of it is reductions side by side, whose terms may be
-    joined in any order, or, if `relative`, sums relative to a maximum among them; and what follows once a row."""
+    """Whether several blocks may share a row: its reductions do not need each other, except, if `relative`, sums that
+    are relative to a maximum; they take their terms in any order; and everything after them is computed once a row."""
     names, (_, inner) = row_values(loops), row_axes(loops)
-    bases = {name: {each.maximum} for name, each in relative_sums(loops.region).items()} if relative else {}
+    bases = {name: {base.maximum} for name, base in relative_sums(loops.region).items()} if relative else {}
     below = {name: set(behind(loops.ops, name)) & (set(names) - {name}) for name in names}
-    alone = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
+    independent = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
     alike = len({terms_of(loops, name) for name in names}) == 1
     of_row = all(loops.shape[axis] == 1 for axis in inner)
     ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
-    return alone and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
+    return independent and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
 
 
 def row_length(loops: RegionLoops) -> int:
@@ -159,20 +160,20 @@ def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:
 
 
 def row_passes(loops: RegionLoops) -> dict[str, set[str]]:
-    """The inputs that passes over a row read element by element, each with the scopes of those passes."""
+    """Input that passes over a row read element by element → the scopes of these passes."""
     passes: dict[str, set[str]] = {}
     _, inner = row_axes(loops)
-    for each in loops.core.accesses:
-        if each.input >= 0 and each.scope in (loops.scope, *row_values(loops)):
-            rank = len(loops.ops[each.scope].shape) if each.scope in loops.ops else 0
-            along = inner if each.scope == loops.scope else range(rank, len(each.map.sizes))
-            if not support(each.map).isdisjoint(along):
-                passes.setdefault(each.buffer, set()).add(each.scope)
+    for access in loops.core.accesses:
+        if access.input >= 0 and access.scope in (loops.scope, *row_values(loops)):
+            rank = len(loops.ops[access.scope].shape) if access.scope in loops.ops else 0
+            along = inner if access.scope == loops.scope else range(rank, len(access.map.sizes))
+            if not support(access.map).isdisjoint(along):
+                passes.setdefault(access.buffer, set()).add(access.scope)
     return passes
 
 
 def terms_of(loops: RegionLoops, name: str) -> int:
-    """Terms of each value of a reduction."""
+    """Terms of one result of a reduction."""
     op = loops.ops[name]
     return math.prod(op.domain[len(op.shape) :])
 
@@ -180,10 +181,12 @@ def terms_of(loops: RegionLoops, name: str) -> int:
 def _check_split(loops: RegionLoops, rows: Rows) -> None:
     turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
     if 0 in loops.shape or not can_split(loops) or rows.in_shared:
-        message = "blocks share a row of reductions side by side, in any order of terms, of which registers keep parts"
+        message = (
+            "blocks can share a row only if its reductions are independent, unordered and not kept in shared memory"
+        )
         fail(Kind.UNSUPPORTED_OP, STAGE, message, keep=rows.keep)
     if rows.split < 1 or (rows.split - 1) * own >= turns:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks cannot share {turns} turns")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks can not share {turns} turns")
 
 
 def _check_block(threads: int) -> None:

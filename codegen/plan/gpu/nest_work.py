@@ -1,9 +1,8 @@
-"""The work that a plan of a nest makes a GPU do.
+"""The work of a plan of a nest on a GPU.
 
-Arithmetic counts one issue slot per lane and addition, loads and stores theirs and those of finding the place; what
-warps read in memory beyond what they use, and read again, comes from the second-level cache, but for small buffers,
-which the first level holds; what threads wait for one after another (turns of a loop, shuffles, barriers) passes once
-for each wave of blocks.
+An addition of a lane takes one issue slot; loads and stores also take the slots of their address. Bytes that warps read
+but do not use, and bytes that they read again, come from the second-level cache; buffers that the first level holds are
+read once. Latencies that follow one another (turns of a loop, shuffles, barriers) count once per wave of blocks.
 """
 
 from __future__ import annotations
@@ -29,38 +28,49 @@ from ir.region.work import flops_per_point, region_bytes
 from ir.target import Target
 
 _SECTOR_BYTES = 32
+"""Bytes that memory moves at least, of an aligned sector."""
 _MOVE_SLOTS = 1
 """Issue slots of a load or store, of a vector or of one element."""
 _POINT_SLOTS, _TURN_SLOTS, _FIXED_SLOTS = 4, 4, 1
-"""Of finding out where a vector lies: from a point's number; in one more turn of a loop over a row; a fixed way further
-on, as in a tile, or in a row that registers hold. With the weights of ops they were fitted to the instructions that
-SASS (CUDA 13.0, sm_80) has for each element of ten nests by their best plans for an A100: layer norms of bf16 and fp32,
-an RMS norm of bf16, softmax, pointwise chains and transposes of fp16 and fp32, sums of columns. They are 2 % too few in
-the mean, 20 % too few to 29 % too many."""
+"""Issue slots of the address of a vector: computed from a point's number; advanced by a turn of a loop over a row; at a
+fixed distance, as in a tile or in a row in registers.
+
+These and the weights of ops were fitted to the instructions per element of SASS (CUDA 13.0, sm_80) of ten nests with
+their best plans for an A100: layer norms of bf16 and fp32, an RMS norm of bf16, softmax, pointwise chains and
+transposes of fp16 and fp32, sums of columns. The sum is 2 % too low in the mean, from 20 % too low to 29 % too high."""
 _IN_L1 = 4
-"""A buffer of this share of an SM's cache stays there, as a norm's weights do: read again, it costs its loads alone."""
+"""A buffer of at most 1/4 of an SM's cache stays there, as the weights of a norm do. Then only its loads count."""
 _LOAD_CLOCKS = 500
-"""From a load to its use, out of memory."""
+"""Clocks from a load from memory to its use."""
 _KEPT_CLOCKS = 8
-"""Of a turn over what is kept in registers."""
+"""Clocks of a turn over elements in registers."""
 _SHUFFLE_CLOCKS = 30
+"""Clocks of a shuffle."""
 _BARRIER_CLOCKS = 80
+"""Clocks of a barrier of a block."""
 _ARRIVAL_CLOCKS = 1500
-"""From a block's part of a row until another sees it: a store, two fences and an atomic in the second-level cache."""
+"""Clocks until another block sees a block's part of a row: a store, two fences, an atomic in the second-level cache."""
 _PART_CLOCKS = 8
-"""To read one warp's part of a reduction from shared memory."""
+"""Clocks to read one warp's part of a reduction from shared memory."""
 _RESIDENT_THREADS = 1024
-"""Of an SM, where registers are what such kernels take of them."""
+"""Threads that are resident on an SM, at most, with the registers of such kernels."""
 _ROW_REGISTERS, _POINT_REGISTERS, _TILE_REGISTERS = 20, 12, 16
-"""For indices and addresses. With the values that are held they fit what ptxas (CUDA 13.0, sm_80) reports of 189
-kernels, with an error of 6 registers in the mean."""
+"""Registers for indices and addresses. With the values that are held they fit what ptxas (CUDA 13.0, sm_80) reports for
+189 kernels, with a mean error of 6 registers."""
 
 
 @dataclass(frozen=True)
 class _Launch:
-    """What of a plan the work depends on: lanes run along `lane` (an outer axis, or the terms of a row), each with
-    `width` neighbours; threads wait for `waits` clocks, have so many `registers`, and find a vector's place in
-    `indexing` slots. `across`: reads whose neighbours lie along this axis go through shared memory."""
+    """The figures of a plan on which its work depends.
+
+    lane       the outer axis along which lanes run; a lane has `width` neighbours
+    waits      clocks that threads wait
+    registers  of a thread
+    indexing   issue slots of the address of a vector
+    across     reads whose neighbours lie along this axis go through shared memory
+    scratch    bytes of shared memory of a block
+    idle       elements that threads go through per element of the nest
+    """
 
     blocks: int
     threads: int
@@ -73,38 +83,37 @@ class _Launch:
     across: int | None = None
     scratch: int = 0
     idle: float = 1.0
-    """Elements that threads go through, per element that there is."""
 
 
 @dataclass(frozen=True, eq=False)
 class GpuNestWork:
-    """Works of the plans of one region."""
+    """The work of every plan of one region."""
 
     loops: RegionLoops
     target: Target
-    _issued: dict[tuple[str, int] | None, float] = field(default_factory=dict, init=False, repr=False)
-    """Per way to run: points, or rows, kept or not, by the threads that share one."""
+    _slots_of: dict[tuple[str, int] | None, float] = field(default_factory=dict, init=False, repr=False)
+    """Issue slots of arithmetic: for points under None, for rows by `keep` and the threads that share a row."""
 
     def of_points(self, points: Points) -> Work:
-        """The work of a plan in which each thread has points of its own."""
+        """The work of a plan whose threads have points of their own."""
         serial = max([terms_of(self.loops, name) for name, op in self.loops.ops.items() if op.reduced], default=0)
         waits = (1 + -(-serial // AT_A_TIME)) * _LOAD_CLOCKS
         lane = points.axes[-1][-1] if points.axes else None
-        sizes = [DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs]
+        sizes = [DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs]
         loaded = points.width * points.turns * (sum(sizes) / 4 + min(serial, AT_A_TIME))
         registers = int(_POINT_REGISTERS + points.width + loaded)
         return self._work(_Launch(points.blocks, points.threads, lane, points.width, waits, registers, _POINT_SLOTS))
 
     def of_tiles(self, tiles: Tiles) -> Work:
-        """The work of a plan in which a block has a tile."""
-        each = tiles.across * tiles.along // tiles.threads
-        waits = 2 * _LOAD_CLOCKS + _BARRIER_CLOCKS + _KEPT_CLOCKS * each
+        """The work of a plan whose blocks have a tile."""
+        own = tiles.across * tiles.along // tiles.threads
+        waits = 2 * _LOAD_CLOCKS + _BARRIER_CLOCKS + _KEPT_CLOCKS * own
         across, along = tiles.axes[-2][-1], tiles.axes[-1][-1]
-        registers = _TILE_REGISTERS + each
+        registers = _TILE_REGISTERS + own
         return self._work(_Launch(tiles.blocks, tiles.threads, along, 1, waits, registers, _FIXED_SLOTS, across=across))
 
     def of_rows(self, rows: Rows) -> Work:
-        """The work of a plan in which a team of threads has a row."""
+        """The work of a plan whose teams of threads have a row."""
         passes = [terms_of(self.loops, name) for name in row_values(self.loops)]
         passes.append(math.prod(self.loops.shape[axis] for axis in rows.inner))
         waits = 0.0
@@ -113,15 +122,15 @@ class GpuNestWork:
             turns = rows.own_turns(length)
             rounds = 1 if rows.in_registers else -(-turns // AT_A_TIME)
             waits += rounds * _LOAD_CLOCKS if loaded else turns * _KEPT_CLOCKS
-            waits += self._meeting(rows)
+            waits += self._team_clocks(rows)
         if self.loops.scan_axes(self.loops.shape):
-            waits += rows.turns(rows.length) * (self._meeting(rows) + _BARRIER_CLOCKS)
+            waits += rows.turns(rows.length) * (self._team_clocks(rows) + _BARRIER_CLOCKS)
         if rows.split > 1:
-            each = _LOAD_CLOCKS * -(-rows.turns(rows.split) // AT_A_TIME) + self._meeting(rows)
-            waits += _ARRIVAL_CLOCKS + self._joinings * each
+            joining = _LOAD_CLOCKS * -(-rows.turns(rows.split) // AT_A_TIME) + self._team_clocks(rows)
+            waits += _ARRIVAL_CLOCKS + self._joining_passes * joining
         last = rows.inner if rows.near else rows.axes
         blocks = rows.blocks * rows.split
-        gone = blocks * rows.threads * sum(rows.own_turns(each) * rows.width for each in passes)
+        gone = blocks * rows.threads * sum(rows.own_turns(pass_) * rows.width for pass_ in passes)
         return self._work(
             _Launch(
                 blocks,
@@ -138,31 +147,31 @@ class GpuNestWork:
         )
 
     def _row_registers(self, rows: Rows) -> int:
-        """What a thread has of its row at one time, all of it where it keeps that: of each input, and of the values
-        that it keeps."""
-        sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
+        """Registers of a thread: the elements of its row that it holds at one time, of all inputs, and the values that
+        it keeps."""
+        sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
         words = sum(max(1, sizes[name] // 4) for name in row_passes(self.loops))
         if rows.in_registers:
             return _ROW_REGISTERS + rows.own_turns(rows.length) * rows.width * (words + self._kept_values)
         return _ROW_REGISTERS + min(rows.own_turns(rows.length), AT_A_TIME) * rows.width * words
 
     @cached_property
-    def _joinings(self) -> int:
-        """Passes over the parts of a row: one, and another for sums that are relative to a maximum."""
+    def _joining_passes(self) -> int:
+        """Passes over the parts of a row: 1, or 2 where sums are relative to a maximum."""
         names = row_values(self.loops)
-        return 1 + any(each.maximum in names for each in relative_sums(self.loops.region).values())
+        return 1 + any(relative.maximum in names for relative in relative_sums(self.loops.region).values())
 
     @cached_property
     def _kept_values(self) -> int:
-        """Values that several passes over a row need, and that are dear to compute again."""
+        """Number of values that several passes over a row need and that are dear to compute again."""
         scopes: dict[str, set[str | None]] = {}
         for site in self.loops.core.sites:
             scopes.setdefault(site.value, set()).add(site.scope)
-        ops = {name: self.loops.ops[name] for name, several in scopes.items() if len(several) > 1}
+        ops = {name: self.loops.ops[name] for name, where in scopes.items() if len(where) > 1}
         return sum(not op.reduced and flops_per_point(op.kind, op.fn) >= DEAR_FLOPS for op in ops.values())
 
-    def _meeting(self, rows: Rows) -> float:
-        """Clocks until a team has joined what its threads have."""
+    def _team_clocks(self, rows: Rows) -> float:
+        """Clocks until a team has combined the results of its threads."""
         if rows.team == 1:
             return 0.0
         if not rows.near:
@@ -172,7 +181,7 @@ class GpuNestWork:
         return shuffles + (_BARRIER_CLOCKS + _PART_CLOCKS * warps if warps > 1 else 0.0)
 
     def _work(self, launch: _Launch) -> Work:
-        target, once = self.target, max(1.0, self._once)
+        target, once = self.target, max(1.0, self._weight_once)
         slots = self._slots(launch.rows) * launch.idle
         moved, beyond, again = self._traffic(launch)
         registers = min(255, launch.registers, target.registers // launch.threads)
@@ -203,47 +212,47 @@ class GpuNestWork:
 
     @cached_property
     def kept_words(self) -> int:
-        """Registers for each element of a row that threads keep."""
+        """Registers per element of a row that threads keep."""
         return max(1, sum(max(1, size // 4) for size in self._kept_sizes))
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of shared memory for each element of a row that a block keeps there."""
+        """Bytes of shared memory per element of a row that a block keeps."""
         return sum(self._kept_sizes)
 
     @cached_property
     def _kept_sizes(self) -> list[int]:
-        sizes = {each.name: DTYPES[each.memref.dtype].bytes for each in self.loops.region.inputs}
+        sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
         return [sizes[name] for name in kept_buffers(self.loops)]
 
     # --- arithmetic ---
 
     @cached_property
-    def _once(self) -> float:
-        """Additions-worth, each value computed once."""
+    def _weight_once(self) -> float:
+        """Additions-worth when every value is computed once."""
         return sum(math.prod(op.domain) * weight(op, self.target) for op in self.loops.ops.values())
 
     def _slots(self, rows: Rows | None) -> float:
-        """Additions-worth, each value computed wherever a thread needs it."""
+        """Additions-worth when every thread computes the values that it needs."""
         key = None if rows is None else (rows.keep, rows.team * rows.split)
-        if key not in self._issued:
-            self._issued[key] = self._additions(rows)
-        return self._issued[key]
+        if key not in self._slots_of:
+            self._slots_of[key] = self._additions(rows)
+        return self._slots_of[key]
 
     def _additions(self, rows: Rows | None) -> float:
-        times, met, total = self._times(rows), set[str](), 0.0
+        times, seen, total = self._scope_points(rows), set[str](), 0.0
         for site in self.loops.core.sites:
             op = self.loops.ops[site.value]
             kept = rows is not None and rows.in_registers  # the compiler keeps cheap values, too
-            if not op.reduced and not (kept and site.value in met):
-                total += weight(op, self.target) * self._computed(site, rows, times.get(site.scope, 0.0))
-            met.add(site.value)
+            if not op.reduced and not (kept and site.value in seen):
+                total += weight(op, self.target) * self._times_computed(site, rows, times.get(site.scope, 0.0))
+            seen.add(site.value)
         reduced = {name: op for name, op in self.loops.ops.items() if op.reduced}
         return total + sum(weight(op, self.target) * times[name] for name, op in reduced.items())
 
-    def _computed(self, site: Site, rows: Rows | None, times: float) -> float:
-        """How often a value is computed in a scope of so many points: before the scope's innermost loop where it is the
-        same in all of it, as statistics of a row are, by each thread that runs the loop."""
+    def _times_computed(self, site: Site, rows: Rows | None, times: float) -> float:
+        """How often a value is computed in a scope of so many points. A value that does not change in the scope's
+        innermost loop, as a statistic of a row, is computed before the loop by every thread that runs the loop."""
         op = self.loops.ops.get(site.scope)
         if op is None:
             looped: Sequence[int] = rows.inner if rows is not None else ()
@@ -255,27 +264,27 @@ class GpuNestWork:
         threads = rows.team * rows.split if rows is not None and together else 1
         return min(times, threads * times / max(1, math.prod(site.map.sizes[axis] for axis in looped)))
 
-    def _times(self, rows: Rows | None) -> Mapping[str, float]:
-        """How many points of each scope all threads go through."""
-        found = {self.loops.scope: float(math.prod(self.loops.shape))}
+    def _scope_points(self, rows: Rows | None) -> Mapping[str, float]:
+        """Scope → the points that all threads together go through."""
+        points = {self.loops.scope: float(math.prod(self.loops.shape))}
         together = row_values(self.loops) if rows is not None else ()
         for let in reversed(self.loops.region.body):
             if let.op.reduced:
                 sites = (site for site in self.loops.core.sites if site.value == let.name)
-                alone = sum(found.get(site.scope, 0.0) for site in sites)
+                alone = sum(points.get(site.scope, 0.0) for site in sites)
                 times = float(rows.count) if rows is not None and let.name in together else alone
-                found[let.name] = times * terms_of(self.loops, let.name)
-        return found
+                points[let.name] = times * terms_of(self.loops, let.name)
+        return points
 
     # --- memory ---
 
     def _traffic(self, launch: _Launch) -> tuple[float, float, float]:
-        """Issue slots of loads and stores; bytes that come along unused; bytes read again."""
+        """Issue slots of loads and stores; bytes that are fetched but not used; bytes that are read again."""
         slots, beyond, read = 0.0, 0.0, 0.0
         if 0 in self.loops.shape:
             return slots, beyond, read
-        for view in self._made(launch.rows):
-            size, times = self._sizes[view.shape], self._accesses(view, launch.rows)
+        for view in self._distinct_views(launch.rows):
+            size, times = self._sizes[view.shape], self._access_count(view, launch.rows)
             axis = self._lane(view, launch)
             step = view.strides[axis].step if axis is not None else 0
             if step == 0:  # one number for a warp
@@ -291,17 +300,17 @@ class GpuNestWork:
             read += whole if whole <= self.target.l1_bytes // _IN_L1 else times * size
         return slots, beyond, max(0.0, read - self._bytes)
 
-    def _made(self, rows: Rows | None) -> Sequence[View]:
-        """The accesses that are made: of what a row's threads keep, those of one pass."""
+    def _distinct_views(self, rows: Rows | None) -> Sequence[View]:
+        """The accesses that threads make: of buffers that they keep, the accesses of one pass."""
         views = self.loops.views(self.loops.scope, self.loops.shape)
         if rows is None or rows.keep == "none":
             return views
         passes: dict[Shape, dict[Shape, list[View]]] = {}
-        for each in views:
-            if not each.stored:
-                passes.setdefault(each.shape, {}).setdefault(each.map.sizes, []).append(each)
-        kept = [max(several.values(), key=len) for several in passes.values()]
-        return [*(each for each in views if each.stored), *itertools.chain.from_iterable(kept)]
+        for view in views:
+            if not view.stored:
+                passes.setdefault(view.shape, {}).setdefault(view.map.sizes, []).append(view)
+        kept = [max(of_map.values(), key=len) for of_map in passes.values()]
+        return [*(view for view in views if view.stored), *itertools.chain.from_iterable(kept)]
 
     def _lane(self, view: View, launch: _Launch) -> int | None:
         """The axis of an access along which lanes run."""
@@ -314,8 +323,8 @@ class GpuNestWork:
             return across
         return launch.lane if launch.lane is not None and launch.lane in support(view.map) else None
 
-    def _accesses(self, view: View, rows: Rows | None) -> float:
-        """How often it is made."""
+    def _access_count(self, view: View, rows: Rows | None) -> float:
+        """How often an access is made."""
         times = math.prod(view.map.sizes)
         if rows is None or len(view.map.sizes) == len(self.loops.shape):
             return float(times)
@@ -323,14 +332,14 @@ class GpuNestWork:
 
     @cached_property
     def _sizes(self) -> Mapping[tuple[int, ...], int]:
-        """Bytes of an element, by a buffer's shape; the least where several have it."""
-        found: dict[tuple[int, ...], int] = {}
-        for each in self.loops.region.buffers:
-            size = DTYPES[each.memref.dtype].bytes
-            found[each.memref.shape] = min(size, found.get(each.memref.shape, size))
-        return found
+        """Shape of a buffer → bytes of an element; the least where several buffers have the shape."""
+        sizes_of: dict[tuple[int, ...], int] = {}
+        for buffer in self.loops.region.buffers:
+            size = DTYPES[buffer.memref.dtype].bytes
+            sizes_of[buffer.memref.shape] = min(size, sizes_of.get(buffer.memref.shape, size))
+        return sizes_of
 
     def neighbours(self, axis: int) -> list[int]:
-        """Bytes of the elements that lie side by side along an outer axis."""
+        """Bytes of an element, of every access whose neighbours lie along an outer axis."""
         views = self.loops.views(self.loops.scope, self.loops.shape)
-        return [self._sizes[each.shape] for each in views if each.strides[axis].step == 1]
+        return [self._sizes[view.shape] for view in views if view.strides[axis].step == 1]

@@ -1,4 +1,4 @@
-"""How an operand of a contraction comes on chip: as what, along which of its axes, how many elements at once."""
+"""How an operand of a contraction moves to shared memory: its dtype, the direction, how many elements at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ir.poly.core import OperandRead
 from ir.region.region import Op, Operand
 
 MATRIX_DTYPES = ("fp16", "bf16")
-"""What tensor cores multiply exactly, summing in fp32."""
+"""Dtypes whose products tensor cores compute exactly, with sums in fp32."""
 Shape = tuple[int, ...]
 _WARP = 32
 _COPIED_BYTES = (16, 8, 4)
@@ -24,33 +24,33 @@ _COPIED_BYTES = (16, 8, 4)
 
 @lru_cache(maxsize=64)
 def on_tensor_cores(view: Contraction) -> bool:
-    """Whether products of both operands are exact there, and sums of fp32 are what the contraction asks for."""
+    """Whether tensor cores compute the products exactly, and the contraction sums in fp32 in any order."""
     narrow = {exact_dtype(view, side) for side in (0, 1)}
     return len(narrow) == 1 and narrow < {*MATRIX_DTYPES} and view.accumulator == "fp32" and not view.ordered
 
 
 @lru_cache(maxsize=64)
 def fits_tf32(view: Contraction) -> bool:
-    """Whether tensor cores multiply the operands as fp32 once these are rounded to tf32: sums in fp32, in any order, of
-    what is not exact there in fewer bits."""
+    """Whether tensor cores can multiply the operands rounded to tf32: sums are in fp32 and in any order, and tensor
+    cores do not compute the products exactly."""
     return view.accumulator == "fp32" and not view.ordered and not on_tensor_cores(view)
 
 
 def exact_dtype(view: Contraction, side: int) -> str:
-    """The dtype that holds all values of an operand: that before casts which lose nothing."""
+    """The narrowest known dtype that holds all values of an operand: the dtype before widening casts."""
     ops, value = _ops(view), view.operand(side).value
-    while (source := _uncast(ops, value, view)) is not None:
+    while (source := _source_of_cast(ops, value, view)) is not None:
         value = source
     return _dtype(view, ops, value)
 
 
 @lru_cache(maxsize=64)
 def staging(view: Contraction, side: int, narrow: bool) -> Staging:
-    """The best way for an operand: the direction in which most elements move at once. `narrow`: as the dtype that holds
-    all its values, else as that of the sums."""
+    """The best way for an operand: along the direction in which most elements move at once. `narrow`: in the dtype of
+    `exact_dtype`, else in the dtype of the sums."""
     group = own_digits(view, side)
     dtype = exact_dtype(view, side) if narrow else view.accumulator
-    read = plain_read(view, side)
+    read = uncomputed_read(view, side)
     if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
         read = None
     size = DTYPES[dtype].bytes
@@ -58,7 +58,7 @@ def staging(view: Contraction, side: int, narrow: bool) -> Staging:
     if read is None:
         return Staging(side, dtype, across, 1, False)
     shape, once = view.buffer(read).memref.shape, _is_read_once(view, read.buffer)
-    runs = [_run(read.map, shape, each, view.sizes, size, together=once) for each in (group, view.k)]
+    runs = [_run(read.map, shape, digits, view.sizes, size, together=once) for digits in (group, view.k)]
     along_k = runs[1].width > runs[0].width or (runs[1].width == runs[0].width and across)
     width, digits, axes = runs[along_k]
     if width * size not in _COPIED_BYTES:
@@ -72,20 +72,20 @@ def own_digits(view: Contraction, side: int) -> tuple[int, ...]:
 
 
 def copied_read(view: Contraction, staged: Staging) -> OperandRead | None:
-    """The read of the buffer that is copied as it stands; None where elements are computed."""
-    return plain_read(view, staged.side) if staged.copied else None
+    """The read of the buffer that is copied; None where elements are computed."""
+    return uncomputed_read(view, staged.side) if staged.copied else None
 
 
 def copied_axes(view: Contraction, stagings: Iterable[Staging]) -> dict[str, int]:
-    """The buffers that are copied as they stand, and how many of the last axes of each are one."""
-    reads = ((copied_read(view, each), each.axes) for each in stagings)
+    """Buffer that is copied → how many of its last axes the copies take as one axis."""
+    reads = ((copied_read(view, operand), operand.axes) for operand in stagings)
     return {read.buffer: axes for read, axes in reads if read is not None}
 
 
-def plain_read(view: Contraction, side: int) -> OperandRead | None:
-    """The read of a buffer that an operand is but a copy of, casts that lose nothing aside."""
+def uncomputed_read(view: Contraction, side: int) -> OperandRead | None:
+    """The read of the buffer whose elements the operand has, but for widening casts; None where it is computed."""
     ops, value = _ops(view), view.operand(side).value
-    while (source := _uncast(ops, value, view)) is not None:
+    while (source := _source_of_cast(ops, value, view)) is not None:
         value = source
     reads = view.roles.reads[side]
     return reads[0] if value not in ops and len(reads) == 1 else None
@@ -93,13 +93,13 @@ def plain_read(view: Contraction, side: int) -> OperandRead | None:
 
 @lru_cache(maxsize=64)
 def neighbours(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int) -> int:
-    """How many elements, of `size` bytes, of a buffer stand side by side and aligned, and are padded together or not at
-    all, wherever the last digit of `group` is a multiple of that number: at most 16 bytes' worth."""
+    """How many elements of `size` bytes of a buffer are aligned neighbours, padded together or not at all, wherever the
+    last digit of `group` is a multiple of that number. At most 16 bytes."""
     return _run(at, shape, group, sizes, size, together=False).width
 
 
 class _Neighbours(NamedTuple):
-    """`width` neighbours along the last `digits` digits, taken as one number, in the last `axes` axes of a buffer."""
+    """`width` neighbours along the last `digits` digits, taken as one digit, in the last `axes` axes of a buffer."""
 
     width: int = 1
     digits: int = 1
@@ -107,10 +107,10 @@ class _Neighbours(NamedTuple):
 
 
 def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: int, *, together: bool) -> _Neighbours:
-    """The widest run along the end of a group; of several digits or axes only where these may be taken `together`."""
-    found = _Neighbours()
+    """The widest run along the end of a group; over several digits or axes only if `together`."""
+    best = _Neighbours()
     if 0 in shape or at.is_empty:
-        return found
+        return best
     linear = offset(at, shape)
     for digits in range(1, len(group) + 1 if together else min(len(group), 1) + 1):
         last = group[len(group) - digits :]
@@ -119,15 +119,15 @@ def _run(at: AxisMap, shape: Shape, group: tuple[int, ...], sizes: Shape, size: 
             continue
         extent = math.prod(sizes[position] for position in last)
         apart = [extent, linear.const, *(c for term, c in linear.terms if term not in last)]
-        widths = (each for each in (16 // size, 8 // size, 4 // size) if each > found.width)
-        width = next((each for each in widths if all(c % each == 0 for c in apart)), 0)
-        found = _Neighbours(width, digits, axes) if width else found
-    return found
+        widths = (width for width in (16 // size, 8 // size, 4 // size) if width > best.width)
+        width = next((width for width in widths if all(c % width == 0 for c in apart)), 0)
+        best = _Neighbours(width, digits, axes) if width else best
+    return best
 
 
 def _axes_along(at: AxisMap, digits: tuple[int, ...]) -> int | None:
-    """The number of a buffer's last axes along which alone these digits move, never padded: one for one digit; for
-    several such that nothing else moves along."""
+    """How many of a buffer's last axes these digits move along, if they move along no other axis and are never padded;
+    else None. Along several axes nothing else may move."""
     if any(set(digits) & bound.expr.axes for guard in at.guards for bound in guard.bounds):
         return None
     moved = [axis for axis, expr in enumerate(at.exprs) if expr.axes & set(digits)]
@@ -142,8 +142,8 @@ def _is_read_once(view: Contraction, buffer: str) -> bool:
     return sum(let.op.reads.count(buffer) for let in view.region.body) == 1
 
 
-def _uncast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:
-    """What a copy, or a cast that loses nothing, is of."""
+def _source_of_cast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:
+    """The operand of a copy or of a widening cast; None of any other value."""
     op = ops.get(value)
     if op is None or op.kind not in ("cast", "copy") or not isinstance(op.inputs[0], Operand):
         return None
@@ -156,7 +156,7 @@ def _uncast(ops: dict[str, Op], value: str, view: Contraction) -> str | None:
 def _dtype(view: Contraction, ops: dict[str, Op], value: str) -> str:
     if value in ops:
         return ops[value].dtype
-    return next(each.memref.dtype for each in view.region.inputs if each.name == value)
+    return next(buffer.memref.dtype for buffer in view.region.inputs if buffer.name == value)
 
 
 def _ops(view: Contraction) -> dict[str, Op]:

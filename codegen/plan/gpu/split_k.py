@@ -1,8 +1,8 @@
-"""Split-K: where products or streams have too few tiles for the chip, several blocks share each, and the last of them
-joins what all have (`codegen.lower.gpu.split_sum`, `split_stream`).
+"""Split-K: where there are too few tiles for the chip, several blocks share a tile, each with a part of the terms. The
+last block joins the parts (`codegen.lower.gpu.split_sum`, `split_stream`).
 
-tile 128×128 of 256×256, K = 8192       4 blocks, of 108 multiprocessors
-split_k 25                            100 blocks, each with 11 turns of 32 terms or 10
+tile 128×128 of 256×256, K = 8192       4 blocks, for 108 multiprocessors
+split_k 25                            100 blocks, with 11 or 10 turns of 32 terms
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from ir.plan.gpu import ContractionTile
 from ir.target import Target
 
 _WAVES = 2
-"""Blocks of a multiprocessor from which on the chip counts as full."""
+"""Blocks per multiprocessor from which the chip is full."""
 _TURNS = 4
-"""Of a block at least: what fills its ring, and as many again."""
+"""Turns of a block, at least: twice what fills its ring."""
 _FEW = (4, 8)
-"""Numbers of parts that are cheap to add up, whatever the chip has."""
+"""Numbers of parts that are tried on every chip, since few parts are cheap to add up."""
 _ARRIVAL_CYCLES = 1500.0
-"""From the last store of a block's part until it is seen: a barrier, two fences and an atomic in the second-level
-cache."""
+"""Cycles until another block sees a part: a barrier, two fences and an atomic in the second-level cache."""
 _PART_CYCLES = 250.0
-"""To begin to read one more part, from that cache."""
+"""Cycles until the first bytes of one more part arrive from that cache."""
 _MOVED_BYTES = 64
-"""Per cycle of an SM, to and from that cache."""
+"""Bytes per cycle of an SM to and from that cache."""
 
 
 def splits_of(view: Contraction, tile: ContractionTile, target: Target) -> Iterator[ContractionTile]:
-    """The tile shared by several blocks, where whole tiles leave multiprocessors idle and sums may take any order."""
+    """The tile shared by several blocks, where whole tiles leave multiprocessors idle; none if terms are ordered."""
     if view.ordered:
         return
     for split in part_counts(math.prod(tiles_of(view, tile)), turns_of(view, tile), target):
@@ -43,24 +42,24 @@ def splits_of(view: Contraction, tile: ContractionTile, target: Target) -> Itera
 
 
 def part_counts(blocks: int, turns: int, target: Target, waves: int = _WAVES) -> list[int]:
-    """By how many blocks each of `blocks` tiles of so many turns may be shared: as many as give each multiprocessor
-    one, or `waves` of them, or a few; none where the tiles themselves are enough."""
+    """Numbers of blocks that may share a tile, for `blocks` tiles of so many turns: enough to give every multiprocessor
+    one block, or `waves` blocks, or a few; [] where there are tiles enough."""
     most = min(waves * target.units // max(blocks, 1), turns // _TURNS)
     if most < 2 or not blocks:
         return []
     wanted = (*(count * target.units // blocks for count in (1, _WAVES, waves)), *_FEW)
-    return sorted({-(-turns // -(-turns // min(each, most))) for each in wanted if each > 1} - {1})
+    return sorted({-(-turns // -(-turns // min(parts, most))) for parts in wanted if parts > 1} - {1})
 
 
 def part_bytes(view: Contraction, tile: ContractionTile) -> int:
-    """What all blocks of a launch leave for those that come last."""
+    """Bytes of the parts of all blocks of a launch."""
     if tile.split == 1:
         return 0
     return math.prod(tiles_of(view, tile)) * tile.split * tile.bm * tile.bn * DTYPES[view.accumulator].bytes
 
 
 def meeting_cycles(view: Contraction, tile: ContractionTile) -> float:
-    """From the last products of a tile to its sums: a part stored, and all of them read."""
+    """Cycles from the last products of a tile to its sums: a part is stored, then all parts are read."""
     if tile.split == 1:
         return 0.0
     own = tile.bm * tile.bn * DTYPES[view.accumulator].bytes
@@ -68,5 +67,5 @@ def meeting_cycles(view: Contraction, tile: ContractionTile) -> float:
 
 
 def arrival_cycles(split: int, own: float) -> float:
-    """From the last of a block's work until all parts have been seen, of which each is `own` bytes."""
+    """Cycles from the end of a block's work until all parts, of `own` bytes each, have been read."""
     return _ARRIVAL_CYCLES + (split + 1) * own / _MOVED_BYTES

@@ -1,9 +1,9 @@
-"""Terms that no row of a tile sees: those whose score is -∞ by their place alone, as in causal attention.
+"""Terms that no row of a tile sees: their score is -∞ because of their position, as in causal attention.
 
     s[i, k] = where(k ≤ i, …, -∞)     rows up to 127 see terms up to 127
 
-The weight of such a term is 0. Where inputs are taken for finite, so is what it adds, and a tile ends with the last
-term that one of its rows sees. One turn is made at least: a row that sees nothing is no number.
+The weight of such a term is 0. If inputs are finite, the term adds 0, and a tile may end with the last term that one of
+its rows sees. A tile has one turn at least: the result of a row that sees no term is NaN.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ir.region.region import Number, Op, Operand
 
 _UNSEEN = ("-inf", float("-inf"))
 _BELOW = {"cmple": (0, 1, 0), "cmplt": (0, 1, 1), "cmpge": (1, 0, 0), "cmpgt": (1, 0, 1)}
-"""Comparison → the operands of which the first is the lesser, and by how much at least."""
+"""Comparison → positions of the lesser and of the greater operand, and the least difference between them."""
 
 
 class LastSeen(msgspec.Struct, frozen=True):
-    """Row `i` sees terms up to `step`·i + `shift` at the most, i the digit of the rows' innermost loop, of `size`;
-    `condition` is the region's value that says so, and nothing else."""
+    """Row `i` sees terms up to `step`·i + `shift`, where i < `size` is the digit of the rows' innermost loop. The
+    region's value `condition` is true for exactly these terms and has no other use."""
 
     step: int
     shift: int
@@ -30,42 +30,43 @@ class LastSeen(msgspec.Struct, frozen=True):
     condition: str
 
     def holds_for(self, view: StreamView, bm: int) -> bool:
-        """Whether the last row of a tile sees the most: tiles of `bm` rows do not run over the end of the loop."""
+        """Whether the last row of every tile of `bm` rows sees the most terms: no tile crosses the end of the loop."""
         return len(view.roles.rows) == 1 or self.size % bm == 0
 
     def turns(self, last: int, terms: int, most: int) -> int:
-        """Stages of `terms` terms, of `most` that there are, for a tile whose last row is `last`."""
+        """Turns of `terms` terms, at most `most`, for a tile whose last row is `last`."""
         return min(most, max(1, (self.step * last + self.shift) // terms + 1))
 
     def mean_turns(self, view: StreamView, bm: int, terms: int) -> float:
-        """Those of a tile of `bm` rows, on average."""
+        """Turns of a tile of `bm` rows, in the mean."""
         most, tiles = -(-view.terms // terms), -(-self.size // bm)
         return sum(self.turns(tile * bm + bm - 1, terms, most) for tile in range(tiles)) / max(tiles, 1)
 
 
 def last_seen(view: StreamView) -> LastSeen | None:
-    """What bounds the terms that rows see; None where each may see all."""
+    """The bound of the terms that rows see; None where every row may see all terms."""
     roles = view.roles
     if len(roles.terms) != 1 or not roles.rows:
         return None
-    reach = _reach(view)
-    if reach is None:
+    mask = _mask(view)
+    if mask is None:
         return None
-    condition, found = reach
+    condition, bound = mask
     row = roles.rows[-1]
-    step = found.coeff(row) if found.axes <= {row} and found.is_affine else None
-    if step is None or step < 0 or _uses(view, condition) > 1:
+    step = bound.coeff(row) if bound.axes <= {row} and bound.is_affine else None
+    if step is None or step < 0 or _count_uses(view, condition) > 1:
         return None
-    return LastSeen(step, found.const, roles.sizes[row], condition)
+    return LastSeen(step, bound.const, roles.sizes[row], condition)
 
 
-def _uses(view: StreamView, value: str) -> int:
-    read = [each for let in view.region.body for each in let.op.reads]
-    return (*read, *(each.value for each in view.region.yields)).count(value)
+def _count_uses(view: StreamView, value: str) -> int:
+    read = [read for let in view.region.body for read in let.op.reads]
+    return (*read, *(result.value for result in view.region.yields)).count(value)
 
 
-def _reach(view: StreamView) -> tuple[str, AxisExpr] | None:
-    """A condition on places without which a score is -∞, and the greatest term at which it holds, over the loops."""
+def _mask(view: StreamView) -> tuple[str, AxisExpr] | None:
+    """The condition on positions outside which a score is -∞, and the greatest term for which it holds, over the
+    loops."""
     ops = {let.name: let.op for let in view.region.body}
     name, at = view.roles.score, view.roles.read
     while name in ops and not at.guards:
@@ -73,9 +74,9 @@ def _reach(view: StreamView) -> tuple[str, AxisExpr] | None:
         kept = op.inputs[0]
         if op.fn == "where" and isinstance(op.inputs[2], Number) and op.inputs[2].number in _UNSEEN:
             condition = op.inputs[0]
-            found = _bound(view, ops, condition, at)
-            if isinstance(condition, Operand) and found is not None:
-                return condition.value, found
+            bound = _bound(view, ops, condition, at)
+            if isinstance(condition, Operand) and bound is not None:
+                return condition.value, bound
             kept = op.inputs[1]
         elif op.kind not in ("cast", "copy"):
             return None
@@ -86,7 +87,7 @@ def _reach(view: StreamView) -> tuple[str, AxisExpr] | None:
 
 
 def _bound(view: StreamView, ops: dict[str, Op], condition: Operand | Number, at: AxisMap) -> AxisExpr | None:
-    """The greatest term at which a condition holds."""
+    """The greatest term for which a condition holds; None where it is no comparison of a term with an index."""
     op = ops.get(condition.value) if isinstance(condition, Operand) else None
     if op is None or op.fn not in _BELOW or not isinstance(condition, Operand):
         return None
@@ -101,7 +102,7 @@ def _bound(view: StreamView, ops: dict[str, Op], condition: Operand | Number, at
 
 
 def _index(ops: dict[str, Op], value: Operand | Number, at: AxisMap) -> AxisExpr | None:
-    """A whole number that depends on the place alone."""
+    """The value of an integer that depends on the position alone; None of any other value."""
     if isinstance(value, Number):
         return AxisExpr(int(value.number)) if value.dtype in ("i32", "i64") else None
     op = ops.get(value.value)

@@ -1,8 +1,8 @@
-"""The shared memory of streams in tiles: the queries, rings of keys and of values, and over them the tile of results.
+"""The shared memory of streams in tiles. The tile of results uses the bytes of the other buffers.
 
-Qs                    one stage, as an operand of a contraction has it (`contraction_shared`)
-Ks, Vs, Vs_2, …       a ring each
-Ps                    CUDA cores: the weights of a warp's rows, on their way from one product to the next
+Qs                    queries: one stage, laid out as an operand of a contraction (`contraction_shared`)
+Ks, Vs, Vs_2, …       keys and values: one ring per operand
+Ps                    CUDA cores: the weights of a warp's rows, between the two products
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ir.plan.gpu import StreamTile
 
 
 class StreamShared(msgspec.Struct, frozen=True):
-    """The buffers that a plan has."""
+    """The buffers of a plan; None where the plan has no such buffer."""
 
     queries: Shared | None
     keys: Shared | None
@@ -28,9 +28,9 @@ class StreamShared(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Of a block."""
-        several = (self.queries, self.keys, *self.values, self.weights, self.result)
-        return max((each.end for each in several if each is not None), default=0)
+        """Bytes of shared memory of a block."""
+        buffers = (self.queries, self.keys, *self.values, self.weights, self.result)
+        return max((buffer.end for buffer in buffers if buffer is not None), default=0)
 
 
 def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
@@ -42,8 +42,8 @@ def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
         keys = operand_ring("Ks", tile.scores, tile.scores.rhs, queries.end, tile.scores.stages)
         end = keys.end
     values = []
-    for each in tile.sums if view.products else ():
-        values.append(operand_ring("Vs", each, each.rhs, end, each.stages))
+    for product_tile in tile.sums if view.products else ():
+        values.append(operand_ring("Vs", product_tile, product_tile.rhs, end, product_tile.stages))
         end = values[-1].end
     if view.products and not tile.tensor_cores:
         pitch = tile.terms + 16 // DTYPES[view.kind].bytes

@@ -1,4 +1,4 @@
-"""The tiles of a GPU's plans of streams in tiles, and whether a plan fits the streams."""
+"""The tiles of a plan of streams in tiles on a GPU, and the check that a plan fits the streams."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from typing import NoReturn
 
 import msgspec
 
-from codegen.plan.contraction_view import STAGE, Contraction
-from codegen.plan.gpu.contraction_tiling import WARP, made_tile, parts_hold, turns_of, turns_of_block
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.gpu.contraction_tiling import WARP, has_terms_for_all_blocks, make_tile, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
 from ir.kernel.gpu.limits import MAX_THREADS
 from ir.plan.gpu import ContractionTile, GpuStreamPlan, Staging, StreamTile
-from ir.region.region import Operand
 
 KERNEL_ARCH = "sm80"
-"""Whose instructions and limits the template's kernels keep to, on later architectures too."""
+"""The architecture whose instructions and limits the template's kernels use, on later architectures too."""
 _COARSENESS = {"fp16": 1, "bf16": 2}
-"""What is rounded to the one may have been rounded to a lesser one before."""
-_STEP = 16
-"""Terms of one step of a tensor core."""
+"""Rank by rounding: a result in one dtype may have been rounded to a dtype of no higher rank before."""
+_MMA_UNIT = 16
+"""Rows, columns and terms of a tile of a tensor core: sizes are multiples of it."""
 
 
 def stream_products(view: StreamView) -> tuple[Contraction, ...]:
-    """What the sums' tiles are of: the products, or the first stream where there are none."""
+    """The products whose sums have tiles; the first stream where there are no products."""
     return view.products or (view.lead,)
 
 
 def streams_on_tensor_cores(view: StreamView) -> bool:
-    """Whether queries, keys and values are halves there, and all sums are of fp32. The weights are rounded to the
-    values' dtype: so are then the results that are made of them."""
-    values = {exact_dtype(each, 1) for each in view.products}
+    """Whether tensor cores can run the streams: queries, keys and values are exact in fp16 or bf16, and sums are in
+    fp32. The weights are rounded to the dtype of the values, so all results must be rounded at least as much."""
+    values = {exact_dtype(product, 1) for product in view.products}
     if view.kind != "fp32" or not values <= {*MATRIX_DTYPES}:
         return False
     if any(_COARSENESS[value] > _COARSENESS.get(result, 0) for value in values for result in _results(view)):
@@ -46,16 +45,16 @@ def streams_on_tensor_cores(view: StreamView) -> bool:
 
 def _results(view: StreamView) -> set[str]:
     """The dtypes of the outputs that depend on a product."""
-    after = {each.name for each in view.products}
+    after = {product.name for product in view.products}
     for let in view.region.body:
-        if any(isinstance(each, Operand) and each.value in after for each in let.op.inputs):
+        if not after.isdisjoint(let.op.reads):
             after.add(let.name)
-    made = {each.buffer for each in view.region.yields if each.value in after}
-    return {each.memref.dtype for each in view.region.outputs if each.name in made}
+    written = {result.buffer for result in view.region.yields if result.value in after}
+    return {output.memref.dtype for output in view.region.outputs if output.name in written}
 
 
 def stream_turns(view: StreamView, tile: StreamTile) -> tuple[int, int]:
-    """Stages of keys and values: of all blocks that share a tile's rows together, and of one of them at most."""
+    """Turns of the main loop: of all blocks that share a tile's rows, and of one such block at most."""
     return turns_of(view.lead, tile.lead), turns_of_block(view.lead, tile.lead)
 
 
@@ -64,7 +63,7 @@ def depth_of(view: StreamView) -> int:
     return max(view.scores.depth, 1) if view.scores is not None else 1
 
 
-def made_stream_tile(
+def make_stream_tile(
     view: StreamView,
     tile: tuple[int, int, int],
     warp_m: int,
@@ -75,99 +74,98 @@ def made_stream_tile(
     ahead: bool = False,
     stops: bool = False,
 ) -> StreamTile:
-    """The tiles of these sizes, operands and results moved as widely as they allow; `thread_m` are the rows of a thread
-    on CUDA cores."""
+    """The tiles of these sizes; operands and results move as many elements at once as they allow. `thread_m`: rows of a
+    thread on CUDA cores; None on tensor cores."""
     bm, bn, bk = tile
     across = 4 if thread_m is None else WARP * thread_m // warp_m
-    unit = _STEP if thread_m is None else 16 // DTYPES[view.kind].bytes
+    unit = _MMA_UNIT if thread_m is None else 16 // DTYPES[view.kind].bytes
     depth = -(-depth_of(view) // unit) * unit
     thread = None if thread_m is None else (thread_m, bk // across)
     lhs, rhs = _queries_and_keys(view, (bm, bk, depth), matrix=thread_m is None)
     scores = ContractionTile(bm, bk, depth, warp_m, bk, stages, lhs, rhs, "elements", 1, thread)
     own = None if thread_m is None else (thread_m, bn // across)
-    sums = tuple(_sums(view, (bm, bn, bk), warp_m, stages, own))
+    sums = tuple(_product_tiles(view, (bm, bn, bk), warp_m, stages, own))
     weights = _weights(view.lead)
     alone = ContractionTile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
     return StreamTile(scores, sums or (alone,), held, ahead, stops)
 
 
-def shared_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: int) -> StreamTile:
-    """The tile with a ring of `stages`, shared by `split` blocks. Registers hold neighbours where parts are joined, so
-    that no results are staged."""
+def split_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: int) -> StreamTile:
+    """The tile with a ring of `stages`, shared by `split` blocks. Results of joined parts are not staged in shared
+    memory, since registers then hold neighbours."""
     scores = msgspec.structs.replace(tile.scores, stages=stages)
-    sums = [msgspec.structs.replace(each, stages=stages, split=split) for each in tile.sums]
+    sums = [msgspec.structs.replace(product_tile, stages=stages, split=split) for product_tile in tile.sums]
     if split > 1 and tile.lead.store == "staged":
         width = min(tile.lead.store_width, part_width(view, tile))
-        sums = [msgspec.structs.replace(each, store="vectors", store_width=width) for each in sums]
+        sums = [msgspec.structs.replace(product_tile, store="vectors", store_width=width) for product_tile in sums]
     return msgspec.structs.replace(tile, scores=scores, sums=tuple(sums))
 
 
 def part_width(view: StreamView, tile: StreamTile) -> int:
-    """Columns side by side that a thread has of the parts that several blocks leave: 16 bytes at the most."""
+    """Neighbouring columns of a part that a thread has: 16 bytes at most."""
     own = tile.lead.bm * tile.lead.bn // tile.threads
     return math.gcd(own, tile.lead.bn, 16 // DTYPES[view.kind].bytes) if view.products else 1
 
 
-def _sums(
+def _product_tiles(
     view: StreamView, tile: tuple[int, int, int], warp_m: int, stages: int, thread: tuple[int, int] | None
 ) -> list[ContractionTile]:
-    """The tiles of the products, whose registers stand at the same columns in all of them."""
-    found = [made_tile(each, tile, (warp_m, tile[1]), stages, thread=thread) for each in view.products]
-    found = [msgspec.structs.replace(made, lhs=_weights(each)) for made, each in zip(found, view.products, strict=True)]
-    if thread is None or len({each.rhs.along_k for each in found}) < 2:
-        return found
-    return [
-        msgspec.structs.replace(each, rhs=_along_terms(each.rhs), store="elements", store_width=1) for each in found
-    ]
+    """The tiles of the products. A thread has the same columns of all products."""
+    tiles = [make_tile(product, tile, (warp_m, tile[1]), stages, thread=thread) for product in view.products]
+    pairs = zip(tiles, view.products, strict=True)
+    tiles = [msgspec.structs.replace(own, lhs=_weights(product)) for own, product in pairs]
+    if thread is None or len({own.rhs.along_k for own in tiles}) < 2:
+        return tiles
+    return [msgspec.structs.replace(own, rhs=_along_terms(own.rhs), store="elements", store_width=1) for own in tiles]
 
 
 def _queries_and_keys(view: StreamView, tile: tuple[int, int, int], *, matrix: bool) -> tuple[Staging, Staging]:
-    """Their ways into tiles of so many queries, keys and terms."""
+    """How queries and keys move to tiles of so many queries, keys and terms."""
     queries, keys, depth = tile
     if view.scores is None:
         none = _weights(view.lead)
         return none, none
     side = view.scores.vector
-    rows, columns = (staging(view.scores, each, matrix) for each in (1 - side, side))
-    if not matrix:  # rows of a thread are those of its weights, which lie along the terms
+    rows, columns = (staging(view.scores, operand, matrix) for operand in (1 - side, side))
+    if not matrix:  # the weights of a thread's rows lie along the terms
         rows = _along_terms(rows)
     return rows.fitted(queries, depth), columns.fitted(keys, depth)
 
 
 def _along_terms(staged: Staging) -> Staging:
-    """The way of an operand that lies along its terms, if need be element by element."""
+    """The same operand laid out along its terms, moved element by element where it was not."""
     if staged.along_k:
         return staged
     return msgspec.structs.replace(staged, along_k=True, width=1, copied=False, digits=1, axes=1)
 
 
 def _weights(view: Contraction) -> Staging:
-    """What stands for the left side of a product: it comes from the scores' registers."""
+    """The left side of a product: the weights, which come from registers and are not moved."""
     return Staging(0, view.accumulator, along_k=True, width=1, copied=False)
 
 
 # --- whether a plan fits --------------------------------------------------------------------------
 
 
-def check_gpu_stream(view: StreamView, plan: GpuStreamPlan) -> None:
-    """Raises EqsatError: AlignmentMismatch where tiles do not divide as the plan says; MalformedGraph where it
-    contradicts the region; UnknownTarget for another machine's plan; ResourceExceeded for more threads than a block
-    has."""
-    check_gpu(plan.arch, STAGE)
+def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
+    """Raises EqsatError where a plan does not fit: UnknownTarget for another machine's plan; AlignmentMismatch where
+    tiles do not divide; MalformedGraph where the plan contradicts the region; ResourceExceeded for more threads than a
+    block may have."""
+    check_gpu(plan.arch)
     tile = plan.tile
     lead, stages, split = tile.lead, tile.scores.stages, tile.split
     if min(lead.bm, lead.bn, tile.terms, tile.scores.warp_m, *(tile.scores.thread or ())) < 1:
         _malformed(view, f"{tile} has a tile without elements")
     if tile.tensor_cores and not streams_on_tensor_cores(view):
-        _malformed(view, "tensor cores multiply halves, and sum in fp32")
+        _malformed(view, "tensor cores need operands in fp16 or bf16, and fp32 sums")
     _check_shape(view, tile)
-    if split < 1 or not parts_hold(view.lead, lead):
+    if split < 1 or not has_terms_for_all_blocks(view.lead, lead):
         _malformed(view, f"{split} blocks cannot share {turns_of(view.lead, lead)} turns")
     if stages < 1 or (stages == 1 and stream_turns(view, tile)[1] > 1):
-        _malformed(view, f"{stages} stages do not hold one that is used and one that is filled")
+        _malformed(view, f"{stages} stages are too few: one is used while another is filled")
     if tile.stops and bound_of(view, lead.bm) is None:
         _malformed(view, "the rows of a tile may see all terms")
-    made = made_stream_tile(
+    expected = make_stream_tile(
         view,
         (lead.bm, lead.bn, tile.terms),
         tile.scores.warp_m,
@@ -177,9 +175,9 @@ def check_gpu_stream(view: StreamView, plan: GpuStreamPlan) -> None:
         ahead=tile.ahead,
         stops=tile.stops,
     )
-    made = shared_stream_tile(view, made, split, stages)
-    if tile != made:
-        _misaligned(view, f"the tiles of these sizes are {made}, not {tile}")
+    expected = split_stream_tile(view, expected, split, stages)
+    if tile != expected:
+        _misaligned(view, f"the tiles of these sizes are {expected}, not {tile}")
     if plan.epilogue != stream_epilogue(view):
         _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
     if (plan.together, plan.scored, plan.values) != (view.together, scored_of(view), values_of(view)):
@@ -197,7 +195,7 @@ def stream_steps(view: StreamView, tile: StreamTile) -> tuple[Steps, ...]:
 
 
 def score_tails(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
-    """The axes of the scores' product whose last tile is cut, by the names that a contraction has for them."""
+    """The axes of the product of queries and keys whose last tile is cut, named as for a contraction."""
     depth = depth_of(view)
     return tail_axes(
         (
@@ -209,7 +207,7 @@ def score_tails(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
 
 
 def scored_of(view: StreamView) -> tuple[str, str] | None:
-    """The tensors of queries and keys, where scores are products of these."""
+    """The tensors of queries and keys; None where scores are no products."""
     if view.scores is None:
         return None
     side = view.scores.vector
@@ -217,14 +215,14 @@ def scored_of(view: StreamView) -> tuple[str, str] | None:
 
 
 def values_of(view: StreamView) -> tuple[str, ...]:
-    """The tensors of values, of each product."""
-    return tuple(each.operand(1).value for each in view.products)
+    """The tensors of values, in the order of the products."""
+    return tuple(product.operand(1).value for product in view.products)
 
 
 def bound_of(view: StreamView, bm: int) -> LastSeen | None:
-    """The last terms that rows of tiles of `bm` rows see, where places alone decide it."""
-    found = last_seen(view)
-    return found if found is not None and found.holds_for(view, bm) else None
+    """The bound of the terms that rows of tiles of `bm` rows see; None where there is none."""
+    bound = last_seen(view)
+    return bound if bound is not None and bound.holds_for(view, bm) else None
 
 
 def _check_shape(view: StreamView, tile: StreamTile) -> None:
@@ -235,7 +233,7 @@ def _check_shape(view: StreamView, tile: StreamTile) -> None:
     if WARP * (bm // warp_m) > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP * (bm // warp_m)} threads a block", at=view.region.name)
     if thread_m is None:
-        if warp_m % _STEP or bk % _STEP or (view.products and bn % _STEP):
+        if warp_m % _MMA_UNIT or bk % _MMA_UNIT or (view.products and bn % _MMA_UNIT):
             _misaligned(view, "tensor cores take tiles of 16 x 16 x 16")
         return
     lanes = warp_m // thread_m if warp_m % thread_m == 0 else 0

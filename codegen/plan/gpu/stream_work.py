@@ -1,7 +1,7 @@
-"""What work a GPU plan of streams in tiles makes: the inputs of seed 000 §11.
+"""The work of a GPU plan of streams in tiles: the inputs of seed 000 §11.
 
-A stage of a block takes the products of its tile of scores, its traffic in shared memory, and what is computed for each
-score (its ops, maximum, exponential, sum). Other warps' products hide part of the latter. Scores never leave registers.
+A stage of a block takes the products of its tile of scores, its shared-memory traffic, and the arithmetic per score
+(ops, maximum, exponential, sum). Products of other warps hide part of the arithmetic. Scores never leave registers.
 """
 
 from __future__ import annotations
@@ -27,51 +27,51 @@ from ir.region.work import region_bytes
 from ir.target import Target
 
 _MOST_REGISTERS = 255
-"""Of a thread (CUDA C++ Programming Guide, compute capability 8.0)."""
+"""Registers of a thread, at most (CUDA C++ Programming Guide, compute capability 8.0)."""
 _SHARED_BYTES = 128
-"""Per cycle of an SM, to and from shared memory."""
+"""Bytes per cycle of an SM to and from shared memory."""
 _ISSUE = 128
-"""Scalar instructions of threads per cycle of an SM: 4 warps."""
+"""Instructions of single threads per cycle of an SM: 4 warps."""
 _SCHEDULERS = 4
-"""Of an SM: fewer warps leave some without work."""
+"""Schedulers of an SM: with fewer warps, some have no work."""
 _OVERLAP = 0.35
-"""Of all that a stage does besides its longest part, what does not hide behind that: a warp's products, scores and next
-products wait for each other."""
+"""The share of the shorter parts of a stage that does not run beside the longest part: in a warp, products, scores and
+the next products wait for each other."""
 _ELEMENT = 12.0
 """Instructions to find, read, convert and store one element."""
 _FIRST, _SYNC = 900.0, 40.0
-"""Cycles from a copy's start, out of memory, to the products of what it brings, and of a wait and a barrier."""
+"""Cycles from the start of a copy from memory to the first product with its data; and of a wait and a barrier."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
-"""Registers for fragments of values that are loaded as they are used, and for what ptxas does before that anyhow."""
+"""Registers for fragments of values that are loaded when they are used, and for those that ptxas loads early anyhow."""
 _PIECE, _COMPUTED = 1.0, 3.0
 """Registers for a copy's address, and for an element that is computed."""
 
 
 def registers_of(view: StreamView, tile: StreamTile) -> int:
-    """An estimate of a thread's registers: of a turn, or to join the parts of several blocks."""
-    return max(_of_turn(view, tile), joining_registers(view, tile) + _ADDRESSES)
+    """An estimate of a thread's registers: for a turn, or to join the parts of several blocks."""
+    return max(_turn_registers(view, tile), joining_registers(view, tile) + _ADDRESSES)
 
 
-def _of_turn(view: StreamView, tile: StreamTile) -> int:
-    """Both products' accumulators, fragments, addresses."""
-    pieces = sum(_pieces(each, staged) for each, staged in _staged(view, tile))
+def _turn_registers(view: StreamView, tile: StreamTile) -> int:
+    """Registers of a turn: accumulators and fragments of both products, and addresses."""
+    pieces = sum(_piece_registers(operand_tile, staged) for operand_tile, staged in _ring_operands(view, tile))
     words = DTYPES[view.kind].bytes // 4
     scores = tile.scores
     if scores.thread is not None:
         vector = 16 // DTYPES[view.kind].bytes
         rows, columns = scores.thread
-        sums = sum(math.prod(each.thread or ()) for each in tile.sums)
-        widest = max(columns, *((each.thread or (1, 1))[1] for each in tile.sums))
+        sums = sum(math.prod(product_tile.thread or ()) for product_tile in tile.sums)
+        widest = max(columns, *((product_tile.thread or (1, 1))[1] for product_tile in tile.sums))
         return int(words * (rows * columns + sums + vector * (rows + widest)) + pieces + _ADDRESSES)
     mi, steps = scores.warp_m // 16, scores.bk // 16
-    sums = sum(4 * mi * (each.bn // 8) for each in tile.sums) if view.products else 0
+    sums = sum(4 * mi * (product_tile.bn // 8) for product_tile in tile.sums) if view.products else 0
     weights = mi * scores.bn // 4 if view.products else 0
     loaded = 2 if tile.ahead else 1
     queries = 4 * mi * (steps if tile.held else min(steps, loaded)) if view.scores is not None else 0
     keys = min(steps, loaded) * scores.bn // 4
-    values = max(loaded * each.bn // 4 for each in tile.sums) if view.products else 0
+    values = max(loaded * product_tile.bn // 4 for product_tile in tile.sums) if view.products else 0
     early = 0
     if not tile.ahead:
         early, values = _EARLY + mi * scores.bn // 8, min(values, _IN_TIME)
@@ -81,23 +81,23 @@ def _of_turn(view: StreamView, tile: StreamTile) -> int:
 
 
 def most_registers(tile: StreamTile, target: Target) -> int:
-    """What a thread may have."""
+    """Registers that a thread may have."""
     return min(_MOST_REGISTERS, target.registers // tile.threads)
 
 
-def _staged(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:
-    """The operands that come to shared memory again and again, with the tiles that they are of."""
+def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:
+    """The operands that move to shared memory every turn, with their tiles."""
     keys = [(tile.scores, tile.scores.rhs)] if view.scores is not None else []
-    return keys + ([(each, each.rhs) for each in tile.sums] if view.products else [])
+    return keys + ([(product_tile, product_tile.rhs) for product_tile in tile.sums] if view.products else [])
 
 
-def _pieces(tile: ContractionTile, staged: Staging) -> float:
+def _piece_registers(tile: ContractionTile, staged: Staging) -> float:
     return (_COMPUTED if not staged.copied else _PIECE) * pieces_of(tile, staged)
 
 
 @dataclass(frozen=True, eq=False)
 class GpuStreamWork:
-    """Works of the plans of one region's streams on one machine."""
+    """The work of every plan of one region's streams on one machine."""
 
     view: StreamView
     target: Target
@@ -116,7 +116,7 @@ class GpuStreamWork:
         resident = min(self.resident(tile), max(1, -(-blocks // target.units)))
         per_cycle = peak * target.cycle_ns * 1e-9 / target.units
         reached = MMA_SYNC.get(target.arch, 1.0) if tile.tensor_cores else 1.0
-        spent = turns * self._stage(tile, stage / (per_cycle * reached), resident) + self._ends(tile, resident)
+        spent = turns * self._stage(tile, stage / (per_cycle * reached), resident) + self._end_cycles(tile, resident)
         spent += joining_cycles(view, tile) * -(-tiles // target.units) / -(-blocks // target.units)
         efficiency = min(1.0, max(0.001, turns * stage / per_cycle / spent))
         flops = max(1.0, blocks * turns * stage)
@@ -139,34 +139,34 @@ class GpuStreamWork:
         return max(1, blocks_per_unit(self.target, tile.threads, registers, shared))
 
     def busy_warps(self, tile: StreamTile) -> int:
-        """Those of a block that have a row."""
+        """Warps of a block that have a row."""
         return -(-min(tile.lead.bm, self.view.m) // tile.scores.warp_m)
 
     @cached_property
     def _bound(self) -> LastSeen | None:
-        """What bounds the terms that rows see."""
+        """The bound of the terms that rows see."""
         return last_seen(self.view)
 
     def _turns(self, tile: StreamTile) -> float:
-        """Stages of a block: on average, of those that share terms at most."""
+        """Turns of a block: the mean over tiles; at most, where blocks share terms."""
         if tile.split == 1 and tile.stops and self._bound is not None:
             return self._bound.mean_turns(self.view, tile.lead.bm, tile.terms)
         return float(stream_turns(self.view, tile)[1])
 
     def _flops(self, tile: StreamTile) -> float:
-        """Of a stage of a block, padding included."""
+        """FLOPs of a stage of a block, padding included."""
         depth = tile.scores.bk if self.view.scores is not None else 0
-        columns = sum(each.bn for each in tile.sums) if self.view.products else 0
+        columns = sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
         return 2.0 * tile.lead.bm * tile.terms * max(1, depth + columns)
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
-        """Cycles of a stage of one block, of the `resident` that take turns on an SM."""
+        """Cycles of a stage of one block, with `resident` blocks on an SM."""
         if self.view.scores is None and not self.view.products:
             products = 0.0
-        scored = tile.lead.bm * tile.terms * self._scored / _ISSUE
+        scored = tile.lead.bm * tile.terms * self._slots_per_score / _ISSUE
         filling = sum(
-            each.extent(staged) * each.bk * _ELEMENT / _ISSUE
-            for each, staged in _staged(self.view, tile)
+            operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / _ISSUE
+            for operand_tile, staged in _ring_operands(self.view, tile)
             if not staged.copied
         )
         warps = resident * self.busy_warps(tile)
@@ -177,15 +177,15 @@ class GpuStreamWork:
         stages = tile.scores.stages
         return max(stage, _FIRST / (resident * (stages - 1))) if stages > 1 else stage
 
-    def _ends(self, tile: StreamTile, resident: int) -> float:
-        return _FIRST / resident + tile.lead.bm * tile.lead.bn * (_ELEMENT + self._after) / _ISSUE
+    def _end_cycles(self, tile: StreamTile, resident: int) -> float:
+        return _FIRST / resident + tile.lead.bm * tile.lead.bn * (_ELEMENT + self._epilogue_slots) / _ISSUE
 
     def _traffic(self, tile: StreamTile) -> float:
         """Bytes through shared memory for one stage."""
         warps, total = tile.threads // 32, 0.0
-        for each, staged in _staged(self.view, tile):
+        for own, staged in _ring_operands(self.view, tile):
             size = DTYPES[staged.dtype].bytes
-            total += each.extent(staged) * each.bk * size * (1 + warps * (1 if each.thread is None else each.lanes[0]))
+            total += own.extent(staged) * own.bk * size * (1 + warps * (1 if own.thread is None else own.lanes[0]))
         if self.view.scores is not None and not tile.held:
             scores = tile.scores
             total += (
@@ -194,11 +194,10 @@ class GpuStreamWork:
         return total
 
     def _reread(self, tile: StreamTile, blocks: int, turns: float, seconds: float) -> float:
-        """Cycles of reading keys and values from the second-level cache, beyond those of `seconds`."""
-        each = sum(
-            each.extent(staged) * each.bk * DTYPES[staged.dtype].bytes for each, staged in _staged(self.view, tile)
-        )
-        moved = blocks * turns * each
+        """Cycles to read keys and values from the second-level cache, beyond `seconds`."""
+        operands = _ring_operands(self.view, tile)
+        stage = sum(own.extent(staged) * own.bk * DTYPES[staged.dtype].bytes for own, staged in operands)
+        moved = blocks * turns * stage
         if tile.split > 1:
             moved += 2 * blocks * stream_part_bytes(self.view, tile)
         if moved <= self._bytes:
@@ -211,16 +210,16 @@ class GpuStreamWork:
         return region_bytes(self.view.region)
 
     @cached_property
-    def _scored(self) -> float:
-        """Additions-worth of one score: the ops on it, its maximum, difference, exponential, and sums of rows."""
+    def _slots_per_score(self) -> float:
+        """Additions-worth per score: the ops on it, its maximum, difference and exponential, and the sums of rows."""
         view = self.view
         ops = {let.name: let.op for let in view.region.body if let.name != view.roles.contraction}
-        own = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
-        return sum(weight(ops[name], self.target) for name in behind(ops, view.roles.score) if name in ops) + own
+        per_term = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
+        return sum(weight(ops[name], self.target) for name in behind(ops, view.roles.score) if name in ops) + per_term
 
     @cached_property
-    def _after(self) -> float:
-        """Additions-worth for each result after its sums are complete."""
+    def _epilogue_slots(self) -> float:
+        """Additions-worth of the epilogue per result."""
         after, total = set(self.view.roles.members), 0.0
         for let in self.view.region.body:
             if let.name not in after and not after.isdisjoint(let.op.reads):

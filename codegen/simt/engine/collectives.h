@@ -13,7 +13,7 @@ static inline float float_of(uint32_t bits) {
   return value;
 }
 
-/* Exact. 2^112 moves the exponent's bias from 15 to 127, denormals included; what overflows is infinite or NaN. */
+/* Exact. 2^112 moves the exponent's bias from 15 to 127, denormals included; larger exponents are infinite or NaN. */
 static inline float from_half(uint32_t half) {
   float scaled = float_of((half & 0x7fff) << 13) * 0x1p112f;
   uint32_t special = (half & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;

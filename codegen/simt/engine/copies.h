@@ -72,7 +72,7 @@ static void wait(unsigned allowed, int) {
   lane.groups.drop(groups);
 }
 
-/* Copies that nothing waited for before their thread's end. */
+/* Reports copies for which no thread waited before the end of the thread that started them. */
 static void check_copies(const Lane &lane) {
   if (!lane.copies.size) return;
   const Copy &copy = self->copies[lane.copies.items[0]];

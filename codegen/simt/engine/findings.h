@@ -1,4 +1,4 @@
-/* What was found: each kind once per pair of lines, with how often. */
+/* Findings: a kind stands once per pair of lines, with a count. */
 
 static const uint64_t kNoStamp = 0;
 
@@ -19,7 +19,7 @@ static Finding blank_finding(FindingKind kind, int line) {
   return made;
 }
 
-/* The block whose clocks `clock` is of, in the order of execution. */
+/* The number, in the order of execution, of the block to which the clock belongs. */
 static uint32_t order_at(uint64_t clock) {
   uint32_t low = 0, high = self->block_starts.size;
   while (high - low > 1) {
@@ -52,7 +52,7 @@ static void report(const Finding &finding) {
   if (request.finding_count < request.finding_capacity) request.findings[request.finding_count++] = finding;
 }
 
-/* Ends the launch: nothing that follows would mean anything. Does not return to the kernel. */
+/* Ends the launch, since later findings would mean nothing. Does not return to the kernel. */
 static void stop() {
   self->stopped = true;
   fiber_switch(&self->current->fiber, &self->main);

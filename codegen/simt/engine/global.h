@@ -25,7 +25,7 @@ __attribute__((noinline, cold)) static void report_global(FindingKind kind, cons
   report(finding);
 }
 
-/* Where the bytes are; host is null, and the reason reported, where they may not be touched. */
+/* The address of the bytes; host is null, and the reason is reported, where they may not be accessed. */
 static inline GlobalPlace global_place(const void *address, unsigned bytes, unsigned alignment, bool stores, int line) {
   uint64_t value = (uint64_t)address, within = value & (2 * kMiddle - 1);
   GlobalPlace place = {(uint32_t)(value >> kSlotBits) - 1, (int64_t)within - (int64_t)kMiddle, nullptr};

@@ -1,4 +1,4 @@
-/* What the emulator's engine and a compiled kernel know of each other.
+/* The interface between the emulator's engine and a compiled kernel.
 
    A kernel library holds no state but a pointer to this table, which the engine fills. Every function that a kernel
    calls passes the line of the kernel's text that called it. */
@@ -7,7 +7,7 @@
 struct eq_engine {
   unsigned (*thread)(void);
   unsigned (*block)(int axis);
-  /* Where the bytes of an access lie on the host: of 16 bytes of poison where the access is refused. */
+  /* The address on the host of the bytes of an access; that of 16 bytes of poison where the access is refused. */
   void *(*shared)(unsigned offset, unsigned bytes, int stores, int line);
   void *(*global)(const void *address, unsigned bytes, int stores, int line);
   void (*copy_async)(unsigned offset, const void *address, unsigned bytes, unsigned valid, int line);

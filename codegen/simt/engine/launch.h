@@ -87,7 +87,7 @@ static void run_block(uint64_t number) {
   self->current = nullptr;
 }
 
-/* The blocks in their order: a permutation of the grid, which a random order draws (Fisher and Yates). */
+/* The blocks in the order of execution: a permutation of the grid, shuffled for a random order (Fisher and Yates). */
 static void run_grid() {
   const LaunchRequest &request = *self->request;
   uint64_t blocks = (uint64_t)request.grid[0] * request.grid[1] * request.grid[2];

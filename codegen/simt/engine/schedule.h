@@ -39,7 +39,7 @@ static inline void run(Lane *next) {
   fiber_switch(&before->fiber, &next->fiber);
 }
 
-/* Gives way to whoever is ready. */
+/* Lets another lane run that is ready. */
 static inline void give_way() {
   Lane *next = next_lane(self->current->warp);
   if (!next) {
@@ -69,7 +69,7 @@ static bool same_place(const Warp &warp) {
   return !apart;
 }
 
-/* Waits until all lanes of the warp are here, and does what they came for; the operands are set. */
+/* Waits until all lanes of the warp are here, then does the operation; the operands are set. */
 static inline void meet_warp(Operation operation, uint32_t variant, int line) {
   const Lane &lane = *self->current;
   Warp &warp = self->warps[lane.warp];
@@ -88,7 +88,7 @@ static inline void meet_warp(Operation operation, uint32_t variant, int line) {
   give_way();
 }
 
-/* After a barrier all that any warp did happens before all that any warp does. */
+/* All accesses before a barrier happen before all accesses after it, of any warp. */
 static void join_clocks() {
   uint64_t now[kMostWarps];
   for (unsigned warp = 0; warp < self->warp_count; ++warp) now[warp] = self->warps[warp].seen[warp] + 1;
@@ -155,7 +155,7 @@ static FindingKind why_stuck() {
   return all_at_barriers ? kDivergentBarrier : kDeadlock;
 }
 
-/* One finding for every place where lanes of a warp wait, or have ended; of a divergent warp, its places alone. */
+/* One finding per place where lanes of a warp wait, or have ended; for a divergent warp, only its own places. */
 static void report_stuck() {
   FindingKind kind = why_stuck();
   for (unsigned number = 0; number < self->warp_count; ++number) {

@@ -53,7 +53,7 @@ __attribute__((noinline, cold)) static void report_pending(const Cell &cell, con
   report(finding);
 }
 
-/* One access of one cell: what is wrong with it, and its trace. */
+/* One access of one cell: reports errors, and records the access. */
 static inline void touch(Cell &cell, const SharedAccess &access, unsigned at, Warp &warp, unsigned me, uint64_t stamp) {
   if (__builtin_expect(cell.copy != 0, 0)) {
     report_pending(cell, access, at);

@@ -1,4 +1,4 @@
-/* The state of one launch: buffers, the running block, its warps and lanes, and what was found. */
+/* The state of one launch: buffers, the running block, its warps and lanes, and the findings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ enum Operation : uint32_t {
 
 static inline Operation operation_of(uint32_t waits) { return (Operation)(waits & 0xff); }
 
-/* What a lane brings to an operation of its warp. */
+/* The operands of a lane for an operation of its warp. */
 struct Operands {
   const unsigned *a, *b;
   void *result;
@@ -164,7 +164,7 @@ struct GlobalEntry {
                                      /* of a counter: write is how many tickets were taken */
 };
 
-/* What a thread had seen at a fence: its own clock, and from `clocks` on those of all warps of its block. */
+/* The accesses that a thread had seen at a fence: its own clock; from `clocks` on, those of its block's warps. */
 struct FenceView {
   uint64_t own;
   uint32_t warp, lane, clocks;
@@ -181,7 +181,7 @@ struct Published {
   uint32_t number, fence;
 };
 
-/* What tickets before `number` published, since the access that is `stamp`. */
+/* The accesses that tickets before `number` published, since the access `stamp`. */
 struct Acquired {
   uint64_t counter;
   uint32_t number;

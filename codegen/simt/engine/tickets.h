@@ -16,7 +16,7 @@ static unsigned ticket(void *address, unsigned count, int line) {
   return before;
 }
 
-/* The counters that a launch leaves at another number than 0. */
+/* Reports the counters that are not 0 after a launch. */
 static void check_counters() {
   for (uint32_t index = 0; index < self->request->buffer_count; ++index) {
     const Buffer &buffer = self->request->buffers[index];

@@ -75,15 +75,13 @@ class CpuAssign(KernelNode, frozen=True):
 
 
 class Store(KernelNode, frozen=True):
-    """Stores the first `count` lanes (None: all) to `buffer` from element `offset`, `step` elements apart.
-    `stream` bypasses the caches."""
+    """Stores the first `count` lanes (None: all) to `buffer` from element `offset`, `step` elements apart."""
 
     buffer: str
     offset: AxisExpr
     value: Value
     count: int | AxisExpr | None = None
     step: int = 1
-    stream: bool = False
 
 
 class CpuPick(KernelNode, frozen=True):
@@ -110,10 +108,6 @@ class CpuIf(KernelNode, frozen=True):
     orelse: tuple[Stmt, ...] = ()
 
 
-class CpuFence(KernelNode, frozen=True):
-    """Makes the streamed stores before it visible to every task that starts after it."""
-
-
 class Transpose(KernelNode, frozen=True):
     """Transposes lanes × lanes elements: element j of row i of `source` becomes element i of row j of `buffer`. Rows
     start at the offsets and are `step` elements apart."""
@@ -126,7 +120,7 @@ class Transpose(KernelNode, frozen=True):
     source_step: int
 
 
-Stmt: TypeAlias = Comment | CpuLet | CpuAssign | Store | Bind | CpuPick | CpuFor | CpuIf | CpuFence | Transpose
+Stmt: TypeAlias = Comment | CpuLet | CpuAssign | Store | Bind | CpuPick | CpuFor | CpuIf | Transpose
 
 
 def children(node: Value) -> tuple[Value, ...]:

@@ -8,7 +8,6 @@ from ir.index.expr import AxisExpr
 from ir.kernel.cpu.nodes import (
     CpuAssign,
     CpuCall,
-    CpuFence,
     CpuFor,
     CpuIf,
     CpuLet,
@@ -38,7 +37,7 @@ class CpuPrinter(KernelPrinter[Stmt]):
             case CpuAssign():
                 yield f"{pad}{stmt.name} := {self._value(stmt.value)}"
             case Store():
-                how = self._lanes_of(stmt.count, stmt.step, "stream" if stmt.stream else "unit")
+                how = self._lanes_of(stmt.count, stmt.step)
                 yield f"{pad}{stmt.buffer}[{self.index(stmt.offset)} : {how}] := {self._value(stmt.value)}"
             case Bind():
                 yield pad + self.bind(stmt)
@@ -56,8 +55,6 @@ class CpuPrinter(KernelPrinter[Stmt]):
                 if stmt.orelse:
                     yield f"{pad}else"
                     yield from self.block(stmt.orelse, depth + 1)
-            case CpuFence():
-                yield f"{pad}fence"
             case Transpose():
                 to, source = self.index(stmt.offset), self.index(stmt.source_offset)
                 turned = f"transpose {stmt.source}[{source} : rows {stmt.source_step} apart]"
@@ -86,11 +83,11 @@ class CpuPrinter(KernelPrinter[Stmt]):
         if load.mode == "gather" and load.index is not None:
             base = "" if load.offset == AxisExpr() else f"{self.index(load.offset)} + "
             return f"{load.buffer}[{base}{self._value(load.index)} : gather{mask}]"
-        how = load.mode if load.mode == "splat" else self._lanes_of(load.count, load.step, "unit")
+        how = load.mode if load.mode == "splat" else self._lanes_of(load.count, load.step)
         return f"{load.buffer}[{self.index(load.offset)} : {how}{mask}]"
 
-    def _lanes_of(self, count: int | AxisExpr | None, step: int, unit: str) -> str:
-        how = unit if step == 1 else f"step {step}"
+    def _lanes_of(self, count: int | AxisExpr | None, step: int) -> str:
+        how = "unit" if step == 1 else f"step {step}"
         return how if count is None else f"{how} first {self._count(count)}"
 
     def _count(self, count: int | AxisExpr) -> str:

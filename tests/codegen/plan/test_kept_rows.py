@@ -114,7 +114,7 @@ def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
         ("E1", "S1", "S2"),
         ("E2", "S2", "Y"),
     ]
-    assert [[site.scope for site in row.again] for row in found] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
+    assert [[site.scope for site in row.rereads] for row in found] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
 
 
 @pytest.mark.slow
@@ -141,10 +141,10 @@ def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     core = analyse(region).core
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
     text = c_text(lower_nest(region, core, plan))
-    again = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
+    rereads = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
     assert "e_row" in text
-    assert "e_row" not in again
-    assert text.count("eq_exp_f32(") < again.count("eq_exp_f32(")
+    assert "e_row" not in rereads
+    assert text.count("eq_exp_f32(") < rereads.count("eq_exp_f32(")
 
 
 def test_what_is_cheap_or_read_once_is_not_kept() -> None:

@@ -47,7 +47,7 @@ def wide() -> tuple[Region, ...]:
 def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
     for accesses, nest in nests(tried):
         for access, may in zip(accesses._distinct, accesses._may_be_lost, strict=True):
-            assert may or accesses._lost(access, nest) == 0
+            assert may or accesses._refetch_cycles_of(access, nest) == 0
         for access, may in zip(accesses._distinct, accesses._may_collide, strict=True):
             if not access.indirect and 0 not in access.sizes:
                 assert may or accesses._collision(access, nest) is None
@@ -55,7 +55,7 @@ def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
 
 def test_some_accesses_are_lost_and_some_collide() -> None:
     found = [
-        (accesses.refetched(nest) > 0, bool(accesses.collisions(nest)))
+        (accesses.refetch_cycles(nest) > 0, bool(accesses.collisions(nest)))
         for each in wide()
         for accesses, nest in nests(each)
     ]

@@ -2,7 +2,7 @@
 
      eq_load_D(p)              EQ_VL elements          eq_store_D(p, v)
      eq_load_n_D(p, n)         the first n, rest 0     eq_store_n_D(p, v, n)     0 <= n <= EQ_VL
-     eq_splat_D(p)             one element, all lanes  eq_stream_D(p, v)         past the caches; p aligned
+     eq_splat_D(p)             one element, all lanes
      eq_strided_D(p, s, n)     p[0], p[s], … n of them eq_store_strided_D(p, s, v, n)
      eq_gather_D(p, i, m)      p[i] where m, else 0    eq_load_m_D(p, m)         p[lane] where m, else 0
 
@@ -204,25 +204,6 @@ EQ_MASK_LANES(32)
 EQ_MASK_LANES(64)
 #endif
 
-/* Streaming stores: for outputs that will not be read soon. p is aligned to the register part it stores. */
-#if EQ_X86_MOVES
-#define EQ_STREAM(p, v) __asm__("vmovntdq %1, %0" : "=m"(*(p)) : "v"(v))
-#define EQ_STREAM_FENCE() __asm__ volatile("sfence" : : : "memory")
-#elif EQ_X86
-#define EQ_STREAM(p, v) ((uintptr_t)(p) % sizeof(*(p)) ? __builtin_trap() : (void)(*(p) = (v)))
-#define EQ_STREAM_FENCE() ((void)0)
-#else
-#define EQ_STREAM(p, v) (*(p) = (v))
-#define EQ_STREAM_FENCE() ((void)0)
-#endif
-EQ_FN void eq_move_stream_8(void *p, eq_i8 v) { eq_move_store_8(p, v); }
-EQ_FN void eq_move_stream_16(void *p, eq_i16 v) { EQ_STREAM((eq_loose_16 *)p, v); }
-EQ_FN void eq_move_stream_32(void *p, eq_i32 v) { EQ_STREAM((eq_loose_32 *)p, v); }
-EQ_FN void eq_move_stream_64(void *p, eq_i64 v) {
-  EQ_STREAM((eq_loose_64h *)p, v.lo);
-  EQ_STREAM((eq_loose_64h *)p + 1, v.hi);
-}
-
 /* fp16 and bf16 live in f32 lanes; these are their storage forms. */
 EQ_FN eq_f32 eq_decode_bf16(eq_i16 h) { return EQ_FLOAT(EQ_TO(eq_i32, (eq_u16)h) << 16); }
 EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* round to nearest even on the upper half; a NaN is made quiet */
@@ -299,7 +280,6 @@ EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return EQ_TO(eq_i8, m) & 1; }
   EQ_FN V eq_gather_##D(const void *p, eq_i64 i, eq_mask m) { return decode(eq_move_gather_##W(p, i, m)); }  \
   EQ_FN void eq_store_##D(void *p, V v) { eq_move_store_##W(p, encode(v)); }                                 \
   EQ_FN void eq_store_n_##D(void *p, V v, int n) { eq_move_store_n_##W(p, encode(v), n); }                   \
-  EQ_FN void eq_stream_##D(void *p, V v) { eq_move_stream_##W(p, encode(v)); }                               \
   EQ_FN void eq_store_strided_##D(void *p, ptrdiff_t s, V v, int n) {                                        \
     eq_move_store_strided_##W(p, s, encode(v), n);                                                           \
   }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.plan.gpu.nest_tiling import GpuNestPlan
 from codegen.poly.analyse import analyse
 from codegen.simt import Order, Report, compile_kernels
@@ -31,7 +31,7 @@ def gpu_cases(
     found, count = [], 0
     for region in regions:
         core = analyse(region).core
-        plans = gpu_nest_candidates(region, core, gpu_target(arch), ordered=ordered, most=most)
+        plans = nest_candidates(region, core, gpu_target(arch), ordered=ordered, most=most)
         assert plans, f"{region.name} has no plan: {core.reason}"
         for plan, _ in plans:
             count += 1

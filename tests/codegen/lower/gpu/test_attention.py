@@ -11,7 +11,7 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, build
 from codegen.plan.gpu.stream_mask import last_seen
-from codegen.plan.gpu.stream_tiling import check_gpu_stream, made_stream_tile
+from codegen.plan.gpu.stream_tiling import check_stream_plan, make_stream_tile
 from codegen.plan.stream_view import stream_view
 from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels
@@ -267,7 +267,7 @@ def test_plans_and_tiles_say_the_same(target: Target) -> None:
         plans = stream_plans_of(one, target)
         assert plans
         for plan, work in plans:
-            check_gpu_stream(view, plan)
+            check_stream_plan(view, plan)
             assert plan.tile.threads == work.block_threads
             assert 0 < work.efficiency <= 1
             assert 0 < work.occupancy <= 1
@@ -316,7 +316,7 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -
     how: dict[str, Any] = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}
     how |= {name: change.pop(name) for name in how if name in change}
     made = (how["sizes"], how["warp_m"], how["stages"])
-    tile = made_stream_tile(view, *made, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
+    tile = make_stream_tile(view, *made, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
     with pytest.raises(EqsatError) as raised:
         lowered(one, with_fields(plan, **{"tile": tile, **change}))
     assert raised.value.diagnostics[0].kind is kind

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.plan.contraction_view import contraction_of
-from codegen.plan.gpu.contraction_tiling import check_gpu_contraction
+from codegen.plan.gpu.contraction_tiling import check_contraction_plan
 from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -358,7 +358,7 @@ def _assert_tiles(ones: Sequence[Region]) -> None:
         view = contraction_of(one, checked_core(one))
         assert view is not None
         for plan, work in plans_of(one):
-            check_gpu_contraction(view, plan)
+            check_contraction_plan(view, plan)
             assert plan.tile.threads == work.block_threads
             assert 0 < work.efficiency <= 1
             assert 0 < work.occupancy <= 1

@@ -12,7 +12,7 @@ import pytest
 from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.plan.gpu.nest_candidates import MOST, gpu_nest_candidates
+from codegen.plan.gpu.nest_candidates import MOST, nest_candidates
 from codegen.plan.gpu.nest_tiling import GpuNestPlan, points_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
@@ -154,7 +154,7 @@ def test_many_kernels_are_playback_in_every_order(step: int) -> None:
 
 def test_every_region_has_few_candidates_of_its_kinds() -> None:
     def kinds(region: Region) -> set[str]:
-        found = gpu_nest_candidates(region, analyse(region).core, A100)
+        found = nest_candidates(region, analyse(region).core, A100)
         assert 1 <= len(found) <= MOST
         return {nest_of(plan) for plan, _ in found}
 
@@ -162,7 +162,7 @@ def test_every_region_has_few_candidates_of_its_kinds() -> None:
     assert kinds(softmax(64, 1000)) >= {"rows"}
     assert kinds(r.transpose(512, 512)) == {"points", "tile"}
     assert kinds(r.cumsum(64, 1000)) == {"rows"}
-    assert not gpu_nest_candidates(*(lambda one: (one, analyse(one).core, A100))(r.matmul()))
+    assert not nest_candidates(*(lambda one: (one, analyse(one).core, A100))(r.matmul()))
 
 
 @pytest.mark.parametrize("target", [GPUS["a100"], GPUS["h100"]], ids=lambda each: each.name)
@@ -170,7 +170,7 @@ def test_prices_prefer_what_reads_in_order(target: object) -> None:
     """Row kernels keep rows on chip, copies cross through a tile, columns are read along rows."""
 
     def best(region: Region) -> Price:
-        found = PlanPricer(target, analyse, gpu_nest_candidates).price(region)  # type: ignore[arg-type]
+        found = PlanPricer(target, analyse, nest_candidates).price(region)  # type: ignore[arg-type]
         assert isinstance(found, Price)
         return found
 
@@ -351,7 +351,7 @@ def test_sums_in_index_order_are_one_threads() -> None:
 def test_a_plan_that_contradicts_its_region_is_refused(region: Region, fields: dict[str, object], kind: Kind) -> None:
     core = analyse(region).core
     named = {name.partition(".")[0] for name in fields}
-    plans = (plan for plan, _ in gpu_nest_candidates(region, core, A100))
+    plans = (plan for plan, _ in nest_candidates(region, core, A100))
     plan = next(plan for plan in plans if named <= set(plan.__struct_fields__))
     with pytest.raises(EqsatError) as caught:
         lower_gpu_nest(region, core, with_fields(plan, **fields))
@@ -396,7 +396,7 @@ def test_weights_of_a_norm_stay_near() -> None:
 
     def again(columns: int) -> float:
         one = layer_norm(4096, columns, "bf16")
-        plans = gpu_nest_candidates(one, analyse(one).core, GPUS["h100"])
+        plans = nest_candidates(one, analyse(one).core, GPUS["h100"])
         return min(work.reread for _, work in plans) / columns
 
     assert again(4096) < again(65536) / 4

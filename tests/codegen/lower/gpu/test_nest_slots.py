@@ -9,7 +9,7 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
-from codegen.plan.gpu.nest_candidates import gpu_nest_candidates
+from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.poly.analyse import checked_core
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100
@@ -46,7 +46,7 @@ def test_slots_are_about_the_instructions(name: str) -> None:
         pytest.skip("the slots were fitted to the SASS of another compiler, or there is no nvdisasm")
     one = STRAIGHT[name]
     core = checked_core(one)
-    plan, work = gpu_nest_candidates(one, core, A100)[0]
+    plan, work = nest_candidates(one, core, A100)[0]
     kernel = lower_gpu_nest(one, core, plan, "eq_k")
     text = sass(assemble(cuda_text(kernel), "sm_80").cubin, command)
     count = len(re.findall(r"^\s*/\*[0-9a-f]{4}\*/", text.partition("EXIT")[0], re.MULTILINE))
@@ -57,7 +57,7 @@ def test_statistics_of_a_row_are_computed_once_a_row() -> None:
     """Their arithmetic is each thread's, not each element's: an inverse root alone is 12 additions."""
 
     def arithmetic(one: Region) -> float:
-        work = gpu_nest_candidates(one, checked_core(one), A100)[0][1]
+        work = nest_candidates(one, checked_core(one), A100)[0][1]
         return (work.flops + work.recomputed) / math.prod(one.outputs[0].memref.shape)
 
     assert arithmetic(layer_norm(8192, 1024)) < 10

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.compile.nvrtc import build
-from codegen.plan.gpu.stream_tiling import shared_stream_tile, stream_turns
+from codegen.plan.gpu.stream_tiling import split_stream_tile, stream_turns
 from codegen.plan.stream_view import StreamView, stream_view
 from codegen.poly.analyse import checked_core
 from codegen.simt import FindingKind, Order, Report, compile_kernels
@@ -63,7 +63,7 @@ def split_plans(one: Region, most: int = 99) -> list[GpuStreamPlan]:
 
 def parted(one: Region, plan: GpuStreamPlan, split: int, stages: int | None = None) -> GpuStreamPlan:
     """The plan with so many parts, whose results are not staged."""
-    tile = shared_stream_tile(_view(one), plan.tile, split, stages or plan.tile.scores.stages)
+    tile = split_stream_tile(_view(one), plan.tile, split, stages or plan.tile.scores.stages)
     return with_fields(plan, **{"tile": tile, "places.parts": "z"})
 
 
