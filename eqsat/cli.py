@@ -97,7 +97,7 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
-    from eqsat.explanation.explain import kernel_table, rendered
+    from eqsat.explanation.explain import kernel_table, render
 
     stages = _stages(dump)
     program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
@@ -107,7 +107,7 @@ def compile(
     if output is not None:
         program.save(output)
     if not stages or dump_dir is not None:
-        typer.echo(rendered(kernel_table(program.kernels)), nl=False)
+        typer.echo(render(kernel_table(program.kernels)), nl=False)
         typer.echo(program)
 
 
@@ -158,7 +158,7 @@ def explain(
     from eqsat.explanation import verbs
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
-    verbs.explain(program, verbs.named(kernel), None if pair is None else tuple(map(verbs.named, pair)), as_json)
+    verbs.explain(program, verbs.kernel_argument(kernel), None if pair is None else tuple(map(verbs.kernel_argument, pair)), as_json)
 
 
 @app.command()
@@ -179,7 +179,7 @@ def explore(
 
     with _progress() as progress:
         progress("explore")
-        run = verbs.explored(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+        run = verbs.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
         other = run.without(*without) if without else None
     if html is not None:
         run.html(html, Path(model).name)
@@ -201,13 +201,13 @@ def bench(
     recompile: Recompile = False,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
-    from eqsat.explanation.explain import kernel_table, rendered
+    from eqsat.explanation.explain import kernel_table, render
     from eqsat.explanation.price_text import micros
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
     measured = micros(sum(report.measured_ns or 0 for report in reports))
-    typer.echo(rendered(kernel_table(reports)), nl=False)
+    typer.echo(render(kernel_table(reports)), nl=False)
     typer.echo(f"total: {micros(program.cost)} estimated, {measured} measured (sum of medians of {repeats} runs)")
 
 
