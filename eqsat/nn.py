@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from eqsat.lazy.argument_checks import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
 from eqsat.lazy.promotion import floating
-from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
 from eqsat.tensor import Tensor, as_tensor, broadcast_shape, constant, iota, where
 from ir.diagnostics import Kind, fail
 

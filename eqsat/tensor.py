@@ -19,10 +19,10 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from eqsat.lazy import promotion
+from eqsat.lazy.argument_checks import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
-from eqsat.lazy.written import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, fp32, i32, i64
@@ -94,7 +94,7 @@ class Tensor(Operators, Movements):
     def _apply(self, uop: str, *operands: Any) -> Tensor:
         return elementwise(uop, *operands)
 
-    def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
+    def _move(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
         return self if still else Tensor(uop, [self], arg)
 
     # reductions
