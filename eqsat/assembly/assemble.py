@@ -148,8 +148,8 @@ class _Slices:
         return tuple(ref for ref in self._nodes if ref in covered)
 
     def _nodes_served(self, kernel: CoverKernel) -> tuple[str, ...]:
-        """The nodes that a kernel serves whose outputs rules made: those behind the results that are computed from such
-        buffers, this kernel's among them, without nodes that the kernels of these results compute themselves."""
+        """For a kernel whose outputs no uop writes: the nodes of the results that need these outputs, except nodes that
+        the kernels of those results compute themselves."""
         results: dict[int, None] = {}
         done: set[ENode] = set()
         waiting, seen = list(kernel.writes), set(kernel.writes)

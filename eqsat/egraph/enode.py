@@ -22,35 +22,34 @@ _T = TypeVar("_T")
 _TABLE = {**CTORS, GIVEN.name: GIVEN}
 """The constructors of all nodes: those of e-graphs, and the leaf GIVEN of terms in explanations."""
 
-_Picking = Callable[[Sequence[Any]], tuple[Any, ...]]
+_Pick = Callable[[Sequence[Any]], tuple[Any, ...]]
 """A function that picks some of a node's arguments."""
 
 
-def _picking(places: Sequence[int]) -> _Picking:
+def _pick(places: Sequence[int]) -> _Pick:
     """A function that returns the arguments at these places."""
     if len(places) > 1:
         return itemgetter(*places)
     return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
-def _picking_by_sort(is_wanted: Callable[[Sort], bool]) -> dict[str, _Picking]:
+def _pick_by_sort(is_wanted: Callable[[Sort], bool]) -> dict[str, _Pick]:
     """For each constructor, a function that returns its arguments of some sorts."""
     return {
-        name: _picking([place for place, sort in enumerate(ctor.args) if is_wanted(sort)])
-        for name, ctor in _TABLE.items()
+        name: _pick([place for place, sort in enumerate(ctor.args) if is_wanted(sort)]) for name, ctor in _TABLE.items()
     }
 
 
-def _exchanging(sorts: Sequence[Sort]) -> _Picking:
+def _exchange_children(sorts: Sequence[Sort]) -> _Pick:
     """A function that replaces a node's children; its input is the node's arguments followed by the new children."""
     behind = count(len(sorts))
-    return _picking([next(behind) if sort.is_class else place for place, sort in enumerate(sorts)])
+    return _pick([next(behind) if sort.is_class else place for place, sort in enumerate(sorts)])
 
 
-_CHILDREN = _picking_by_sort(lambda sort: sort.is_class)
-_INLINE = _picking_by_sort(lambda sort: sort.is_inline)
-_TEXTS = _picking_by_sort(lambda sort: not sort.is_class)
-_OVER = {name: _exchanging(ctor.args) for name, ctor in _TABLE.items()}
+_CHILDREN = _pick_by_sort(lambda sort: sort.is_class)
+_INLINE = _pick_by_sort(lambda sort: sort.is_inline)
+_TEXTS = _pick_by_sort(lambda sort: not sort.is_class)
+_OVER = {name: _exchange_children(ctor.args) for name, ctor in _TABLE.items()}
 _READING = frozenset(name for name, ctor in CTORS.items() if "buffer" in ctor.places)
 
 

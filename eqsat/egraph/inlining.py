@@ -36,7 +36,7 @@ def inlining(graph: Graph, copies: int) -> Inlining:
     """The decisions on a graph."""
     sources, piecewise = _sources(graph)
     computed = tuple(node.id for node in graph.nodes if sources[node.id][0] == node.id)
-    stored = _stored(graph, sources, copies)
+    stored = _stored_producers(graph, sources, copies)
     inlined = tuple(node.id for node in graph.nodes if node.id not in stored)
     return Inlining(computed, inlined, tuple(piecewise), sources)
 
@@ -58,7 +58,7 @@ def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
     return sources, piecewise
 
 
-def _stored(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
+def _stored_producers(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
     """The computed producers that would be computed at more than `copies` places."""
     places: dict[Ref, dict[AxisMap, None]] = {node.id: {} for node in graph.nodes}
     stored: set[Ref] = set()

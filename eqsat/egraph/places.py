@@ -73,12 +73,12 @@ def places(graph: Graph, known: Sources, constants: Collection[str], enlarging: 
                     groups.append(group)
                 group.append(product)
                 taken.add(product.weights)
-    several = [group for group in groups if len(group) > 1]
+    shared_groups = [group for group in groups if len(group) > 1]
     if enlarging:
-        several += _groups_by_enlarging([group[0] for group in groups if len(group) == 1])
+        shared_groups += _groups_by_enlarging([group[0] for group in groups if len(group) == 1])
     return {
         product.weights: str(InputPlace(number, len(group), place, place))
-        for number, group in enumerate(several)
+        for number, group in enumerate(shared_groups)
         for place, product in enumerate(group)
     }
 

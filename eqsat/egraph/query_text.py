@@ -121,7 +121,7 @@ class Body:
     @property
     def facts(self) -> list[str]:
         """Rows of tables, or the pattern and its named parts; then the conditions."""
-        parts = [f"(= {name} {self._nested(part)})" for part, name in self._named.items() if part in self._text_names]
+        parts = [f"(= {name} {self._nest(part)})" for part, name in self._named.items() if part in self._text_names]
         guards = [f'(!= {self._call(self._guards)} "")'] if self._guards else []
         return self._rows + parts + self._conditions + guards
 
@@ -231,14 +231,14 @@ class Body:
         if pairs and self._comparing:
             same = f"?same{len(self._conditions)}"
             for texts in (pairs.values(), pairs):
-                self._conditions.append(f'(= {same} (+ {_spaced(texts)} ""))')
+                self._conditions.append(f'(= {same} (+ {_separate_texts(texts)} ""))')
 
-    def _nested(self, pattern: Term) -> str:
+    def _nest(self, pattern: Term) -> str:
         """The pattern, with names in place of its parts that have one."""
         assert isinstance(pattern, App)
         names = self._text_names[pattern]
         args = [
-            self._named.get(arg) or self._nested(arg)
+            self._named.get(arg) or self._nest(arg)
             if isinstance(arg, App)
             else names.get(arg.name) or self.text(arg)
             if isinstance(arg, Var)
@@ -279,7 +279,7 @@ class Body:
 
         for primitive in wanted:
             place(primitive)
-        texts = _spaced([quote(";".join(steps.values())), *given])
+        texts = _separate_texts([quote(";".join(steps.values())), *given])
         return f"(py-to-string (py-call $call (py-from-string (+ {texts}))))"
 
     def _as_text(self, arg: Term) -> str:
@@ -287,6 +287,6 @@ class Body:
         return text if sort_of(arg) is Sort.STR else f"(to-string {text})"
 
 
-def _spaced(texts: Collection[str]) -> str:
+def _separate_texts(texts: Collection[str]) -> str:
     """The sum of these texts, with separators between them, as arguments of egglog's `+`."""
     return f" {quote(SEPARATOR)} ".join(texts)

@@ -51,7 +51,7 @@ class Attempts:
                     best_of_rule[rule.name] = Attempt(rule, failed)
         return sorted(best_of_rule.values(), key=lambda attempt: len(attempt.failed))
 
-    def inlined(self, read: ENode, given: Collection[int]) -> list[ENode]:
+    def inlined_forms(self, read: ENode, given: Collection[int]) -> list[ENode]:
         """Other e-nodes that rules made equal to the read, also within an epilogue. A mere read counts only if its
         buffer is `given`."""
         class_ = self._class_of[read]

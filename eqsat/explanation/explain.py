@@ -102,7 +102,7 @@ def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
         "rules": dict(Counter(kernel.rules)),
-        "orders": to_builtins(_permuted(kernel, compiled.artifact.module.orders)),
+        "orders": to_builtins(_permuted_orders(kernel, compiled.artifact.module.orders)),
         "plan": to_builtins(plan_to_schedule(compiled.artifact.prices[place].plan)),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
@@ -139,7 +139,7 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
     block.add_row("rules", count_rules(kernel.rules) or "(none: as it was loaded)")
     block.add_row("plan", Text(plan_text(price.plan)))
-    permuted = _permuted(kernel, orders)
+    permuted = _permuted_orders(kernel, orders)
     if permuted:
         block.add_row("layout", Text("; ".join(f"{name}{order_text(order)}" for name, order in permuted.items())))
     if kernel.geometry:
@@ -162,7 +162,7 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     return Padding(block, (0, 0, 0, 2))
 
 
-def _permuted(kernel: KernelReport, orders: Mapping[str, Order]) -> dict[str, Order]:
+def _permuted_orders(kernel: KernelReport, orders: Mapping[str, Order]) -> dict[str, Order]:
     """The orders of the kernel's buffers that are not row-major."""
     return {name: orders[name] for name in (*kernel.reads, *kernel.writes) if name in orders}
 

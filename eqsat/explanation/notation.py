@@ -119,9 +119,9 @@ class Notation:
             case "Reduce":
                 text = f"{REDUCTIONS[node.op]}{self._over(term, node)} {below(node.x, _PRODUCT)}"
                 return f"({text})" if within > _LOOSE else text
-        return self._applied(term, node, depth)
+        return self._application(term, node, depth)
 
-    def _applied(self, term: int, node: ENode, depth: int) -> str:
+    def _application(self, term: int, node: ENode, depth: int) -> str:
         """A constructor without special notation: its op, the axes that it runs over, its operands."""
         fields = node.fields
         head = _WORDS.get(node.ctor, node.ctor.lower()) + (f".{node.op}" if "op" in fields else "")

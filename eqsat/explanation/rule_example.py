@@ -1,4 +1,4 @@
-"""An example of a rule for people: small, and without what distracts from the rule."""
+"""An example of a rule for people: small, with few distracting details."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Pairs:
             return self._answer(one, other, "between", verdict, [f"between them: {names}"])
         common = [name for name in one.reads if name in other.reads]
         common_reads = f"both read {', '.join(common)}" if common else "they read nothing in common"
-        tried = _tried(one, other)
+        tried = _joint_attempt(one, other)
         if tried is None:
             return self._answer(one, other, "apart", "neither reads what the other writes", [common_reads])
         if tried.extra_ns is None:
@@ -145,7 +145,7 @@ class Pairs:
         if fused:
             return self._answer_by_price(one, other, buffer, written, fused)
         reads = [ENode("Load", (read, at)) for at in terms[second].loads(buffer)]
-        if reads and all(self._attempts.inlined(node, given) for node in reads):
+        if reads and all(self._attempts.inlined_forms(node, given) for node in reads):
             return self._answer_by_limits(one, other, buffer, len(reads))
         reasons = self._missing_rules(reads, buffer, other)
         memref = self._choices.buffer(read).memref
@@ -238,7 +238,7 @@ class Pairs:
         ]
         if readers:
             reasons.append(f"{buffer} is also read by {', '.join(readers)}: it is written in any case")
-        tried = _tried(one, other)
+        tried = _joint_attempt(one, other)
         if tried is not None and tried.extra_ns is not None:
             reasons.append(_joint_text(tried))
         reasons += _differences(other, price)
@@ -273,7 +273,7 @@ class Pairs:
         return WhyNot(_kernel_text(one), _kernel_text(other), kind, verdict, tuple(reasons), figures or {})
 
 
-def _tried(one: KernelReport, other: KernelReport) -> Apart | None:
+def _joint_attempt(one: KernelReport, other: KernelReport) -> Apart | None:
     """The attempt at one kernel that writes the results of both; None if there was none."""
     return next((attempt for attempt in other.selection.apart if attempt.writes == one.writes), None)
 
@@ -292,7 +292,7 @@ MOST_RULES = 4
 
 
 def _differences(kernel: KernelReport, fused: Price) -> list[str]:
-    """How the work of the fused kernel differs from that of the one that reads."""
+    """Work of the fused kernel compared with the work of the second kernel."""
     return [
         f"it computes {fused.work.flops:,.0f} flops (the second {kernel.flops:,.0f}) and moves {fused.work.bytes:,.0f} "
         f"bytes (the second {kernel.bytes:,.0f}), bound by {fused.bound}"

@@ -185,7 +185,7 @@ class _Writer:
             case np.ndarray():
                 return self._array(value, at)
             case StoredFile():
-                return self._stored(value.path, at)
+                return self._stored_file(value.path, at)
             case Path():
                 return str(value)
             case Graph():
@@ -242,9 +242,9 @@ class _Writer:
             self.notes.append(f"Left out: {at or 'an argument'}, {len(value)} bytes.")
             return None
         self.used.add("data")
-        return _Code(f"data({_packed(value)})")
+        return _Code(f"data({_pack(value)})")
 
-    def _stored(self, path: Path, at: str) -> Any:
+    def _stored_file(self, path: Path, at: str) -> Any:
         try:
             whole = path.read_bytes() if path.stat().st_size <= MOST_FILE_BYTES else None
         except OSError:
@@ -253,9 +253,9 @@ class _Writer:
             self.notes.append(f"The file {path} is needed besides.")
             return str(path)
         self.used.add("stored")
-        return _Code(f"stored({path.name!r}, {_packed(whole)})")
+        return _Code(f"stored({path.name!r}, {_pack(whole)})")
 
 
-def _packed(value: bytes) -> str:
+def _pack(value: bytes) -> str:
     """A literal of the compressed bytes, which `eqsat.failure.reproducer_values` can read."""
     return repr(base64.b85encode(zlib.compress(value, 9)).decode())

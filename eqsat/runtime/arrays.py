@@ -69,7 +69,7 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
     """
     array = as_numpy(name, value)
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
-        array = _converted(name, value, array, wanted)
+        array = _convert(name, value, array, wanted)
     check_type(name, _dtype_name(array), array.shape, wanted, shape)
     if array.flags.c_contiguous and array.flags.aligned:
         return array
@@ -163,7 +163,7 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
     fail(Kind.INPUT_MISMATCH, stage, f"{with_article(type(value).__name__)} is not an array", at=name)
 
 
-def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
+def _convert(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
     """Python numbers in the wanted dtype; `natural` is the array that NumPy makes of them by itself."""
     rank = _KIND_RANK.get(natural.dtype.kind, 3)
     if natural.size and rank > (0 if wanted.is_bool else 1 if wanted.is_int else 2):

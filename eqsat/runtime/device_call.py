@@ -117,7 +117,7 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
             check_type(name, _tensor_dtype(plain), tuple(plain.shape), wanted.dtype, wanted.shape)
             memory = _tensor_bytes(plain.contiguous())
         else:
-            array = value if isinstance(value, cupy.ndarray) else _imported(value)
+            array = value if isinstance(value, cupy.ndarray) else _import_array(value)
             check_type(name, dtype(array.dtype), tuple(array.shape), wanted.dtype, wanted.shape)
             memory = cupy.ascontiguousarray(array).reshape(-1).view(cupy.uint8)
     except EqsatError:
@@ -129,7 +129,7 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
     return memory
 
 
-def _imported(value: Any) -> Any:
+def _import_array(value: Any) -> Any:
     import cupy
 
     return cupy.asarray(value) if hasattr(value, "__cuda_array_interface__") else cupy.from_dlpack(value)
@@ -167,7 +167,7 @@ def _address(array: Any) -> int:
         return int(array.data_ptr())
     import cupy
 
-    return int((array if isinstance(array, cupy.ndarray) else _imported(array)).data.ptr)
+    return int((array if isinstance(array, cupy.ndarray) else _import_array(array)).data.ptr)
 
 
 def _refuse_shared(outputs: Sequence[Any]) -> None:

@@ -142,7 +142,7 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
 def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
     """The bytes of the file of a program with at least one variant. Parts that variants share are stored once."""
     parts: dict[str, bytes] = {}
-    stored_variants = tuple(_stored(dict(key), compiled, parts) for key, compiled in variants.items())
+    stored_variants = tuple(_store_variant(dict(key), compiled, parts) for key, compiled in variants.items())
     all_compiled = list(variants.values())
     inputs = {name: model.declared[name] for name in model.arguments}
     stored_model = StoredModel(
@@ -219,7 +219,9 @@ def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     stored = from_json(parts[MODEL], StoredModel)
     _require(bool(stored.variants), MODEL, "holds no variant")
     sizes = tuple(variant.dims for variant in stored.variants)
-    variants = {key_of(variant.dims): _loaded(variant, stored, parts, only_recipes) for variant in stored.variants}
+    variants = {
+        key_of(variant.dims): _load_variant(variant, stored, parts, only_recipes) for variant in stored.variants
+    }
     _require(len(variants) == len(sizes), MODEL, "holds two variants of the same sizes")
     targets = {(variant.recipe.target.arch, variant.recipe.target.is_gpu) for variant in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
@@ -227,7 +229,7 @@ def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running)
 
 
-def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
+def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
     """Describes the variant, and adds its bytes to `parts`."""
     bound = compiled.bound
     constants = tuple(
@@ -246,7 +248,7 @@ def _part(data: bytes, parts: dict[str, bytes]) -> str:
     return name
 
 
-def _loaded(stored: StoredVariant, model: StoredModel, parts: FileParts, only_recipe: bool) -> LoadedVariant:
+def _load_variant(stored: StoredVariant, model: StoredModel, parts: FileParts, only_recipe: bool) -> LoadedVariant:
     """A variant read from the parts of a file, after checks that the parts agree with each other."""
     recipe = from_json(parts[stored.artifact], Recipe if only_recipe else Artifact)
     graph, _ = load(recipe.tiny)

@@ -40,10 +40,10 @@ class Variants:
         """The code for these sizes, compiled at their first use. One variant compiles at a time; calls with sizes that
         are compiled already do not wait for it."""
         key = key_of(dims)
-        compiled = self._used(key)
+        compiled = self._use(key)
         if compiled is None:
             with self._compiling:
-                compiled = self._used(key)
+                compiled = self._use(key)
                 if compiled is None:
                     compiled = self._specialise(dims)
                     self._hold(key, compiled)
@@ -64,7 +64,7 @@ class Variants:
     def _renew_locks(self) -> None:
         self._using, self._compiling = threading.Lock(), threading.Lock()
 
-    def _used(self, key: Key) -> Compiled | None:
+    def _use(self, key: Key) -> Compiled | None:
         with self._using:
             if key in self._held:
                 self._held.move_to_end(key)
