@@ -1,4 +1,4 @@
-"""What extraction needs of the stages around it, for tests: a pricer without code generation, graphs, checks."""
+"""Stand-ins for the stages around extraction: a pricer without code generation, graphs, checks of covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that stream: softmax attention as people write it, and other means weighted by exponentials."""
+"""Programs with streams: softmax attention in common forms, and other means weighted by exponentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many small programs as one: one graph, one library, one call."""
+"""Combines many small programs into one graph, compiled into one library and run by one call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Saturation with a canary: two unequal constants in one class mean that some rule is unsound, whatever it did.
+"""Saturation with a canary: if two unequal constants get into one class, some rule is unsound.
 
-Tests saturate through this module, so that every e-graph that they make is looked at.
+Tests saturate through this module, so that every e-graph of the tests is checked.
 """
 
 from __future__ import annotations

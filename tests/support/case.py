@@ -1,4 +1,4 @@
-"""One program on one set of inputs under one setting: compiled, run, judged; and kept as a file."""
+"""A test case: one program with one set of inputs and settings. It is compiled, run, judged, and can be saved."""
 
 from __future__ import annotations
 

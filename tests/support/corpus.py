@@ -1,7 +1,7 @@
-"""What the fuzzer remembers between runs: how far it is, what it counted, which programs were the slowest.
+"""The fuzzer's memory between runs: its progress, its counts, and the slowest programs.
 
-One folder holds a JSON file for each kind and seed. Tries are numbered, so that the first try that no run has taken
-says where the next run goes on; a feature (an idiom, a rule) that was never seen before is told as it turns up.
+One folder holds a JSON file for each kind and seed. Tries are numbered; the next run begins at the first try that no
+run has taken. A feature (an idiom, a rule) is reported when it is seen for the first time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Damage to saved programs and to entries of the cache, and what comes of it.
+"""Damages saved programs and cache entries, and checks the outcome.
 
-Each trial damages one thing, with checksums that are right again where these would hide what lies behind them. A trial
-ends well in an EqsatError, or in a program whose results are right: those of the undamaged program, to the last bit, or
-those of the graph that the file holds. Run as a process of its own, which says each trial before it is made, so that a
-crash is a finding, too:
+A trial damages one thing. It corrects checksums where they would hide the damage. A trial succeeds if it ends in an
+EqsatError, or in a program with right results: the same bits as the undamaged program's, or the results of the graph in
+the file. As a process of its own, it announces each trial before it starts, so that a crash is also a finding:
 
     python -m tests.support.damage FOLDER MODE SEED COUNT
 """

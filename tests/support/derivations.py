@@ -1,4 +1,4 @@
-"""Chains of rewrites replayed on arrays: every step must keep the value, as far as its rule's level says."""
+"""Replays chains of rewrites on arrays: every step must keep the value as exactly as its rule's level says."""
 
 from __future__ import annotations
 

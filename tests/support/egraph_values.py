@@ -1,4 +1,4 @@
-"""Every node of an e-graph evaluated on arrays: what it means for an e-graph to be sound."""
+"""Evaluates every node of an e-graph on arrays. An e-graph is sound if all nodes of a class have the same value."""
 
 from __future__ import annotations
 

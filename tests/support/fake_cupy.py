@@ -1,4 +1,4 @@
-"""A CuPy whose device is the host and whose kernels run in the emulator: who calls CuPy how, tested without a GPU."""
+"""A fake CuPy whose device is the host and whose kernels run in the emulator, to test calls of CuPy without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fuzzer counts and finds."""
+"""The fuzzer's counts and findings, and the report on them."""
 
 from __future__ import annotations
 

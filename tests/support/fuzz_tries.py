@@ -1,4 +1,4 @@
-"""The fuzzer's tries, a range at a time, in one process: mutate, load, compile many at once, compare."""
+"""Runs a range of the fuzzer's tries in one process: mutate, load, compile many at once, compare."""
 
 from __future__ import annotations
 

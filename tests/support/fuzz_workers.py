@@ -1,7 +1,7 @@
-"""The fuzzer's processes: ranges of tries in workers that live on; a try that kills or hangs its worker is a finding.
+"""The fuzzer's worker processes, which run ranges of tries. A try that kills or hangs its worker is a finding.
 
-A worker tells which try it is at. Where it dies or is silent for too long, that try is guilty and the rest of its range
-is run again without it; where it was busy with the whole range, the range is halved.
+A worker reports its current try. If it dies or is silent for too long, that try is the finding, and the rest of its
+range is run again without it. If the worker was busy with the whole range, the range is halved.
 """
 
 from __future__ import annotations

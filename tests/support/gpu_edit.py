@@ -1,4 +1,4 @@
-"""GPU kernels with a change: what the verifier and the emulator must notice."""
+"""Edits GPU kernels, to test that the verifier and the emulator notice the changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax over rows, written by hand in the GPU dialect: what a row kernel looks like. One block a row."""
+"""Softmax over rows, written by hand in the GPU dialect, as an example of a row kernel. One block computes one row."""
 
 from __future__ import annotations
 

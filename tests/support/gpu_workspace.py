@@ -1,4 +1,4 @@
-"""The memory in which the blocks of a GPU kernel meet, for a launch in the emulator."""
+"""The workspace through which the blocks of a GPU kernel exchange values, for a launch in the emulator."""
 
 from __future__ import annotations
 

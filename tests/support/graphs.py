@@ -1,4 +1,4 @@
-"""Tiny graphs for tests: a builder, small programs, and models of the size of real ones."""
+"""Tiny graphs for tests: a builder, small programs, and models of realistic size."""
 
 from __future__ import annotations
 

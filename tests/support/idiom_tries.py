@@ -1,4 +1,4 @@
-"""Tries of idioms, a range at a time, in one process: write, optimize each, compile all together, run, compare."""
+"""Runs a range of idiom tries in one process: write and optimize each program, compile all, run, compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a kernel's text in PTX or SASS names the instructions that its speed stands on."""
+"""Counts the instructions in a kernel's PTX or SASS that determine its speed."""
 
 from __future__ import annotations
 

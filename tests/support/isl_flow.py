@@ -1,4 +1,4 @@
-"""What isl says of a Poly-View on its own: the dataflow between its blocks, and whether outputs are written once."""
+"""Facts of a Poly-View as isl computes them: dataflow between blocks, and whether outputs are written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that fit no region, for what looks at nothing but plans."""
+"""Plans that fit no region, for tests that look only at plans."""
 
 from __future__ import annotations
 

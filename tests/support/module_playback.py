@@ -1,4 +1,4 @@
-"""The meaning of a whole module on NumPy arrays: region after region, by region playback."""
+"""Evaluates a whole module on NumPy arrays: region after region, by region playback."""
 
 from __future__ import annotations
 

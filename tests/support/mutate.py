@@ -1,7 +1,6 @@
-"""Damage to programs: mutations of Tiny IR as a document, and of its JSON text.
+"""Mutations of programs: of Tiny IR as a document, and of its JSON text.
 
-Many leave a valid program behind, many do not; which it is, the loader says. Each takes the document, changes it in
-place, and may find nothing to change.
+A mutation changes the document in place, or finds nothing to change. The loader decides whether the result is valid.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tiny IR evaluated anew: what the uops mean, written from the design and the seeds alone.
+"""An independent evaluator of Tiny IR, written from the design and the seeds alone.
 
-Neither `ir.uop.playback`, `ir.tiny.playback` nor the table of uops is asked, so that a misreading of theirs is seen.
-Movements are gathers from the flat source by index arithmetic of this file; sums run term by term in index order, in
-the accumulator; floats round at every uop, fp16 and bf16 by way of fp32.
+It shares no code with `ir.uop.playback`, `ir.tiny.playback` or the table of uops, so that their misreadings are found.
+Movements gather from the flat source by this file's index arithmetic. Sums run term by term in index order, in the
+accumulator. Floats round at every uop, fp16 and bf16 by way of fp32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Regions built by hand, one per shape of kernel: what the stages after extraction are tested on.
+"""Regions built by hand, one per shape of kernel, for tests of the stages after extraction.
 
-Every builder names its buffers as the formula in its docstring does. Sizes may be 0 or 1 anywhere.
+Buffers are named as in the formula of the builder's docstring. Any size may be 0 or 1.
 """
 
 from __future__ import annotations

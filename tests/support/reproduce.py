@@ -1,4 +1,4 @@
-"""What the fuzzer found: reduced, blamed on a stage, and written as a file that shows it again."""
+"""Reduces a finding of the fuzzer, finds the stage at fault, and writes a file that reproduces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smallest program that still fails: uops become inputs, outputs go, sizes shrink, as long as it fails alike."""
+"""Reduces a failing program: uops become inputs, outputs go, sizes shrink, as long as it fails in the same way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms alone, saturated: what tests of single rules start from."""
+"""Saturates single terms, for tests of single rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Idioms that jump: positions of the greatest, equality with it, thresholds, rounding, routing, integer indices.
+"""Idioms whose result jumps: positions of the maximum, equality with it, thresholds, rounding, routing, indices.
 
-Many of them hold only if one value has one rounding: some element equals its own maximum, the element at the position
-of the maximum is the maximum. What they say is then known, whatever the rounding was.
+Many of them need a value to have the same rounding for all readers: then some element equals the maximum, and so does
+the element at the maximum's position. The expected result is known for any such rounding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values that a random program has so far, and the sizes, dtypes and arrays that its idioms draw."""
+"""The values that a random program has computed so far; and the sizes, dtypes and arrays that its idioms draw."""
 
 from __future__ import annotations
 

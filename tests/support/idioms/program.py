@@ -1,4 +1,4 @@
-"""Programs as people write them: a few idioms over shared values, the same for the same seed and index."""
+"""Random programs in the style of people: a few idioms over shared values, determined by seed and index."""
 
 from __future__ import annotations
 
