@@ -12,7 +12,7 @@ from ir.uop.table import UOpKind
 
 def finite(graph: Graph) -> tuple[Ref, ...]:
     """The uops whose values hold no infinity or NaN that the program itself wrote: as a number operand, as the fill of
-    a PAD, or as the start of a REDUCE. A maximum or minimum drops the infinities of its operand: it exists to do so."""
+    a PAD, or as the start of a REDUCE. A maximum or minimum is assumed to pick a finite element."""
     infinite: set[Ref] = set()
     for node in graph.nodes:
         inherits = infinite.intersection(node.refs) and not _picks_an_element(node, graph)

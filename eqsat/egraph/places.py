@@ -49,7 +49,7 @@ class _Product(NamedTuple):
         return math.prod(self.read.sizes[len(self.read.sizes) - self.reduced :])
 
     def within(self, other: _Product) -> _Product | None:
-        """The same product with the window of another one; None if that has another operand, or is no larger window."""
+        """The same product with the window of another one; None if that one has another operand or no larger window."""
         if (self.operand, self.side, self.reduced) != (other.operand, other.side, other.reduced):
             return None
         enlarged = enlarge(self.read, self.weights_read, other.read, self.reduced)

@@ -59,8 +59,8 @@ def sing(view: EGraphView, exactness: Exactness) -> None:
 
 def _are_roundings(found: set[tuple[Any, ...]]) -> bool:
     """Whether all of these are floats of one dtype that differ by some roundings, of 1 or of themselves."""
-    elements = {each[0] for each in found if len(each) == 2}
-    if len(elements) != 1 or any(len(each) != 2 for each in found) or not dtype(*elements).is_float:
+    elements = {constants[0] for constants in found if len(constants) == 2}
+    if len(elements) != 1 or any(len(constants) != 2 for constants in found) or not dtype(*elements).is_float:
         return False
     numbers = [float(text) for _, text in found]
     unit = float(ml_dtypes.finfo(dtype(*elements).numpy).eps)

@@ -24,7 +24,7 @@ class Corpus:
         self._path = folder / f"{kind}_{seed}.json"
         stored = json.loads(self._path.read_text()) if self._path.exists() else {"next": 0, "lost": [], "total": {}}
         self._next: int = stored["next"]
-        self._pending: set[Tries] = {tuple(each) for each in stored["lost"]}
+        self._pending: set[Tries] = {tuple(pending_tries) for pending_tries in stored["lost"]}
         self.total = Report.of_json(stored["total"]) if stored["total"] else Report()
 
     def ranges(self, length: int) -> Iterator[Tries]:
@@ -41,9 +41,9 @@ class Corpus:
         new = sorted(report.features.keys() - self.total.features.keys())
         self.total.add(report)
         self.total.findings = []
-        for pending in [each for each in self._pending if set(each) & set(tries)]:
+        for pending in [pending_tries for pending_tries in self._pending if set(pending_tries) & set(tries)]:
             self._pending.remove(pending)
-            rest = tuple(each for each in pending if each not in tries)
+            rest = tuple(number for number in pending if number not in tries)
             if rest:
                 self._pending.add(rest)
         self._store()

@@ -42,7 +42,7 @@ def node_values(
 
 
 def describe(view: EGraphView, number: int, node: ENode) -> str:
-    others = [f"{each} by {view.rules.get(each)}" for each in view.classes[number]]
+    others = [f"{node} by {view.rules.get(node)}" for node in view.classes[number]]
     return f"class {number}: {node} by {view.rules.get(node)}, beside " + "; ".join(others)
 
 

@@ -37,7 +37,7 @@ def exact_values(graph: Graph, inputs: Mapping[str, Array]) -> set[Ref]:
 def _is_exact(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:
     """Whether the node adds no rounding, its operands having none."""
     result = graph.types[node.id].dtype
-    if not all(_fits(_of(each, wide), result) for each in node.src if isinstance(each, Imm)):
+    if not all(_fits(_of(operand, wide), result) for operand in node.src if isinstance(operand, Imm)):
         return False
     if node.uop in ELEMENTARY or node.uop in ("RECIP", "SQRT", "RSQRT"):
         return False

@@ -14,7 +14,7 @@ from tests.support.idioms.pool import Idiom, Pool
 
 
 def scores(pool: Pool) -> Tensor:
-    """A value with roundings in it, that several readers may each compute: sums, softmaxes, norms of live values."""
+    """A value with roundings, which several readers may compute: sums, softmaxes, norms of live values."""
     x = pool.floats(2, 3)
     width = pool.size(1, 33)
     match pool.integer(0, 8):
@@ -44,7 +44,7 @@ def one_hot(index: Tensor, size: int) -> Tensor:
 
 
 def is_maximum(pool: Pool) -> None:
-    """Some element of each row equals the greatest; NaN aside, the number of those that do is known to be positive."""
+    """Counts elements of a row that equal the row's maximum: without NaN, the count is known to be positive."""
     p = scores(pool)
     axis = pool.axis(p)
     if not p.shape[axis]:
@@ -138,8 +138,8 @@ def mixture(pool: Pool) -> None:
     e, n = pool.integer(1, 4), pool.size(1, 17)
     p = nn.softmax(x @ pool.fresh(x.shape[1], e))
     weights = tensor.where(p >= p.max(-1, keepdims=True) if pool.chance(0.6) else p > 1 / e, p, 0.0)
-    each = x[None] @ pool.fresh(e, x.shape[1], n)
-    pool.add((each * weights.T.unsqueeze(-1)).sum(0))
+    products = x[None] @ pool.fresh(e, x.shape[1], n)
+    pool.add((products * weights.T.unsqueeze(-1)).sum(0))
 
 
 def nucleus(pool: Pool) -> None:
