@@ -122,7 +122,7 @@ def batch_norm(
     """
     if ordered or mean is None or var is None:
         hint = "mean=, var=, weight= and bias= by name: torch has them in this order, ONNX in another"
-        refuse(Kind.MALFORMED_GRAPH, "batch_norm", "what scales and shifts is named", as_tensor(x).shape, hint=hint)
+        refuse(Kind.MALFORMED_GRAPH, "batch_norm", "pass statistics and weights by name", as_tensor(x).shape, hint=hint)
     scale = (as_tensor(var) + number(eps, "eps")).rsqrt()
     scale = scale if weight is None else as_tensor(weight) * scale
     shift = -as_tensor(mean) * scale if bias is None else bias - mean * scale

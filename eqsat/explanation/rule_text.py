@@ -33,7 +33,7 @@ _SORTS = {
 _FIELDS = {
     "map": "index map, [sizes] -> [coordinates]",
     "type": "type, as fp32[4,8]",
-    "sizes": "sizes, as [3,3]; of a reduction those of the axes that it reduces, the last ones",
+    "sizes": "sizes, as [3,3]; of a reduction: the sizes of the reduced axes, which are the last ones",
     "domain": "sizes, as [3,3]",
     "dtype": "dtype",
     "op": "op",

@@ -121,7 +121,7 @@ class Pairs:
                 between.append(kernel)
         if reached.intersection(other.reads):
             names = ", ".join(kernel.writes[0] for kernel in between)
-            verdict = "the second reads what other kernels make of the first's result"
+            verdict = "the second reads a result that other kernels compute from the first's"
             return self._answer(one, other, "between", verdict, [f"between them: {names}"])
         common = [name for name in one.reads if name in other.reads]
         common_reads = f"both read {', '.join(common)}" if common else "they read nothing in common"
@@ -166,7 +166,7 @@ class Pairs:
             failed = [attempt for attempt in self._attempts.at(node) if attempt.failed][:MOST_RULES]
             if not failed:
                 ctors = ", ".join(sorted({value.ctor for value in self._value(node.buffer)}))
-                at += f": no rule has a left side for such a value ({ctors})"
+                at += f": no rule's left side matches this value ({ctors})"
             lines = [f"{tried.rule.name} ({tried.rule.equation}) needs {tried.failed[0]}" for tried in failed]
             lines_by_rules.setdefault(tuple(tried.rule.name for tried in failed), [at, *lines])
         return [line for lines in lines_by_rules.values() for line in lines]

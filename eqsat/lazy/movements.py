@@ -44,7 +44,7 @@ class Movements:
                 refuse(
                     Kind.AXIS_SIZE_MISMATCH,
                     "RESHAPE",
-                    "-1 has no one meaning",
+                    "the size for -1 is not determined",
                     self.shape,
                     wanted,
                     hint="the sizes; one of them may be -1",

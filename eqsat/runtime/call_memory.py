@@ -21,7 +21,7 @@ def memory_of_a_call(bound: BoundModel, module: Module) -> tuple[Diagnostic, ...
         slot.name: TensorType.of(slot.memref.dtype, slot.memref.shape) for slot in module.slots if slot.role == "arena"
     }
     largest = sorted(buffers, key=lambda name: buffers[name].nbytes, reverse=True)[:3]
-    what = "what a call keeps between its kernels"
+    what = "a call, for the buffers between its kernels,"
     check_memory(module.arena_bytes, STAGE, what, largest={name: str(buffers[name]) for name in largest})
     types = {**bound.signature, **dict(bound.outputs)}
     nbytes = sum(type_.nbytes for type_ in types.values())
