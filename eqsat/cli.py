@@ -158,12 +158,8 @@ def explain(
     from eqsat.explanation import verbs
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
-    verbs.explain(
-        program,
-        verbs.kernel_argument(kernel),
-        None if pair is None else tuple(map(verbs.kernel_argument, pair)),
-        as_json,
-    )
+    names = None if pair is None else tuple(map(verbs.kernel_argument, pair))
+    verbs.explain(program, verbs.kernel_argument(kernel), names, as_json)
 
 
 @app.command()

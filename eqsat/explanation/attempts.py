@@ -105,11 +105,7 @@ class Attempts:
                 if left is not None and left == right:
                     return ""
                 undefined = self._undefined_primitive(condition.left if left is None else condition.right, binding)
-                return (
-                    f"{condition}; here `{left}` and `{right}`"
-                    if undefined is None
-                    else self._failure_of_primitive(undefined, binding)
-                )
+                return self._refusal(undefined, binding) if undefined else f"{condition}; here `{left}` and `{right}`"
             case Exists():
                 return ""
             case Fact() if condition.analysis.valued:
@@ -118,10 +114,10 @@ class Attempts:
                 holds = self._text(condition, binding) is not None
                 return "" if holds else f"{condition}: {condition.analysis.doc}"
             case Prim():
-                return "" if self._text(condition, binding) else self._failure_of_primitive(condition, binding)
+                return "" if self._text(condition, binding) else self._refusal(condition, binding)
         return ""
 
-    def _failure_of_primitive(self, call: Prim, binding: Binding) -> str:
+    def _refusal(self, call: Prim, binding: Binding) -> str:
         """A primitive that has no result, with its arguments."""
         asked = {name: self._text(arg, binding) for name, arg in zip(call.fn.parameters, call.args, strict=True)}
         given = ", ".join(f"{name} is `{text}`" for name, text in asked.items() if text)

@@ -138,12 +138,8 @@ class History:
     def _names_of_rule_buffers(self, replay: Replay, call: KernelCall, buffers: Mapping[int, int]) -> dict[int, str]:
         """Names of the buffers that the kernel reads and no uop writes, except constants, which no kernel writes."""
         edges = zip(call.reads, call.region.inputs, strict=True)
-        classes = {name: self.classes.get(name) for name, edge in edges if not edge.constant}
-        return {
-            replay.member(class_): name
-            for name, class_ in classes.items()
-            if class_ is not None and class_ not in buffers
-        }
+        classes = {name: self.classes[name] for name, edge in edges if name in self.classes and not edge.constant}
+        return {replay.member(class_): name for name, class_ in classes.items() if class_ not in buffers}
 
     def _replays(self, call: KernelCall, term: KernelTerm) -> Iterator[_LoadedReplay]:
         """Replays that may hold a kernel's derivation: of its own uops, then of everything."""

@@ -47,13 +47,8 @@ def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
             for phase in run.phases
         ],
         "growth": [
-            {
-                "phase": iteration.phase,
-                "nodes": iteration.nodes,
-                "classes": iteration.classes,
-                "matches": iteration.matches,
-            }
-            for iteration in run.iterations
+            {"phase": step.phase, "nodes": step.nodes, "classes": step.classes, "matches": step.matches}
+            for step in run.iterations
         ],
     }
 

@@ -100,10 +100,6 @@ def _join_patterns(patterns: Sequence[App]) -> tuple[tuple[_PatternNode, ...], t
 @cache
 def _repeated_variables(patterns: Sequence[App]) -> tuple[str, ...]:
     """The class variables that occur in the patterns more than once."""
-    names = [
-        arg.name
-        for node in _join_patterns(patterns)[0]
-        for arg in node.args
-        if isinstance(arg, Var) and arg.sort.is_class
-    ]
+    args = [arg for node in _join_patterns(patterns)[0] for arg in node.args]
+    names = [arg.name for arg in args if isinstance(arg, Var) and arg.sort.is_class]
     return tuple(sorted({name for name in names if names.count(name) > 1}))
