@@ -33,13 +33,13 @@ _MODULES = ("nn", "tensor")
 
 
 def _check_packages() -> None:
-    """`ir`, `rules` and `codegen` are short names: say which distribution stands in the way of ours."""
+    """`ir`, `rules` and `codegen` are short names: report another distribution's package that shadows ours."""
     home = Path(__file__).resolve().parent.parent
     for name in ("ir", "rules", "codegen"):
-        found = import_module(name).__file__
-        if found is None or Path(found).resolve().parent.parent != home:
+        file = import_module(name).__file__
+        if file is None or Path(file).resolve().parent.parent != home:
             raise ImportError(
-                f"eqsat's package {name!r} is shadowed by {found}; uninstall the distribution that it belongs to, "
+                f"eqsat's package {name!r} is shadowed by {file}; uninstall the distribution that it belongs to, "
                 f"or put {home} first on the path"
             )
 

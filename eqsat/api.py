@@ -1,4 +1,4 @@
-"""The two calls that everything else serves: `optimize_and_compile` and `load`."""
+"""The two main calls: `optimize_and_compile` and `load`."""
 
 from __future__ import annotations
 
@@ -57,40 +57,41 @@ def optimize_and_compile(
     tf32: bool = False,
     progress: Progress | None = None,
 ) -> Program:
-    """Find a better program of fewer and faster kernels, write those kernels, and compile them.
+    """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
     Args:
         source: Tiny IR (dict, JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors, Frontend IR, or an ONNX model.
-        target: "auto" (the GPU, or the CPU where there is none), "cpu" (nominal figures: the same program on every
-            run), "calibrated" (the CPU as `eqsat doctor` measured it), "sm_80", "sm_90" (text and machine code are made
-            on any machine; calls need the GPU, or `emulate`), a GPU that `eqsat.cost.targets.GPUS` names, or a Target.
-        dims: sizes of symbolic dims. Where some stay free, the program compiles a variant at each new shape.
-        constants: arrays by input name; they leave the signature, fold, and are packed.
-        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of rules of your own; None
-            is every family, and so is a list of the last two alone. An empty list is no rule: the program as it was
-            written. A rule of yours is checked first.
+        target: "auto" (the GPU, or the CPU if there is none), "cpu" (nominal figures: the same program on every run),
+            "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80" or "sm_90" (compiled on any machine; calls
+            need the GPU, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a Target.
+        dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape.
+        constants: arrays by input name; they leave the signature, are folded, and packed.
+        rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of your own rules. None
+            means every family, and so does a list without family names. An empty list means no rules: the program runs
+            as written. Your own rules are checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
-        extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover there is), "greedy" or "tree".
-        cost_model: "roofline" (§11), a list of "-name"s of its terms to leave out, or `eqsat.cost.roofline.Terms`.
+        extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover), "greedy" or "tree".
+        cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out, or
+            `eqsat.cost.roofline.Terms`.
         budget: limits of saturation.
         threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.
-        strict: refuse what the loader would have to insert.
-        cache: keep and reuse optimized programs on disk.
-        emulate: run a GPU's kernels in the emulator (docs/emulator.md): slowly, and with every race and stray access
+        strict: refuse a program that the loader would have to complete.
+        cache: store optimized programs on disk, and reuse them.
+        emulate: run a GPU's kernels in the emulator (docs/emulator.md): slow, but every race and stray access is
             reported as a KernelFault.
         graph: on a GPU, capture the calls after the first as a CUDA graph.
-        autotune: measure the best plans of each kernel on this machine and take the fastest, instead of that which the
-            cost model puts first. What was measured is kept, and only calls with autotune= use it; a program that was
-            chosen so says so in its diagnostics, and may differ from machine to machine.
-        tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32), where
-            tensor cores are then faster; on a CPU nothing changes.
+        autotune: measure the best plans of each kernel on this machine and take the fastest, instead of the cost
+            model's first. Measurements are stored, and used only by calls with autotune=. A program that was tuned says
+            so in its diagnostics, and may differ from machine to machine.
+        tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32) if
+            tensor cores are faster then; on a CPU nothing changes.
         progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
 
     Raises:
-        EqsatError: whatever is wrong with the program, the options or the machine, as diagnostics. A failure of eqsat
-            itself is an InternalError, which names the file that makes it happen again.
+        EqsatError: any error in the program, the options or the machine, as diagnostics. A failure of eqsat itself is
+            an InternalError, which names a file that reproduces it.
     """
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
     check_switches(progress, **switches, autotune=autotune, tf32=tf32)
@@ -100,23 +101,23 @@ def optimize_and_compile(
     workers = checked_threads(threads, chosen.units)
     model = read_model(source, constants, dims)
 
-    def compiled(bound: BoundModel) -> Compiled:
-        made = compile_model(bound, chosen, options, cache, progress, running)
+    def compile_bound(bound: BoundModel) -> Compiled:
+        compiled = compile_model(bound, chosen, options, cache, progress, running)
         if verify:
-            verify_compiled(made, workers)
-        return made
+            verify_compiled(compiled, workers)
+        return compiled
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
-        return compiled(model.bind(sizes, strict))
+        return compile_bound(model.bind(sizes, strict))
 
     bound = _bound_or_free(model, strict)
     if isinstance(bound, BoundModel):
-        return Program(model, specialise, workers, {(): compiled(bound)}, unpickled)
+        return Program(model, specialise, workers, {(): compile_bound(bound)}, unpickled)
     return Program(model, specialise, workers, {}, unpickled, bound)
 
 
 def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
-    """The model at the sizes that are known, or the sizes that a call must tell."""
+    """The model at its known sizes, or the names of the sizes that calls must supply."""
     try:
         return model.bind(model.infer({}), strict)
     except EqsatError as error:
@@ -129,18 +130,18 @@ def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
 def load(
     path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False, recompile: bool = False
 ) -> Program:
-    """A program that `Program.save` wrote; needs no compiler on a machine like the one that saved it, unless it is to
-    be emulated or recompiled.
+    """A program that `Program.save` wrote. A machine like the one that saved it needs no compiler, unless the program
+    is emulated or recompiled.
 
-    A saved program is to be trusted as a program is: it holds machine code, which runs. Checksums, and checks of all
-    tables against each other and against the code, find damage; they do not find what was forged with care.
+    Trust a saved program as you trust a program: its machine code runs. Checksums, and checks of all tables against
+    each other and against the code, find damage, but not a careful forgery.
 
     Args:
         emulate: run a GPU's kernels in the emulator.
         recompile: take graph, regions, constants and the choice of plans from the file, and write and compile the
-            kernels here: no machine code and no text of the file is used, or needs to be whole. Regions are verified,
-            and a plan must be one that the planner makes for its region; `Program.verify` tells whether regions compute
-            what the graph says.
+            kernels here. Machine code and texts in the file are not used, and may be damaged. Regions are verified, and
+            a plan must be one that the planner makes for its region; `Program.verify` checks that regions compute the
+            graph.
 
     Raises:
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
@@ -151,9 +152,9 @@ def load(
 
 @reported()
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
-    """What `eqsat doctor` prints: versions, facts and peaks of this machine by name, and what needs attention."""
+    """The output of `eqsat doctor`: versions, facts and peaks of this machine by name; and warnings."""
     packages = ("numpy", "egglog", "islpy", "onnx", "torch")
-    installed = {each.metadata["Name"]: each.version for each in map(_distribution, packages) if each is not None}
+    installed = {found.metadata["Name"]: found.version for found in map(_distribution, packages) if found is not None}
     versions = {"eqsat": __version__, "python": platform.python_version(), **installed}
     facts, warnings = doctor.examine()
     return {"versions": ", ".join(f"{name} {version}" for name, version in versions.items()), **facts}, warnings

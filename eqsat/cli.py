@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from eqsat.runtime.program import Program
 
 
-_USAGE = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
+_USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 _PASSING = (typer.Exit, typer.Abort, _USAGE, BrokenPipeError)
-"""What the command line makes an exit status of by itself."""
+"""Exceptions that the command line itself turns into an exit status."""
 
 
 def _same_line(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[ScriptCall]:
-    """The command line again, in a script."""
+    """The same command line, in a script."""
     return [ScriptCall("", "eqsat.cli:app", (sys.argv[1:],))]
 
 
 class _Verbs(typer.core.TyperGroup):
-    """An EqsatError ends a verb with its message and exit status 1; any other failure is one, too."""
+    """An EqsatError ends a verb with its message and exit status 1; other failures become an EqsatError first."""
 
     @reported(_same_line, _PASSING)
     def _verb(self, ctx: Any) -> Any:
@@ -49,7 +49,7 @@ class _Verbs(typer.core.TyperGroup):
             from eqsat.command_words import in_words_of, options_of
 
             options = options_of(self.commands.get(ctx.invoked_subcommand or ""))
-            typer.echo(EqsatError(in_words_of(options, each) for each in error.diagnostics), err=True)
+            typer.echo(EqsatError(in_words_of(options, diagnostic) for diagnostic in error.diagnostics), err=True)
             raise typer.Exit(1) from None
 
 
@@ -97,17 +97,17 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model; say what came of it."""
-    from eqsat.explanation.explain import kernel_table, rendered
+    from eqsat.explanation.explain import kernel_table, render
 
     stages = _stages(dump)
     program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
     _dump(program, stages, dump_dir)
     if egraph is not None:
-        _write(egraph, _drawn(program, egraph.suffix).encode())
+        _write(egraph, _egraph_text(program, egraph.suffix).encode())
     if output is not None:
         program.save(output)
     if not stages or dump_dir is not None:
-        typer.echo(rendered(kernel_table(program.kernels)), nl=False)
+        typer.echo(render(kernel_table(program.kernels)), nl=False)
         typer.echo(program)
 
 
@@ -158,7 +158,8 @@ def explain(
     from eqsat.explanation import verbs
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
-    verbs.explain(program, verbs.named(kernel), None if pair is None else tuple(map(verbs.named, pair)), as_json)
+    names = None if pair is None else tuple(map(verbs.kernel_argument, pair))
+    verbs.explain(program, verbs.kernel_argument(kernel), names, as_json)
 
 
 @app.command()
@@ -179,7 +180,7 @@ def explore(
 
     with _progress() as progress:
         progress("explore")
-        run = verbs.explored(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+        run = verbs.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
         other = run.without(*without) if without else None
     if html is not None:
         run.html(html, Path(model).name)
@@ -201,13 +202,13 @@ def bench(
     recompile: Recompile = False,
 ) -> None:
     """Measure a model on random inputs: estimated beside measured time, per kernel."""
-    from eqsat.explanation.explain import kernel_table, rendered
+    from eqsat.explanation.explain import kernel_table, render
     from eqsat.explanation.price_text import micros
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
     reports = program.profile(program.random_inputs(seed), repeats=repeats)
     measured = micros(sum(report.measured_ns or 0 for report in reports))
-    typer.echo(rendered(kernel_table(reports)), nl=False)
+    typer.echo(render(kernel_table(reports)), nl=False)
     typer.echo(f"total: {micros(program.cost)} estimated, {measured} measured (sum of medians of {repeats} runs)")
 
 
@@ -273,7 +274,7 @@ def _program(
     tf32: bool = False,
     recompile: bool = False,
 ) -> Program:
-    """The program of a model or of a saved file; what is to be noted goes to standard error."""
+    """The program of a model or of a saved file; its diagnostics go to standard error."""
     from eqsat.api import load, optimize_and_compile
     from eqsat.runtime.store import is_saved
 
@@ -281,9 +282,9 @@ def _program(
     if is_saved(Path(model)):
         choices = {"--dim": dims, "--target": target != "auto", "--exactness": exactness != "rounding"}
         choices |= {"--autotune": autotune, "--tf32": tf32}
-        asked = [option for option, given in choices.items() if given]
-        if asked:
-            raise typer.BadParameter("a saved program is as it was compiled", param_hint=asked)
+        refused = [option for option, given in choices.items() if given]
+        if refused:
+            raise typer.BadParameter("a saved program is as it was compiled", param_hint=refused)
         program = load(model, threads, emulate=emulate, recompile=recompile)
     elif recompile:
         raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")
@@ -306,21 +307,21 @@ def _program(
 
 
 def _note(diagnostics: Iterable[Diagnostic]) -> None:
-    """Notes and warnings of a program, in words of the command line."""
+    """Print notes and warnings in the words of the command line."""
     from eqsat.command_words import in_words_of, options_of
 
     verbs = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
     options = {keyword: option for verb in verbs for keyword, option in options_of(verb).items()}
-    for each in diagnostics:
-        typer.echo(in_words_of(options, each), err=True)
+    for diagnostic in diagnostics:
+        typer.echo(in_words_of(options, diagnostic), err=True)
 
 
 def _dims(given: list[str] | None) -> dict[str, int]:
     sizes = {}
-    for each in given or ():
-        name, equals, size = each.partition("=")
+    for dim in given or ():
+        name, equals, size = dim.partition("=")
         if not (name and equals and size.isdecimal()):
-            raise typer.BadParameter(f"{each!r} is not NAME=SIZE", param_hint="--dim")
+            raise typer.BadParameter(f"{dim!r} is not NAME=SIZE", param_hint="--dim")
         if name in sizes:
             raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
         sizes[name] = int(size)
@@ -329,7 +330,7 @@ def _dims(given: list[str] | None) -> dict[str, int]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows the stage at work on standard error while it lasts, where that is a terminal."""
+    """Shows the current stage on standard error, if that is a terminal."""
     from rich.console import Console
 
     with Console(stderr=True).status("reading") as status:
@@ -345,7 +346,7 @@ def _stages(given: str) -> list[str]:
     return stages
 
 
-def _drawn(program: Program, suffix: str) -> str:
+def _egraph_text(program: Program, suffix: str) -> str:
     from eqsat.egraph import dump as egraph_dump
 
     match suffix:
@@ -370,7 +371,7 @@ def _dump(program: Program, stages: list[str], folder: Path | None) -> None:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; bf16, which NumPy stores as two raw bytes, is what it was."""
+    """The arrays of an .npz file; bf16, which NumPy stores as two raw bytes, is restored."""
     from ir.dtype import bf16
 
     try:
@@ -378,7 +379,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             arrays = dict(file)
     except Exception as error:  # a damaged zip or array header fails in many ways
         fail(Kind.INPUT_MISMATCH, "run", f"not an .npz file of arrays: {error}", at=str(path))
-    return {name: each.view(bf16.numpy) if each.dtype == np.dtype("V2") else each for name, each in arrays.items()}
+    return {name: array.view(bf16.numpy) if array.dtype == np.dtype("V2") else array for name, array in arrays.items()}
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Wall-clock seconds per stage, and word to the caller of the stage that begins."""
+"""Wall time per stage, and progress messages to the caller."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Progress = Callable[[str], None]
 
 
 class Clock:
-    """`seconds` by stage; a stage that runs twice adds up."""
+    """`seconds` is wall time by stage; the times of a stage that runs twice are added."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.seconds: dict[str, float] = {}
         self._progress = progress
 
     def tell(self, what: str) -> None:
-        """Word of what begins inside a stage."""
+        """Report to the caller what begins inside a stage."""
         if self._progress is not None:
             with callers_code():
                 self._progress(what)

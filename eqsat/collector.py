@@ -1,7 +1,7 @@
-"""Python's cyclic collector, at rest while programs are optimized.
+"""Python's cyclic garbage collector is off while programs are optimized.
 
-E-nodes, trees and plans are many, live until the optimizer is done, and form no cycles: every pass over them finds
-nothing, and the passes take half of the optimizer's time.
+E-nodes, trees and plans are many, live until the optimizer ends, and form no cycles. So the collector finds nothing in
+them, and would take half of the optimizer's time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No cyclic collection inside; as it was before, outside."""
+    """The collector is off inside, and as before outside."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -26,7 +26,7 @@ def uncollected() -> Iterator[None]:
 
 
 def release() -> None:
-    """Give the system what the C library keeps of freed memory, where it can: of an e-graph's Python uses nothing."""
+    """Return freed memory that the C library keeps to the system: Python cannot use what an e-graph has freed."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
         if trim is not None:

@@ -1,4 +1,4 @@
-"""Diagnostics in the words of the command line: keywords of the library are options of the verb at hand there."""
+"""Rewords diagnostics for the command line, where keywords of the library become options of a verb."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from ir.diagnostics import Diagnostic, Kind
 _KEYWORD = re.compile(r"""\b(?P<name>[a-z]\w*)=(?:True\b|(?P<quote>["'])(?P<value>[^"']*)(?P=quote)|(?=[\s,;(]|$))""")
 """`emulate=True`, `target="cpu"`, or a keyword by itself: `threads=`."""
 
-
 _OTHERWISE = {"dim": "dims"}
-"""Parameters of verbs whose keyword has another name."""
+"""Parameters of verbs with another name than the library's keyword."""
 
 
 def options_of(verb: Any) -> dict[str, str]:
-    """How a verb of Typer spells its options, by the keywords of the library."""
-    spelled = {each.name: max(each.opts, key=len) for each in getattr(verb, "params", ())}
-    return {_OTHERWISE.get(name, name): option for name, option in spelled.items() if option.startswith("--")}
+    """The options of a Typer verb, by the library's keywords."""
+    names = {parameter.name: max(parameter.opts, key=len) for parameter in getattr(verb, "params", ())}
+    return {_OTHERWISE.get(name, name): option for name, option in names.items() if option.startswith("--")}
 
 
 def in_words_of(options: Mapping[str, str], diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic for a user of a verb. What its hint advises by keywords that are no options of the verb, one piece
-    of advice after the other with semicolons between them, is left out.
+    """The diagnostic for a user of a verb. A hint consists of pieces of advice, separated by semicolons; a piece with a
+    keyword that is no option of the verb is left out.
 
-    options: those of the verb, as `options_of` gives them.
+    options: of the verb, from `options_of`.
     """
     missing = diagnostic.details.get("missing", ())
     if diagnostic.kind is Kind.UNBOUND_DIM and missing:
         return msgspec.structs.replace(diagnostic, hint=" ".join(f"-d {name}=SIZE" for name in missing))
-    advice = [each for each in (diagnostic.hint or "").split("; ") if _can_follow(options, each)]
+    advice = [piece for piece in (diagnostic.hint or "").split("; ") if _can_follow(options, piece)]
     return msgspec.structs.replace(
-        diagnostic, message=_spelled(options, diagnostic.message), hint=_spelled(options, "; ".join(advice)) or None
+        diagnostic,
+        message=_replace_keywords(options, diagnostic.message),
+        hint=_replace_keywords(options, "; ".join(advice)) or None,
     )
 
 
 def _can_follow(options: Mapping[str, str], advice: str) -> bool:
-    return all(found["name"] in options for found in _KEYWORD.finditer(advice))
+    return all(match["name"] in options for match in _KEYWORD.finditer(advice))
 
 
-def _spelled(options: Mapping[str, str], text: str) -> str:
-    def option(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"]
+def _replace_keywords(options: Mapping[str, str], text: str) -> str:
+    def option(match: re.Match[str]) -> str:
+        name, value = match["name"], match["value"]
         if name not in options:
-            return found[0]
+            return match[0]
         return options[name] if value is None else f"{options[name]} {value}"
 
     return _KEYWORD.sub(option, text)

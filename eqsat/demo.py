@@ -28,7 +28,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Example:
-    """A model, how its reference is computed, and the largest error allowed relative to the largest value."""
+    """A model with its reference, and the largest error allowed, relative to the largest value."""
 
     name: str
     source: Callable[[], Any]
@@ -39,7 +39,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the demo prints of one model; times in ms."""
+    """The results for one example; times in ms."""
 
     example: Example
     program: Program
@@ -80,7 +80,7 @@ def seed_program(name: str) -> str:
 
 
 def run_example(example: Example, progress: Progress | None = None, repeats: int = 15) -> Outcome:
-    """Compile the example afresh, run it, compare it with its reference, and measure both."""
+    """Compile the example without a cache, run it, compare it with its reference, and measure both."""
     model = example.source()
     start = time.perf_counter()
     program = optimize_and_compile(model, dims=example.dims, cache=False, progress=progress)
@@ -99,7 +99,7 @@ def run_example(example: Example, progress: Progress | None = None, repeats: int
 
 
 def report(outcome: Outcome) -> str:
-    """The lines that the demo prints of one model."""
+    """The demo's output for one example."""
     stats = outcome.program.stats
     fired = ", ".join(f"{family} {count}" for family, count in stats.saturation.families.items() if count)
     verdict = "right" if outcome.is_right else "WRONG"

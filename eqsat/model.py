@@ -1,4 +1,4 @@
-"""What a caller may hand in, as one thing: a program whose sizes may be free, and the constants that it carries."""
+"""The common form of all inputs of eqsat: a program whose sizes may be free, and its constants."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model with every size known: its Tiny graph, the constants by tensor_id, the names of its results (the
-    outputs' ids if none are given), and what was noted on the way."""
+    """A model with all sizes known. constants: by tensor_id. results: names of the results (the outputs' ids if empty).
+    notes: of the loader."""
 
     graph: Graph
     constants: Constants
@@ -43,7 +43,7 @@ class BoundModel:
 
     @cached_property
     def signature(self) -> dict[str, TensorType]:
-        """What the caller passes, by name, in order."""
+        """Types of the arguments by name, in order."""
         types = {name: self.graph.types[node.id] for name, node in self.graph.inputs.items()}
         return {name: type_ for name, type_ in types.items() if name not in self.constants}
 
@@ -56,7 +56,7 @@ class BoundModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """A program before its sizes are bound, with the constants and the sizes that are known already."""
+    """A program whose sizes are not bound yet, with its constants and its known sizes."""
 
     constants: Constants = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -64,19 +64,19 @@ class Model(ABC):
     @property
     @abstractmethod
     def declared(self) -> Mapping[str, TensorInfo]:
-        """dtype and sizes (or symbols) of every input, constants among them, in order."""
+        """dtype and sizes (or symbols) of every input in order, including constants."""
 
     @abstractmethod
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
-        """The model at these sizes. Raises EqsatError, UnboundDim where a size stays unknown."""
+        """The model at these sizes. Raises EqsatError, UnboundDim, if a size stays unknown."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names that the caller passes, in order."""
+        """The names of the arguments, in order."""
         return tuple(name for name in self.declared if name not in self.constants)
 
     def infer(self, shapes: Shapes) -> dict[str, int]:
-        """All known sizes by symbol: those given, and what the shapes of constants and arguments say.
+        """All known sizes by symbol, from `dims` and from the shapes of constants and arguments.
 
         Raises:
             EqsatError: InputMismatch for another rank or fixed size, AxisSizeMismatch for a contradiction.
@@ -107,17 +107,17 @@ class Model(ABC):
                 f"constants= names no input: {', '.join(map(str, unknown))}",
                 expected=list(self.declared),
             )
-        taken = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
+        arrays = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
         with memory_for(
-            sum(each.nbytes for each in taken.values()), STAGE, "a copy of the constants", names=list(taken)
+            sum(array.nbytes for array in arrays.values()), STAGE, "a copy of the constants", names=list(arrays)
         ):
-            copies = {name: np.array(array) for name, array in taken.items()}
+            copies = {name: np.array(array) for name, array in arrays.items()}
         return replace(self, constants={**self.constants, **copies})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TinyModel(Model):
-    """Tiny IR, as read."""
+    """A program in Tiny IR."""
 
     source: Source
 
@@ -127,20 +127,20 @@ class TinyModel(Model):
         return {arg["tensor_id"]: TensorInfo(arg["dtype"], arg["shape"]) for arg in inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
-        own = {name for name in self.source.dims if name not in self.source.symbols}  # unused, but nobody's mistake
+        own = {name for name in self.source.dims if name not in self.source.symbols}  # unused, but no error
         graph, notes = bind(self.source, {name: size for name, size in dims.items() if name not in own}, strict)
         return BoundModel(graph, self.constants, notes=notes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontendModel(Model):
-    """High-level ops, lowered to Tiny at each binding."""
+    """A program in Frontend IR, lowered to Tiny IR at each binding."""
 
     frontend: FrontendGraph
 
     @property
     def declared(self) -> Mapping[str, TensorInfo]:
-        return {each.tensor: self.frontend.tensors[each.tensor] for each in self.frontend.signature.inputs}
+        return {i.tensor: self.frontend.tensors[i.tensor] for i in self.frontend.signature.inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         from eqsat.frontends.frontend_to_tiny import frontend_to_tiny
@@ -152,12 +152,12 @@ class FrontendModel(Model):
         ]
         tiny, constants = frontend_to_tiny(self.frontend, dims, self.constants)
         graph, notes = load(tiny, strict=strict)
-        results = tuple(each.tensor for each in self.frontend.signature.outputs)
+        results = tuple(output.tensor for output in self.frontend.signature.outputs)
         return BoundModel(graph, constants, results, (*warnings, *notes), self.frontend)
 
 
 def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
-    """The model in any of the forms that `optimize_and_compile` takes, with what is known of it.
+    """The model in any form that `optimize_and_compile` takes, with these constants and sizes.
 
     Tiny IR (dict, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON text or
     file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto).
@@ -199,7 +199,7 @@ def _read(source: Any) -> Model:
 
 
 def _document(document: Any) -> Model:
-    """Frontend IR says what goes in and out ("signature", "graph"); Tiny IR lists uops."""
+    """Frontend IR has a "signature" and a "graph"; Tiny IR lists uops."""
     if isinstance(document, Mapping) and ("graph" in document or "signature" in document):
         return FrontendModel(frontend=parse_frontend(document))
     return _tiny(parse(document))

@@ -1,10 +1,9 @@
-"""What neural networks are written in, over lazy tensors: activations, softmax, convolution, pooling, norms.
+"""Building blocks of neural networks on lazy tensors: activations, softmax, convolution, pooling, norms.
 
-Each is its definition in uops and no more; making one kernel of it is the optimizer's work. Where a definition divides
-or takes a root, integers and bools are fp64 from the start, as in NumPy.
+A function builds its definition in uops; fusing them into one kernel is the optimizer's work. If a definition divides
+or takes a root, integers and bools are cast to fp64 first, as in NumPy.
 
-Arguments come in torch's order. Where other libraries have another order of arguments that look alike, they are
-given by name.
+Arguments have torch's order. Arguments that other libraries order differently are passed by name.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.lazy.argument_checks import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
 from eqsat.lazy.promotion import floating
-from eqsat.lazy.written import STAGE, Axis, axis_in, flag, integer, is_shape, number, pair, refuse, sizes
 from eqsat.tensor import Tensor, as_tensor, broadcast_shape, constant, iota, where
 from ir.diagnostics import Kind, fail
 
@@ -25,7 +24,7 @@ Operand = Tensor | np.ndarray
 """An array becomes a constant."""
 Pair = int | Sequence[int]
 Padding = int | Sequence[int | Sequence[int]]
-"""The same on all sides, or per axis one number or (before, after)."""
+"""The same padding on all sides, or per axis one number or (before, after)."""
 
 
 def relu(x: Tensor) -> Tensor:
@@ -40,7 +39,7 @@ def silu(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor, approximate: bool | str = False) -> Tensor:
-    """x · Φ(x); `approximate` (or "tanh") takes the tanh form (Hendrycks & Gimpel, 2016); "none" is False."""
+    """x · Φ(x). approximate: True or "tanh" for the tanh form (Hendrycks & Gimpel, 2016); "none" is False."""
     x = _floats(x)
     known = {"none": False, "tanh": True}
     if flag(known.get(approximate, approximate) if isinstance(approximate, str) else approximate, "approximate"):
@@ -65,32 +64,32 @@ def log_softmax(x: Tensor, axis: Axis = -1) -> Tensor:
 
 
 def _with_torchs_shape(norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The norm, which also takes the sizes of the axes that it runs over in torch's place, `norm(x, shape, weight, …)`,
-    or by torch's name, `normalized_shape=`: a list of whole numbers is no weight."""
+    """Lets a norm also be called like torch's, `norm(x, shape, weight, …)` or with `normalized_shape=`: the sizes of
+    the normalized axes. A list of whole numbers is taken for a shape, not for a weight."""
 
     @wraps(norm)
-    def called(x: Tensor, *arguments: Any, **named: Any) -> Tensor:
-        if "normalized_shape" in named:
-            shape = named.pop("normalized_shape")
+    def call(x: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        if "normalized_shape" in keywords:
+            shape = keywords.pop("normalized_shape")
         elif arguments and is_shape(arguments[0]):
             shape, *arguments = arguments  # type: ignore[assignment]
         else:
-            return norm(x, *arguments, **named)
-        wanted, found = sizes(shape, "normalized_shape"), as_tensor(x).shape
-        if not wanted or found[-len(wanted) :] != wanted:
+            return norm(x, *arguments, **keywords)
+        wanted, shape_of_x = sizes(shape, "normalized_shape"), as_tensor(x).shape
+        if not wanted or shape_of_x[-len(wanted) :] != wanted:
             message = "the normalized shape is no end of the shape of x"
             hint = f"the last sizes of x; {norm.__name__}(x, weight, axes=…) takes their number alone"
-            refuse(Kind.AXIS_SIZE_MISMATCH, norm.__name__, message, found, wanted, hint=hint)
-        return norm(x, *arguments, **named, axes=len(wanted))
+            refuse(Kind.AXIS_SIZE_MISMATCH, norm.__name__, message, shape_of_x, wanted, hint=hint)
+        return norm(x, *arguments, **keywords, axes=len(wanted))
 
-    return called
+    return call
 
 
 @_with_torchs_shape
 def layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, axes: int = 1
 ) -> Tensor:
-    """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes. torch's call means the same:
+    """(x − mean) / √(var + eps) · weight + bias over the last `axes` axes. Also accepts torch's call,
     `layer_norm(x, normalized_shape, weight, bias, eps)`."""
     floats = _floats(x)
     over = _last(axes, floats, "layer_norm")
@@ -102,7 +101,7 @@ def layer_norm(
 
 @_with_torchs_shape
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, axes: int = 1) -> Tensor:
-    """x / √(mean x² + eps) · weight over the last `axes` axes (Zhang & Sennrich, 2019). torch's call means the same:
+    """x / √(mean x² + eps) · weight over the last `axes` axes (Zhang & Sennrich, 2019). Also accepts torch's call,
     `rms_norm(x, normalized_shape, weight, eps)`."""
     floats = _floats(x)
     over = _last(axes, floats, "rms_norm")
@@ -123,11 +122,11 @@ def batch_norm(
 ) -> Tensor:
     """Inference: (x − mean) / √(var + eps) · weight + bias per channel, as one scale and one shift.
 
-    The statistics and the weights have one shape and are given by name.
+    Statistics and weights have the same shape, and are passed by name.
     """
     if ordered or mean is None or var is None:
         hint = "mean=, var=, weight= and bias= by name: torch has them in this order, ONNX in another"
-        refuse(Kind.MALFORMED_GRAPH, "batch_norm", "what scales and shifts is named", as_tensor(x).shape, hint=hint)
+        refuse(Kind.MALFORMED_GRAPH, "batch_norm", "pass statistics and weights by name", as_tensor(x).shape, hint=hint)
     scale = (as_tensor(var) + number(eps, "eps")).rsqrt()
     scale = scale if weight is None else as_tensor(weight) * scale
     shift = -as_tensor(mean) * scale if bias is None else bias - mean * scale
@@ -158,7 +157,7 @@ def conv2d(
 ) -> Tensor:
     """Cross-correlation of x [N, Cin, H, W] with weight [Cout, Cin / groups, Kh, Kw] (seed 002 §5.2).
 
-    `padding` is one number, one per axis, or a (before, after) pair per axis.
+    `padding` is one number, or per axis one number or a (before, after) pair.
     """
     x, weight = _image(x, "conv2d"), as_tensor(weight)
     if integer(groups, "groups") < 1:
@@ -192,7 +191,7 @@ def max_pool2d(
     dilation: Pair = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The greatest of each window of x [N, C, H, W]; padding never wins. torch's `ceil_mode` is refused."""
+    """The maximum of each window of x [N, C, H, W]; padding never wins. torch's `ceil_mode` is refused."""
     x = _image(x, "max_pool2d")
     _refuse_ceil_mode(ceil_mode, x, "max_pool2d")
     around = x.pad([(0, 0), (0, 0), *_padding(padding)], x.dtype.lowest)
@@ -207,7 +206,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of x [N, C, H, W]; without `count_include_pad` padded places do not count. torch's
+    """The mean of each window of x [N, C, H, W]; without `count_include_pad`, padded elements do not count. torch's
     `ceil_mode` is refused."""
     x = _floats(_image(x, "avg_pool2d"))
     _refuse_ceil_mode(ceil_mode, x, "avg_pool2d")
@@ -222,9 +221,9 @@ def avg_pool2d(
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Operand | None = None, causal: bool = False) -> Tensor:
-    """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m. A mask of bools
-    hides where it is False."""
-    q, k, v = (as_tensor(each) for each in (q, k, v))
+    """softmax(q·kᵀ/√d + mask)·v over [..., M, D], [..., N, D], [..., N, Dv]; `causal` hides n > m. A bool mask hides
+    where it is False."""
+    q, k, v = (as_tensor(operand) for operand in (q, k, v))
     matrices = min(q.ndim, k.ndim, v.ndim) >= 2
     if not matrices or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         message = "q, k and v do not fit one another" if matrices else "q, k and v have two axes at least"
@@ -232,14 +231,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Operand | None = None, caus
         refuse(Kind.AXIS_SIZE_MISMATCH, "attention", message, q.shape, k.shape, v.shape, hint=hint)
     scores = (q @ k.swapaxes(-1, -2)) * (1 / math.sqrt(max(q.shape[-1], 1)))
     if mask is not None:
-        scores = _masked(scores, as_tensor(mask))
+        scores = _apply_mask(scores, as_tensor(mask))
     if flag(causal, "causal"):
         grid = scores.shape[-2:]
         scores = where(iota(grid, 1, "i32") <= iota(grid, 0, "i32"), scores, -math.inf)
     return softmax(scores) @ v
 
 
-def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+def _apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype.is_bool:
         return where(mask, scores, -math.inf)
     if not mask.dtype.is_float:
@@ -250,14 +249,14 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def _last(axes: int, x: Tensor, op: str) -> tuple[int, ...]:
-    """The last `axes` axes."""
+    """The last `axes` axes of x."""
     if not 0 <= integer(axes, "axes") <= x.ndim:
         refuse(Kind.MALFORMED_GRAPH, op, f"there are no {axes} last axes", x.shape, hint=f"axes= from 0 to {x.ndim}")
     return tuple(range(x.ndim - axes, x.ndim))
 
 
 def _affine(op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x · weight + bias, where these keep the shape of x."""
+    """x · weight + bias; both must broadcast to the shape of x."""
     for name, given in (("weight", weight), ("bias", bias)):
         if given is not None:
             if is_shape(given):
@@ -272,7 +271,7 @@ def _affine(op: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> T
 
 
 def _per_channel(op: str, value: Operand, x: Tensor, axis: int) -> Tensor:
-    """One number per channel of x, or one for all, to be combined with x."""
+    """`value`, one number per channel of x or one for all, reshaped to broadcast with x."""
     value = as_tensor(value)
     if value.size not in (1, x.shape[axis]):
         hint = f"{x.shape[axis]} numbers, or one for all"
@@ -287,13 +286,13 @@ def _refuse_ceil_mode(ceil_mode: bool, x: Tensor, op: str) -> None:
 
 
 def _floats(x: Tensor) -> Tensor:
-    """The tensor in the dtype of its mean."""
+    """The tensor; integers and bools are cast to fp64."""
     x = as_tensor(x)
     return x.cast(floating(x.dtype))
 
 
 def _image(x: Tensor, op: str) -> Tensor:
-    """The tensor, once it is known to be [N, C, H, W]."""
+    """The tensor, after a check that it is [N, C, H, W]."""
     x = as_tensor(x)
     if x.ndim != 4:
         refuse(Kind.AXIS_SIZE_MISMATCH, op, "x must be [N, C, H, W]", x.shape, hint="reshape or unsqueeze it")
@@ -308,4 +307,4 @@ def _windows(x: Tensor, kernel: Pair, stride: Pair, dilation: Pair) -> Tensor:
 def _padding(padding: Padding) -> list[tuple[int, int]]:
     """(before, after) of both axes."""
     both = padding if isinstance(padding, list | tuple) else (padding, padding)
-    return [pair(each, "padding") for each in both]
+    return [pair(widths, "padding") for widths in both]

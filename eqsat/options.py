@@ -1,4 +1,4 @@
-"""What a caller may choose about a compilation; every field has a good default."""
+"""Options of a compilation; every field has a default."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 STAGE = "options"
 RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
-"""What `rules=` takes."""
+"""The type of `rules=`."""
 
 CostModel: TypeAlias = "str | Sequence[str] | Terms"
-"""What `cost_model=` takes: "roofline" (all of §11), "-name"s of terms to leave out, or the `Terms` themselves."""
+"""The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, or `Terms`."""
 
 
 class Budget(msgspec.Struct, frozen=True):
     """Limits of saturation.
 
-    nodes       e-nodes in all (None: 120,000, or 60 a uop where that is more); a phase leaves some to those after it.
-                A rule that could match more than four times as often in one iteration rests from then on.
-    iterations  per phase (None: 200, or 4 a uop where that is more)
-    copies      maps at which one producer is computed again inside its readers; beyond, it is stored and read
-    seconds     of wall clock (None: no limit)
+    nodes       e-nodes in total (None: 120,000, or 60 per uop if that is more); each phase may use a share of them. A
+                rule that could match more than four times as often in one iteration is stopped.
+    iterations  per phase (None: 200, or 4 per uop if that is more)
+    copies      maps at which one producer may be computed again inside its readers; beyond, it is stored and read
+    seconds     of wall time (None: no limit)
     bytes       of memory that saturation takes (None: no limit)
 
-    A stop at a limit is a warning in `program.diagnostics`: what was found until then is used. `seconds` and `bytes`
-    end an iteration of the engine wherever it calls a primitive; a stop at one of them may differ from run to run.
+    Stopping at a limit is a warning in `program.diagnostics`; the e-graph so far is used. `seconds` and `bytes` can end
+    an iteration at any call of a primitive, so the result may differ from run to run.
     """
 
     nodes: int | None = None
@@ -47,21 +47,20 @@ class Budget(msgspec.Struct, frozen=True):
     bytes: int | None = None
 
     def nodes_for(self, uops: int) -> int:
-        """The limit for a graph of so many uops."""
+        """The limit for a graph with this many uops."""
         return max(120_000, 60 * uops) if self.nodes is None else self.nodes
 
     def iterations_for(self, uops: int) -> int:
-        """The limit of each phase for a graph of so many uops."""
+        """The limit of each phase for a graph with this many uops."""
         return max(200, 4 * uops) if self.iterations is None else self.iterations
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The keywords of `optimize_and_compile` that decide which program comes out.
+    """The keywords of `optimize_and_compile` that determine the resulting program.
 
-    rules: as `rules.select` reads them (None: every family); a caller's rule stands there as
-    `name@digest`, so that no artifact is taken for one of other rules. exactness: the highest level allowed.
-    extractor: by name. cost_model: the terms of §11 that count. autotune: plans are chosen by measurement. tf32:
-    products of fp32 may round their operands to it.
+    rules: as read by `rules.select` (None: every family); a caller's own rule is listed as `name@digest`, so that an
+    artifact belongs to exactly these rules. exactness: the highest level allowed. extractor: by name. cost_model: the
+    terms that count. autotune: choose plans by measurement. tf32: products of fp32 may round their operands to tf32.
     """
 
     rules: tuple[str, ...] | None = None
@@ -84,8 +83,8 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """How a program of a GPU runs; the program is the same. emulate: by the emulator. graph: calls after the first are
-    one CUDA graph."""
+    """How a GPU's program runs; the program is the same. emulate: in the emulator. graph: calls after the first one run
+    as one CUDA graph."""
 
     emulate: bool = False
     graph: bool = False
@@ -95,8 +94,7 @@ ON_TARGET = Running()
 
 
 def checked_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
-    """Raises EqsatError, InvalidOption, for what is asked of a GPU's program where there is none, and for measurements
-    of one that is emulated."""
+    """Raises EqsatError, InvalidOption, for a GPU's option on a CPU target, and for autotuning in the emulator."""
     if emulate and autotune:
         message = "autotune= measures kernels, and an emulated program has no times"
         fail(Kind.INVALID_OPTION, STAGE, message, hint="leave out emulate=True on a machine with a GPU")
@@ -116,11 +114,11 @@ def checked_options(
     autotune: bool = False,
     tf32: bool = False,
 ) -> Options:
-    """The options as they were asked for.
+    """The checked options.
 
     Raises:
-        EqsatError: InvalidOption for an unknown family, rule, level, extractor, cost model or budget; it lists what
-            there is. UnsoundRule for a rule of the caller's that does not hold.
+        EqsatError: InvalidOption for an unknown family, rule, level, extractor, cost model or budget, with the known
+            ones. UnsoundRule for a rule of the caller's that does not hold.
     """
     from eqsat.extraction.extractors import EXTRACTORS
 
@@ -138,7 +136,7 @@ def checked_options(
 
 
 def usable(options: Options, target: Target) -> tuple[Options, tuple[Diagnostic, ...]]:
-    """The options without a permission that nothing on the target can use, and a note of it."""
+    """The options that have an effect on the target, and a note on an option that has none."""
     if not options.tf32:
         return options, ()
     if not target.is_gpu:
@@ -151,24 +149,24 @@ def usable(options: Options, target: Target) -> tuple[Options, tuple[Diagnostic,
 
 
 def exactness_named(wanted: str | Exactness) -> Exactness:
-    """The level of that name. Raises EqsatError, InvalidOption, for a name that is none."""
+    """The level of this name. Raises EqsatError, InvalidOption, if there is none."""
     if isinstance(wanted, Exactness):
         return wanted
     return _one_of("exactness", wanted, {str(level): level for level in Exactness})
 
 
 def chosen_terms(wanted: CostModel) -> Terms:
-    """The terms of §11 that count. Raises EqsatError, InvalidOption, for what names no model and no term."""
+    """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name."""
     if isinstance(wanted, Terms):
         return wanted
     known = {"roofline": "", **{f"-{name}": name for name in Terms.__struct_fields__}}
     listed = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-    left_out = [_one_of("cost_model", each, known) for each in listed]
+    left_out = [_one_of("cost_model", name, known) for name in listed]
     return Terms(**{name: False for name in left_out if name})
 
 
 def checked_threads(wanted: int | np.integer | None, default: int) -> int:
-    """Threads of a call; None is `default`. Raises EqsatError, InvalidOption, unless it is at least one."""
+    """Threads of a call; None is `default`. Raises EqsatError, InvalidOption, for less than one."""
     if wanted is None:
         return default
     if not is_count(wanted, least=1):
@@ -177,12 +175,12 @@ def checked_threads(wanted: int | np.integer | None, default: int) -> int:
 
 
 def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
-    """Whether `value` is an integer, no bool, from `least` to `most`: the greatest of 32 bits, unless told."""
+    """Whether `value` is an integer, no bool, from `least` to `most`."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 def check_switches(progress: object, **switches: object) -> None:
-    """Raises EqsatError, InvalidOption, unless each switch is on or off and `progress` can be called."""
+    """Raises EqsatError, InvalidOption, unless each switch is True or False and `progress` can be called."""
     for name, value in switches.items():
         if not isinstance(value, bool | np.bool):
             fail(Kind.INVALID_OPTION, STAGE, f"{name}= is True or False, not {value!r}")
@@ -191,7 +189,7 @@ def check_switches(progress: object, **switches: object) -> None:
 
 
 def checked_path(path: object) -> Path:
-    """The path of a file. Raises EqsatError, InvalidOption, for what cannot be one."""
+    """The path of a file. Raises EqsatError, InvalidOption, for a value that cannot be a path."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path) or not is_text(str(path)):
         fail(Kind.INVALID_OPTION, STAGE, f"{path!r} is no path of a file")
     return Path(path)
@@ -203,20 +201,20 @@ def _chosen_rules(rules: RuleChoice, level: Exactness) -> tuple[str, ...] | None
     if rules is None:
         return None
     listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
-    if not all(isinstance(each, Rule) or (isinstance(each, str) and "@" not in each) for each in listed):
-        what = "names of families, -names to leave out, and rules"
-        fail(Kind.INVALID_OPTION, STAGE, f"rules= lists {what}, not {rules!r}", hint=", ".join(FAMILIES))
-    named = tuple(each if isinstance(each, str) else _admitted(each, level) for each in listed)
-    select(named)
-    return named
+    if not all(isinstance(item, Rule) or (isinstance(item, str) and "@" not in item) for item in listed):
+        contents = "names of families, -names to leave out, and rules"
+        fail(Kind.INVALID_OPTION, STAGE, f"rules= lists {contents}, not {rules!r}", hint=", ".join(FAMILIES))
+    names = tuple(item if isinstance(item, str) else _admit(item, level) for item in listed)
+    select(names)
+    return names
 
 
-def _admitted(rule: Rule, level: Exactness) -> str:
-    """The reference of a caller's rule, once it is known to be sound and allowed."""
+def _admit(rule: Rule, level: Exactness) -> str:
+    """The reference of a caller's rule, after a check that it is sound and allowed."""
     from rules import RULES
     from rules.users import admit
 
-    if any(rule.name == each.name for each in RULES):
+    if any(rule.name == known.name for known in RULES):
         hint = "give it another name"
         fail(Kind.INVALID_OPTION, STAGE, f"there is a rule {rule.name} already", at=rule.name, hint=hint)
     if rule.exactness > level:

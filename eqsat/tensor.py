@@ -1,12 +1,12 @@
-"""Lazy tensors: NumPy's habits in Python, Tiny IR underneath.
+"""Lazy tensors with NumPy's conventions, which build Tiny IR.
 
     x = tensor.input("x", (4, 3))
     w = tensor.constant(numpy_array)
     program = optimize_and_compile((x @ w).relu())
 
-Every method adds uops and computes nothing; `eqsat.lazy.tensor_to_tiny` makes the graph. Operands broadcast and meet in
-the dtype that NumPy gives them (`eqsat.lazy.promotion`): a Python number takes that of the tensor beside it, integers
-divide into fp64. What cannot be is an EqsatError at its own line.
+Methods add uops and compute nothing; `eqsat.lazy.tensor_to_tiny` makes the graph. Operands broadcast and are cast as
+in NumPy (`eqsat.lazy.promotion`): a Python number takes the dtype of the tensor, a quotient of integers is fp64. An
+invalid operation raises an EqsatError at the line that writes it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from eqsat.lazy import promotion
+from eqsat.lazy.argument_checks import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
-from eqsat.lazy.written import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, fp32, i32, i64
@@ -33,7 +33,7 @@ from ir.uop.table import UOPS
 
 
 class Tensor(Operators, Movements):
-    """The result of one uop that is still to be computed. Shapes are known; errors name them."""
+    """The result of one uop, which is not computed yet. Its shape is known."""
 
     __slots__ = ("arg", "array", "src", "type", "uop")
 
@@ -83,7 +83,7 @@ class Tensor(Operators, Movements):
     ) -> Any:
         return call_function(_FUNCTIONS, function, args, keywords)
 
-    # elementwise and movement: the rest is in Operators and Movements
+    # elementwise and movement ops; more are in Operators and Movements
 
     def cast(self, to: DTypeLike) -> Tensor:
         wanted = as_dtype(to)
@@ -94,19 +94,19 @@ class Tensor(Operators, Movements):
     def _apply(self, uop: str, *operands: Any) -> Tensor:
         return elementwise(uop, *operands)
 
-    def _moved(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
+    def _move(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
         return self if still else Tensor(uop, [self], arg)
 
     # reductions
 
     def sum(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """In `dtype`, by default the tensor's own; integers and bool add up in i64, fp16 and bf16 in fp32, then
-        rounded."""
-        return self._folded("SUM", axis, keepdims, dtype)
+        """The sum in `dtype`, by default the tensor's own; i64 for integers and bools. fp16 and bf16 are added in fp32,
+        then rounded."""
+        return self._reduce_in_dtype("SUM", axis, keepdims, dtype)
 
     def prod(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """As `sum`, multiplied."""
-        return self._folded("PROD", axis, keepdims, dtype)
+        """The product; dtypes as in `sum`."""
+        return self._reduce_in_dtype("PROD", axis, keepdims, dtype)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return self._reduce("MAX", axis, keepdims, self.dtype)
@@ -115,11 +115,11 @@ class Tensor(Operators, Movements):
         return self._reduce("MIN", axis, keepdims, self.dtype)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The first position of the greatest along `axis`, None: in the flattened tensor; i64. NaN is the greatest."""
+        """The first position of the maximum along `axis` (None: in the flattened tensor), i64. NaN is the maximum."""
         return extremum_position(self, "max", axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """As `argmax`, of the least. NaN is the least."""
+        """The first position of the minimum, as in `argmax`. NaN is the minimum."""
         return extremum_position(self, "min", axis, keepdims)
 
     def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -135,23 +135,23 @@ class Tensor(Operators, Movements):
         return (centred * centred).mean(axis, keepdims)
 
     def cumsum(self, axis: int | None = None) -> Tensor:
-        """Along `axis`, None of the flattened tensor; the dtype is that of `sum`."""
-        return self._scanned("CUMSUM", axis)
+        """Running sums along `axis` (None: of the flattened tensor); dtypes as in `sum`."""
+        return self._scan("CUMSUM", axis)
 
     def cumprod(self, axis: int | None = None) -> Tensor:
-        """As `cumsum`, multiplied."""
-        return self._scanned("CUMPROD", axis)
+        """Running products; otherwise as `cumsum`."""
+        return self._scan("CUMPROD", axis)
 
-    def _folded(self, op: str, axis: Axis, keepdims: bool, to: DTypeLike | None) -> Tensor:
+    def _reduce_in_dtype(self, op: str, axis: Axis, keepdims: bool, to: DTypeLike | None) -> Tensor:
         wanted = as_dtype(to) if to is not None else self.dtype if self.dtype.is_float else i64
-        if wanted.is_bool:  # a sum of bools in bool is whether any is true, a product whether all are
+        if wanted.is_bool:  # in bool, a sum is any(), a product is all()
             return self.cast(wanted)._reduce("MAX" if op == "SUM" else "MIN", axis, keepdims, wanted)
         source = self if wanted.is_float == self.dtype.is_float else self.cast(wanted)
         return source._reduce(op, axis, keepdims, wanted.accumulator).cast(wanted)
 
-    def _scanned(self, uop: str, axis: int | None) -> Tensor:
+    def _scan(self, uop: str, axis: int | None) -> Tensor:
         if axis is None:
-            return self.reshape(-1 if self.size else 0)._scanned(uop, 0)
+            return self.reshape(-1 if self.size else 0)._scan(uop, 0)
         wide = self.dtype.accumulator if self.dtype.is_float else i64
         total = Tensor(uop, [self], {"axis": axis_in(axis, self.shape), "dtype": wide.name})
         return total.cast(self.dtype) if self.dtype.is_float else total
@@ -167,7 +167,7 @@ class Tensor(Operators, Movements):
     # products and lookups
 
     def dot(self, other: Any) -> Tensor:
-        """The matrix product as a broadcast, a product and a sum in their common dtype: 1-D and batched operands as in
+        """The matrix product as a broadcast, a product and a sum in the common dtype; 1-D and batched operands as in
         NumPy's matmul (tinygrad's `dot`, seed 001 §0)."""
         right = as_tensor(other)
         if not self.ndim or not right.ndim or self.shape[-1] != right.shape[-builtins.min(right.ndim, 2)]:
@@ -192,15 +192,15 @@ class Tensor(Operators, Movements):
     matmul = dot
 
     def gather(self, axis: int, index: Any) -> Tensor:
-        """torch.gather: result[i, j] = self[index[i, j], j] for axis 0; an index outside is clamped to the nearest
+        """As torch.gather: result[i, j] = self[index[i, j], j] for axis 0; an index outside is clamped to the nearest
         end."""
         return Tensor("GATHER", [self, as_tensor(index)], {"axis": axis_in(axis, self.shape)})
 
     def take(self, index: Any, axis: int = 0) -> Tensor:
-        """numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end; those
-        outside are an error in a constant, and clamped to the nearest end in what is known only at run time."""
+        """As numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end.
+        Positions outside are an error in a constant; others are clamped to the nearest end at run time."""
         place = axis_in(axis, self.shape)
-        where_ = _wrapped(as_tensor(index), self.shape[place])
+        where_ = _from_start(as_tensor(index), self.shape[place])
         before, after = self.shape[:place], self.shape[place + 1 :]
         flat = where_.reshape((1,) * len(before) + (where_.size,) + (1,) * len(after))
         picked = self.gather(place, flat.expand(*before, where_.size, *after))
@@ -208,15 +208,15 @@ class Tensor(Operators, Movements):
 
 
 def input(name: str, shape: Sizes, dtype: DTypeLike = "fp32") -> Tensor:
-    """What the caller passes as `name`."""
+    """An argument of the program, called `name`."""
     return Tensor("INPUT", (), {"tensor_id": name, "dtype": as_dtype(dtype).name, "shape": sizes(shape)})
 
 
 def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
-    """A copy of an array that is known at compile time; `name` is for dumps. Python numbers and lists are fp32, i64
-    or bool unless `dtype` says else."""
-    named = {} if name is None else {"tensor_id": name}
-    return Tensor("INPUT", (), {"storage": "const_pool", **named}, _as_array(array, dtype))
+    """A copy of an array that is known at compile time; `name` is for dumps. Without `dtype`, Python numbers and lists
+    become fp32, i64 or bool."""
+    arg = {} if name is None else {"tensor_id": name}
+    return Tensor("INPUT", (), {"storage": "const_pool", **arg}, _as_array(array, dtype))
 
 
 def arange(size: SupportsIndex, dtype: DTypeLike = "i64") -> Tensor:
@@ -231,7 +231,7 @@ def iota(shape: Sizes, axis: int, dtype: DTypeLike = "i64") -> Tensor:
 
 
 def full(shape: Sizes, value: Number, dtype: DTypeLike = "fp32") -> Tensor:
-    """`value` everywhere."""
+    """A tensor with this value everywhere."""
     return constant(value, dtype).expand(sizes(shape))
 
 
@@ -239,12 +239,13 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     """Elementwise choice; the three broadcast together. A condition that is no bool is true where it is not 0."""
     chosen = as_tensor(condition).cast("bool")
     branches = [constant(a) if is_number(a) and is_number(b) else _operand(a), _operand(b)]
-    element = promotion.common([_spec(each) for each in branches])
-    return Tensor("WHERE", _together("WHERE", [chosen, *(_cast(each, element) for each in branches)]))
+    element = promotion.common([_spec(branch) for branch in branches])
+    return Tensor("WHERE", _broadcast_operands("WHERE", [chosen, *(_cast(x, element) for x in branches)]))
 
 
 def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
-    """The parts side by side along `axis`, in their common dtype: each padded to the whole, and chosen by position."""
+    """The parts side by side along `axis`, in their common dtype. Each part is padded to the whole size, then `where`
+    selects by position."""
     if not isinstance(parts, list | tuple) or not parts:
         fail(Kind.MALFORMED_GRAPH, STAGE, "concatenate takes a list of at least one tensor")
     tensors = [as_tensor(part) for part in parts]
@@ -269,18 +270,18 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
 def extremum_position(
     x: Tensor, extremum: Literal["max", "min"], axis: int | None, keepdims: bool = False, last: bool = False
 ) -> Tensor:
-    """The first position (`last`: the last one) of the extremum along `axis`, None: in the flattened tensor; i64. The
+    """The first position (`last`: the last one) of the extremum along `axis` (None: in the flattened tensor), i64. The
     first NaN comes before any number, as in NumPy.
 
     best = max x over the axis
-    y    = min over the axis of (i where x[i] is best or no number, else a position beyond all)
+    y    = min over the axis of (i where x[i] is best or NaN, else a position beyond all)
 
     Raises:
-        EqsatError: MalformedGraph where the axis has no elements.
+        EqsatError: MalformedGraph if the axis has no elements.
     """
     if axis is None:
-        found = extremum_position(x.flatten(), extremum, 0, False, last)
-        return found.reshape((1,) * x.ndim) if flag(keepdims, "keepdims") else found
+        position = extremum_position(x.flatten(), extremum, 0, False, last)
+        return position.reshape((1,) * x.ndim) if flag(keepdims, "keepdims") else position
     size = x.shape[axis_in(axis, x.shape)]
     if not size:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"no element along axis {axis}", op=f"arg{extremum}", shape=x.shape)
@@ -293,31 +294,31 @@ def extremum_position(
 
 
 def as_tensor(value: Any) -> Tensor:
-    """`value` if it is a tensor, else the constant of an array or a number."""
+    """`value` if it is a tensor, else a constant with the array or number."""
     return value if isinstance(value, Tensor) else constant(value)
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a Python number; NumPy's scalars are arrays of rank 0."""
+    """Whether the value is a Python number; NumPy's scalars are arrays of rank 0."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tensor:
-    """A unary or binary uop on operands that meet in dtype and shape, in the dtype of the NumPy function `like`
-    (None: the uop's own).
+    """A unary or binary uop on operands that are cast and broadcast as for the NumPy function `like` (None: the uop's
+    own).
 
-    What NumPy defines where the uop does not is written in others: sums of bools, quotients of integers, floors of
-    integers, powers of integers by a constant. x // y of floats is ⌊x / y⌋ and x % y is x − (x // y)·y, each op
-    rounded: NumPy's differ by a rounding of x / y, which counts near whole quotients, and where x or y is infinite.
+    Cases that NumPy defines and the uop does not are written with other uops: sums of bools, quotients and floors of
+    integers, powers of integers by a constant. x // y of floats is ⌊x / y⌋ and x % y is x − (x // y)·y, rounded at each
+    op. NumPy's results differ by one rounding of x / y, which matters near whole quotients and for infinite x or y.
     """
-    values = [_operand(each) for each in operands]
-    if not any(isinstance(each, Tensor) for each in values):
+    values = [_operand(value) for value in operands]
+    if not any(isinstance(value, Tensor) for value in values):
         values[0] = as_tensor(values[0])
     try:
-        element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(each) for each in values])
+        element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(value) for value in values])
     except EqsatError as error:
         raise error.located(at=_types(values), op=UOPS[uop].label()) from None
-    exact = [_cast(each, element) for each in values]
+    exact = [_cast(value, element) for value in values]
     if uop == "POW" and type(exact[1]) is int:
         return _power(as_tensor(exact[0]), exact[1])
     if element.is_float and uop in ("IDIV", "MOD"):
@@ -325,14 +326,15 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
         return whole if uop == "IDIV" else exact[0] - whole * exact[1]
     if (not element.is_float and uop in ("FLOOR", "CEIL", "ROUND")) or (element.is_bool and uop == "ABS"):
         return as_tensor(exact[0])
-    return Tensor(_OF_BOOLS.get(uop, uop) if element.is_bool else uop, _together(uop, exact))
+    return Tensor(_OF_BOOLS.get(uop, uop) if element.is_bool else uop, _broadcast_operands(uop, exact))
 
 
 _OF_BOOLS = {"ADD": "OR", "MUL": "AND", "MAX": "OR", "MIN": "AND"}
+"""Uops that stand for arithmetic on bools."""
 
 
 def _power(x: Tensor, exponent: int) -> Tensor:
-    """x ** exponent; of integers by squaring, of floats by POW except the square, as NumPy has it."""
+    """x ** exponent: of integers by squaring; of floats by POW, except the square, as in NumPy."""
     if x.dtype.is_float:
         return x * x if exponent == 2 else Tensor("POW", [x, exponent])
     if exponent < 0:
@@ -344,16 +346,17 @@ def _power(x: Tensor, exponent: int) -> Tensor:
 
 
 def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy's: right-aligned, sizes equal or 1."""
-    found = _broadcast(*shapes)
-    if found is None:
+    """The broadcast shape by NumPy's rule: aligned at the right, sizes equal or 1. Raises EqsatError,
+    BroadcastMismatch."""
+    shape = _broadcast(*shapes)
+    if shape is None:
         hint = "sizes that agree from the right, or are 1; unsqueeze(axis) inserts an axis of size 1"
         refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes, hint=hint)
-    return found
+    return shape
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape to which these broadcast, if they do."""
+    """The shape to which these shapes broadcast; None if there is none."""
     rank = builtins.max(map(len, shapes), default=0)
     aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     wanted = [{*along} - {1} or {1} for along in zip(*aligned, strict=True)]
@@ -361,21 +364,21 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def _infer(tensor: Tensor) -> TensorType:
-    """The type of a tensor's result, once all that its uop asks for is known to hold."""
+    """The type of a tensor, after a check of the uop's operands and attributes."""
     if tensor.array is not None:
         name = tensor.arg.get("tensor_id", "_")
         if not isinstance(name, str) or not name:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the name of a constant is a text that is not empty, not {name!r:.60}")
         return TensorType.of(as_dtype(tensor.array.dtype), tensor.array.shape)
     op = UOPS.get(tensor.uop) or fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {tensor.uop!r}")
-    types = [each.type for each in tensor.src if isinstance(each, Tensor)]
-    operands = [each.type if isinstance(each, Tensor) else types[-1] for each in tensor.src]
+    types = [operand.type for operand in tensor.src if isinstance(operand, Tensor)]
+    operands = [operand.type if isinstance(operand, Tensor) else types[-1] for operand in tensor.src]
     try:
         arg = check_arg(op, tensor.arg, bound=True)
         result = op.type_of(operands, arg)
-        for each, type_ in zip(tensor.src, operands, strict=True):
-            if not isinstance(each, Tensor):
-                exact_immediate(each, type_.dtype)
+        for operand, type_ in zip(tensor.src, operands, strict=True):
+            if not isinstance(operand, Tensor):
+                exact_immediate(operand, type_.dtype)
         if "value" in arg:
             exact_immediate(arg["value"], result.dtype)
     except EqsatError as error:
@@ -383,12 +386,11 @@ def _infer(tensor: Tensor) -> TensorType:
     return result
 
 
-def _wrapped(index: Tensor, size: int) -> Tensor:
-    """An index of positions along an axis of `size`, of which the negative count from the end, as one of positions from
-    the start.
+def _from_start(index: Tensor, size: int) -> Tensor:
+    """Positions along an axis of `size`, negative ones counted from the end, as positions from the start.
 
     Raises:
-        EqsatError: MalformedGraph for a constant that lies outside.
+        EqsatError: MalformedGraph for a constant with a position outside.
     """
     if not index.dtype.is_int or (index.array is None and not index.dtype.is_signed):
         return index
@@ -402,11 +404,11 @@ def _wrapped(index: Tensor, size: int) -> Tensor:
 
 
 def _types(operands: Iterable[Tensor | Number]) -> str:
-    return ", ".join(str(each.type) for each in operands if isinstance(each, Tensor))
+    return ", ".join(str(operand.type) for operand in operands if isinstance(operand, Tensor))
 
 
 def _operand(value: Any) -> Tensor | Number:
-    """A Python number as it is, all else as a tensor."""
+    """A Python number as it is, anything else as a tensor."""
     number: Number = value
     return number if is_number(value) else as_tensor(value)
 
@@ -421,14 +423,14 @@ def _cast(operand: Tensor | Number, element: DType) -> Tensor | Number:
     return operand if element.is_bool or not isinstance(operand, bool) else int(operand)
 
 
-def _together(op: str, operands: Sequence[Tensor | Number]) -> list[Tensor | Number]:
-    """The operands, the tensors among them broadcast to one shape."""
-    shape = broadcast_shape(op, *(each.shape for each in operands if isinstance(each, Tensor)))
-    return [each.expand(shape) if isinstance(each, Tensor) else each for each in operands]
+def _broadcast_operands(op: str, operands: Sequence[Tensor | Number]) -> list[Tensor | Number]:
+    """The operands; tensors among them are broadcast to one shape."""
+    shape = broadcast_shape(op, *(operand.shape for operand in operands if isinstance(operand, Tensor)))
+    return [operand.expand(shape) if isinstance(operand, Tensor) else operand for operand in operands]
 
 
 def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
-    """A copy of the value as an array of `wanted`, or of the dtype that it has."""
+    """A copy of the value as an array of `wanted`, or of its own dtype."""
     given = as_numpy(None, value, STAGE)
     with memory_for(given.nbytes, STAGE, "the constant", shape=given.shape):
         array = np.array(given)

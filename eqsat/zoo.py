@@ -1,7 +1,7 @@
-"""The light models of the `onnx` package, with weights worth computing with.
+"""The light models of the `onnx` package, with realistic weights.
 
-Their files hold constants in place of weights, so that every output is one number; here each is replaced by seeded
-random numbers that keep activations near unit scale.
+The files have constants as weights, so that every output is a constant. Here seeded random numbers replace them, scaled
+to keep activations near 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ir.diagnostics import Kind, fail
 
 
 def light_model(name: str, seed: int = 0) -> Any:
-    """The ModelProto of `light_<name>.onnx`, its weights drawn from `seed`."""
+    """The ModelProto of `light_<name>.onnx`; `seed` determines its weights."""
     try:
         import onnx
         from onnx import numpy_helper
@@ -24,11 +24,11 @@ def light_model(name: str, seed: int = 0) -> Any:
     folder = Path(onnx.__file__).parent / "backend/test/data/light"
     path = folder / f"light_{name}.onnx"
     if not path.exists():
-        known = sorted(each.stem.removeprefix("light_") for each in folder.glob("*.onnx"))
+        known = sorted(file.stem.removeprefix("light_") for file in folder.glob("*.onnx"))
         fail(Kind.MALFORMED_GRAPH, "frontend", f"no light model {name!r}", known=known)
     model = onnx.load(str(path))
     rng = np.random.default_rng(seed)
-    shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     roles = {name: (node.op_type, place) for node in model.graph.node for place, name in enumerate(node.input)}
     kept = []
     for node in model.graph.node:
@@ -44,17 +44,17 @@ def light_model(name: str, seed: int = 0) -> Any:
 
 
 def _drop_unread(graph: Any) -> None:
-    """Forget the initialisers that only described shapes, and their entries among the inputs."""
+    """Remove initialisers that nothing reads any more, and their entries among the inputs."""
     read = {name for node in graph.node for name in node.input}
     for field in (graph.initializer, graph.input):
-        used = [each for each in field if each.name in read]
+        used = [value for value in field if value.name in read]
         del field[:]
         field.extend(used)
 
 
 def _weights(rng: np.random.Generator, shape: tuple[int, ...], op: str, place: int) -> np.ndarray:
-    """He-scaled filters; batch-norm scales below 1, so that residual sums stay small; a classifier that does
-    not saturate its softmax."""
+    """He-scaled filters; batch-norm scales below 1, to keep residual sums small; a classifier that does not saturate
+    its softmax."""
     draw = rng.standard_normal(shape, dtype=np.float32)
     if op == "BatchNormalization":
         return {1: 0.8 + 0.1 * draw, 4: 1 + 0.1 * np.abs(draw)}.get(place, 0.1 * draw).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Packing lifetimes into one arena: where each tensor lies, so that those alive together do not overlap."""
+"""Places tensors in one arena so that tensors that are alive at the same time do not overlap."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Interval(NamedTuple):
 def pack(intervals: Sequence[Interval], alignment: int = ALIGNMENT) -> tuple[tuple[int, ...], int]:
     """Offsets in bytes, and the size of the arena.
 
-    Largest first, each into the smallest gap that holds it between those it lives with (greedy by size, best
-    fit: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+    The largest tensor comes first; each goes into the smallest sufficient gap between tensors that are alive with it
+    (greedy by size, best fit: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
     """
     offsets = [0] * len(intervals)
     placed: list[tuple[int, int, Interval]] = []
     order = sorted(range(len(intervals)), key=lambda k: (-intervals[k].size, intervals[k].first, k))
     for index in order:
-        each = intervals[index]
-        neighbours = [(low, high) for low, high, other in placed if _together(each, other)]
-        offsets[index] = _best_gap(neighbours, _aligned(each.size, alignment))
-        placed.append((offsets[index], offsets[index] + _aligned(each.size, alignment), each))
+        interval = intervals[index]
+        neighbours = [(low, high) for low, high, other in placed if _are_alive_together(interval, other)]
+        offsets[index] = _best_gap(neighbours, _align(interval.size, alignment))
+        placed.append((offsets[index], offsets[index] + _align(interval.size, alignment), interval))
         placed.sort(key=lambda item: item[:2])
     return tuple(offsets), max((high for _, high, _ in placed), default=0)
 
@@ -46,9 +46,9 @@ def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     return end if best is None else best[1]
 
 
-def _together(a: Interval, b: Interval) -> bool:
+def _are_alive_together(a: Interval, b: Interval) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _aligned(size: int, alignment: int) -> int:
+def _align(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment

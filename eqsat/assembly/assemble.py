@@ -1,4 +1,4 @@
-"""A cover → the module: calls in order, slots with their roles, lifetimes, and places in the arena."""
+"""A cover → the module: calls in order, slots with roles, lifetimes, and offsets in the arena."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ir.tiny.graph import Graph
 
 
 class AssembledModule(NamedTuple):
-    """The module, and the price of each call that runs, in order: the plan that won is the plan to lower."""
+    """The module, and the prices of the calls that run, in order; a price holds the plan to lower."""
 
     module: Module
     prices: tuple[Price, ...]
@@ -32,10 +32,10 @@ def assemble(
 ) -> AssembledModule:
     """The module of a cover of `graph`'s e-graph; `constants` are the inputs bound when the program is built."""
     known = set(constants)
-    ordered = [each for each in cover.kernels if not each.price] + [each for each in cover.kernels if each.price]
-    names = _kernel_names(ordered)
-    regions = _regions_by_first(ordered, names)
-    slice_of = _Slices(view, graph, ordered, cover.constants)
+    kernels = sorted(cover.kernels, key=lambda kernel: kernel.price is not None)
+    names = _kernel_names(kernels)
+    regions = _regions_by_first(kernels, names)
+    slice_of = _Slices(view, graph, kernels, cover.constants)
     calls = tuple(
         KernelCall(
             name=name,
@@ -45,19 +45,19 @@ def assemble(
             uops=slice_of(kernel),
             rules=rules_of(view, kernel.trees),
         )
-        for kernel, name in zip(ordered, names, strict=True)
+        for kernel, name in zip(kernels, names, strict=True)
     )
     inputs = input_classes(view)
-    slots, arena_bytes = _placed(_slots(cover, graph, inputs, known, ordered), calls)
+    slots, arena_bytes = _place_slots(_slots(cover, graph, inputs, known, kernels), calls)
     outputs = tuple((output, cover.names[buffer]) for output, buffer in cover.outputs)
     signature = tuple(tensor for tensor in graph.inputs if tensor not in known)
     module = Module(name, slots, calls, signature, outputs, arena_bytes)
-    return AssembledModule(module, tuple(kernel.price for kernel in ordered if kernel.price))
+    return AssembledModule(module, tuple(kernel.price for kernel in kernels if kernel.price))
 
 
 def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:
-    """A name per kernel, by what it does and which it is of those that do it: `dot_add`, `dot_add_2`, …; those that run
-    when the program is built are counted after the others."""
+    """A name per kernel, from its ops and a number: `dot_add`, `dot_add_2`, …. Kernels that run when the program is
+    built are numbered after the others."""
     names: dict[int, str] = {}
     counts = Counter[str]()
     for place in sorted(range(len(kernels)), key=lambda place: kernels[place].price is None):
@@ -68,9 +68,9 @@ def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:
 
 
 def _regions_by_first(kernels: Sequence[CoverKernel], names: Sequence[str]) -> Mapping[Region, Region]:
-    """The regions, each under the name of the first kernel that it is."""
+    """The regions, each with the name of the first kernel that has it."""
     named: dict[Region, Region] = {}
-    for kernel, name in sorted(zip(kernels, names, strict=True), key=lambda each: each[0].price is None):
+    for kernel, name in sorted(zip(kernels, names, strict=True), key=lambda pair: pair[0].price is None):
         if kernel.region not in named:
             named[kernel.region] = msgspec.structs.replace(kernel.region, name=name)
     return named
@@ -79,7 +79,7 @@ def _regions_by_first(kernels: Sequence[CoverKernel], names: Sequence[str]) -> M
 def _slots(
     cover: Cover, graph: Graph, inputs: Mapping[str, int], known: set[str], kernels: Iterable[CoverKernel]
 ) -> list[Slot]:
-    """Every tensor once: the signature's inputs, the constants in use, what each kernel writes."""
+    """One slot per tensor: the signature's inputs, the constants in use, the results of each kernel."""
     used = {read for kernel in cover.kernels for read in kernel.reads} | {buffer for _, buffer in cover.outputs}
     results = {buffer for _, buffer in cover.outputs}
     slots = []
@@ -96,26 +96,24 @@ def _slots(
     return slots
 
 
-def _placed(slots: list[Slot], calls: tuple[KernelCall, ...]) -> tuple[tuple[Slot, ...], int]:
-    """The slots with lifetimes, those of the arena with offsets; and the arena's size in bytes."""
-    touched: dict[str, list[int]] = {}
+def _place_slots(slots: list[Slot], calls: tuple[KernelCall, ...]) -> tuple[tuple[Slot, ...], int]:
+    """The slots with lifetimes, arena slots also with offsets; and the arena's size in bytes."""
+    uses: dict[str, list[int]] = {}
     for position, call in enumerate(calls):
         for arg in call.args:
-            touched.setdefault(arg, []).append(position)
-    lived = [
-        msgspec.structs.replace(slot, first=touched[slot.name][0], last=touched[slot.name][-1])
-        if slot.name in touched
-        else slot
+            uses.setdefault(arg, []).append(position)
+    with_lifetimes = [
+        msgspec.structs.replace(slot, first=uses[slot.name][0], last=uses[slot.name][-1]) if slot.name in uses else slot
         for slot in slots
     ]
-    held = [slot for slot in lived if slot.role == "arena"]
-    offsets, size = pack([Interval(slot.first, slot.last, slot.memref.nbytes) for slot in held])
-    place = {slot.name: offset for slot, offset in zip(held, offsets, strict=True)}
-    return tuple(msgspec.structs.replace(slot, offset=place.get(slot.name, 0)) for slot in lived), size
+    arena = [slot for slot in with_lifetimes if slot.role == "arena"]
+    offsets, size = pack([Interval(slot.first, slot.last, slot.memref.nbytes) for slot in arena])
+    place = {slot.name: offset for slot, offset in zip(arena, offsets, strict=True)}
+    return tuple(msgspec.structs.replace(slot, offset=place.get(slot.name, 0)) for slot in with_lifetimes), size
 
 
 class _Slices:
-    """The Tiny nodes that a kernel stands for."""
+    """The Tiny nodes that a kernel computes."""
 
     def __init__(
         self, view: EGraphView, graph: Graph, kernels: Sequence[CoverKernel], constants: frozenset[int] = frozenset()
@@ -131,13 +129,13 @@ class _Slices:
                 self._readers.setdefault(read, []).append(kernel)
 
     def __call__(self, kernel: CoverKernel) -> tuple[str, ...]:
-        """Those behind its outputs, down to what it reads; where rules made its outputs, what they are made for."""
+        """The nodes between a kernel's outputs and its reads. If rules made its outputs: the nodes that they serve."""
         if self._first.keys() & kernel.writes or not kernel.price:
-            return self._behind(kernel.writes, kernel.reads)
-        return self._served(kernel)
+            return self._nodes_between(kernel.writes, kernel.reads)
+        return self._nodes_served(kernel)
 
-    def _behind(self, buffers: Iterable[int], sources: Iterable[int]) -> tuple[str, ...]:
-        """Backwards from these buffers to the sources."""
+    def _nodes_between(self, buffers: Iterable[int], sources: Iterable[int]) -> tuple[str, ...]:
+        """The nodes from the sources (excluded) to these buffers."""
         stops = set(sources)
         covered: set[str] = set()
         waiting = [self._first[buffer] for buffer in buffers if buffer in self._first]
@@ -149,22 +147,22 @@ class _Slices:
                 waiting.extend(node.refs)
         return tuple(ref for ref in self._nodes if ref in covered)
 
-    def _served(self, kernel: CoverKernel) -> tuple[str, ...]:
-        """What lies between the results that are computed from buffers of rules alone, this one among them, and the
-        buffers before: without what the kernels that write these results compute themselves."""
+    def _nodes_served(self, kernel: CoverKernel) -> tuple[str, ...]:
+        """For a kernel whose outputs no uop writes: the nodes of the results that need these outputs, except nodes that
+        the kernels of those results compute themselves."""
         results: dict[int, None] = {}
         done: set[ENode] = set()
-        waiting, met = list(kernel.writes), set(kernel.writes)
+        waiting, seen = list(kernel.writes), set(kernel.writes)
         while waiting:
             for reader in self._readers.get(waiting.pop(), ()):
-                done.update(each.node for each in subtrees(*reader.trees) if each.kids)
+                done.update(tree.node for tree in subtrees(*reader.trees) if tree.kids)
                 results |= dict.fromkeys(buffer for buffer in reader.writes if buffer in self._first)
-                fresh = [each for each in reader.writes if each not in self._first and each not in met]
+                fresh = [buffer for buffer in reader.writes if buffer not in self._first and buffer not in seen]
                 waiting += fresh
-                met.update(fresh)
+                seen.update(fresh)
         return tuple(
             ref
-            for ref in self._behind(results, (self._written | self._constants) - results.keys())
+            for ref in self._nodes_between(results, (self._written | self._constants) - results.keys())
             if done.isdisjoint(self._values(ref))
         )
 

@@ -1,4 +1,4 @@
-"""A concrete kernel → Region Buffer SSA: shared subterms once, each value over the axes that it depends on."""
+"""A kernel's trees → Region Buffer SSA: a shared subterm is one let, and a let has only the axes that it depends on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ir.term.text import parse_number
 
 Sizes = tuple[int, ...]
 _Place = tuple[Tree, Sizes]
-"""A tree and the domain over which it is computed."""
+"""A tree, and the domain over which it is computed."""
 
 
 class _Value(NamedTuple):
-    """A let, and the axes of the kernel's domain that its own are."""
+    """A let, and the axes of the kernel's domain that the let's axes are."""
 
     name: str
     axes: tuple[int, ...]
 
 
 class Written(NamedTuple):
-    """What a region computes: a Store tree, into a buffer; `at` as `ir.region.region.Yield` has it."""
+    """A result of a region: a Store tree and the buffer that it fills; `at` as in `ir.region.region.Yield`."""
 
     tree: Tree
     output: Buffer
@@ -35,48 +35,49 @@ class Written(NamedTuple):
 
 
 def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer]) -> Region:
-    """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class it reads.
+    """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class that is read.
 
-    Inputs come in the order of first use. A region is called by what it does: `dot_add_relu`.
+    Inputs come in the order of first use. The region's name lists its ops: `dot_add_relu`.
     """
     return region_of_several([Written(tree, output)], input_of)
 
 
 def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> Region:
-    """The region that computes several Store trees at the points of the first; what they share is computed once."""
-    builder = _Builder([each.output.name for each in written], input_of)
-    yields = tuple(builder.written(each) for each in written)
+    """The region that computes several Store trees at the points of the first one; shared parts are computed once."""
+    builder = _Builder([result.output.name for result in written], input_of)
+    yields = tuple(builder.yield_of(result) for result in written)
     return Region(
-        name=titles([each.tree for each in written]),
+        name=titles([result.tree for result in written]),
         inputs=tuple(builder.inputs.values()),
-        outputs=tuple(each.output for each in written),
+        outputs=tuple(result.output for result in written),
         body=tuple(builder.body),
         yields=yields,
     )
 
 
 def titles(trees: Sequence[Tree]) -> str:
-    """What a kernel of several results does: `tanh_and_sigmoid`."""
-    found = list(dict.fromkeys(map(title, trees)))
-    return "_and_".join(found[:_TITLES]) + ("_and_more" if len(found) > _TITLES else "")
+    """The name of a kernel with several results: `tanh_and_sigmoid`."""
+    names = list(dict.fromkeys(map(title, trees)))
+    return "_and_".join(names[:_TITLES]) + ("_and_more" if len(names) > _TITLES else "")
 
 
 def title(tree: Tree) -> str:
-    """What a kernel does, by its ops outside the accumulator from the first to the last: `dot_add_relu`."""
+    """The name of a kernel: its ops in order, from the accumulator on outwards, such as `dot_add_relu`."""
     words: list[str] = []
-    each: Tree | None = tree
-    while each is not None and len(words) < _WORDS:
-        words += [_word(each)] if _word(each) else []
-        inner = [kid for kid in each.kids if kid.accumulators]
-        leads = inner if each.node.ctor == "Stream" else inner or list(each.kids)
-        stop = each.node.ctor in ("Reduce", "Contract", "Scan")
-        each = leads[0] if leads and not stop else None
+    part: Tree | None = tree
+    while part is not None and len(words) < _WORDS:
+        words += [_word(part)] if _word(part) else []
+        inner = [kid for kid in part.kids if kid.accumulators]
+        leads = inner if part.node.ctor == "Stream" else inner or list(part.kids)
+        stop = part.node.ctor in ("Reduce", "Contract", "Scan")
+        part = leads[0] if leads and not stop else None
     return "_".join(reversed(words)) or "copy"
 
 
 _WORDS, _TITLES = 5, 3
+"""Most words of a kernel's title, and most titles in the name of a kernel with several results."""
 _NAMES = {"contraction": "dot", "stream": "stream"}
-"""What values are called whose function does not say what they are."""
+"""Names of lets by kind, where the function's name does not tell the op."""
 
 
 def _word(tree: Tree) -> str:
@@ -94,7 +95,7 @@ def _word(tree: Tree) -> str:
 
 
 class _Step(NamedTuple):
-    """What a let computes: an op over `domain`, whose last `reduced` axes are accumulated away."""
+    """The op of a let over `domain`; its last `reduced` axes are accumulated away."""
 
     kind: OpKind
     fn: str
@@ -106,7 +107,7 @@ class _Step(NamedTuple):
 
 
 class _Builder:
-    """Lets in SSA order. A tree is emitted once per domain: numbers alone are at home in several."""
+    """Lets in SSA order. A tree becomes one let per domain."""
 
     def __init__(self, outputs: Sequence[str], input_of: Callable[[int], Buffer]) -> None:
         self.inputs: dict[int, Buffer] = {}
@@ -116,26 +117,26 @@ class _Builder:
         self._done: dict[_Place, _Value] = {}
         self._lets: dict[Op, str] = {}
 
-    def written(self, what: Written) -> Yield:
-        """What is yielded of a Store tree."""
-        (value,) = what.tree.kids
-        shape = what.output.memref.shape
-        result = self.value(value, shape)
-        taking = _selection(shape, tuple(range(len(shape))), result.axes)
-        return Yield(result.name, what.output.name, taking, what.at)
+    def yield_of(self, result: Written) -> Yield:
+        """The yield of a Store tree."""
+        (value,) = result.tree.kids
+        shape = result.output.memref.shape
+        let = self.value(value, shape)
+        selection = _selection(shape, tuple(range(len(shape))), let.axes)
+        return Yield(let.name, result.output.name, selection, result.at)
 
     def value(self, tree: Tree, domain: Sizes) -> _Value:
-        """The let that holds the tree; a bare read or number is copied into one."""
+        """The let that holds the tree; a mere read or number is copied into one."""
         root = (_bare(tree), domain)
         for place in post_order([root], self._below):
             self._done[place] = self._emit(*place)
         return self._done[root]
 
     def _below(self, place: _Place) -> list[_Place]:
-        """The operands that are lets of their own, each where it is computed."""
+        """The operands that are lets, with the domains where they are computed."""
         step = self._step(*place)
         bare = map(_bare, step.operands)
-        return [_home(each, step.domain) for each in bare if each.node.ctor not in ("Load", "Imm")]
+        return [_place_of(operand, step.domain) for operand in bare if operand.node.ctor not in ("Load", "Imm")]
 
     def _step(self, tree: Tree, domain: Sizes) -> _Step:
         node, kids = tree.node, tree.kids
@@ -152,7 +153,7 @@ class _Builder:
                 return _Step("unary", node.op, node.dtype, kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
                 return _Step("ewise", node.op, node.dtype, kids, domain)
-            case "Reduce" if not node.sizes:  # of one element each: what is left is the dtype
+            case "Reduce" if not node.sizes:  # sums of one element: only the dtype changes
                 return _Step("cast", "cast", node.dtype, kids, domain)
             case "Reduce":
                 return _Step("reduce", node.op, node.dtype, kids, domain + node.sizes, len(node.sizes))
@@ -177,16 +178,17 @@ class _Builder:
                 return self._op(step)
 
     def _op(self, step: _Step) -> _Value:
-        """An op over the axes of its domain that its operands depend on, and those that it accumulates along."""
+        """An op over the axes that its operands depend on, and those along which it accumulates."""
         domain, kept = step.domain, len(step.domain) - step.reduced
-        axes = {axis for each in step.operands for axis in self._axes(each, domain)} | set(range(kept, len(domain)))
-        order = tuple(sorted(axes | ({step.along} if step.along is not None else set())))
+        axes = {axis for operand in step.operands for axis in self._axes(operand, domain)}
+        along = () if step.along is None else (step.along,)
+        order = tuple(sorted({*axes, *range(kept, len(domain)), *along}))
         op = Op(
             kind=step.kind,
             fn=step.fn,
             dtype=step.dtype,
-            domain=tuple(domain[each] for each in order),
-            inputs=tuple(self._operand(each, domain, order) for each in step.operands),
+            domain=tuple(domain[axis_] for axis_ in order),
+            inputs=tuple(self._operand(operand, domain, order) for operand in step.operands),
             reduced=step.reduced,
             axis=None if step.along is None else order.index(step.along),
         )
@@ -200,7 +202,7 @@ class _Builder:
         return self._let(op, term.axes)
 
     def _axes(self, tree: Tree, domain: Sizes) -> tuple[int, ...]:
-        """The axes of `domain` that an operand is defined over."""
+        """The axes of `domain` that an operand depends on."""
         tree = _bare(tree)
         if tree.node.ctor == "Imm":
             return ()
@@ -213,26 +215,26 @@ class _Builder:
     def _index(self, tree: Tree, step: _Step) -> _Value:
         view = tree.node.map
         order = used_axes(view)
-        sizes = tuple(view.sizes[each] for each in order)
-        op = Op(kind="index", fn="index", dtype=step.dtype, domain=sizes, index_map=_projected(view, order))
+        sizes = tuple(view.sizes[axis_] for axis_ in order)
+        op = Op(kind="index", fn="index", dtype=step.dtype, domain=sizes, index_map=_project(view, order))
         return self._let(op, order)
 
     def _gather(self, tree: Tree, step: _Step) -> _Value:
         (index,) = step.operands
         order = tuple(sorted({*used_axes(tree.node.map), *self._axes(index, step.domain)}))
-        source = Operand(self._input(tree.node.buffer).name, _projected(tree.node.map, order))
+        source = Operand(self._input(tree.node.buffer).name, _project(tree.node.map, order))
         op = Op(
             kind="gather",
             fn="gather",
             dtype=step.dtype,
-            domain=tuple(step.domain[each] for each in order),
+            domain=tuple(step.domain[axis_] for axis_ in order),
             inputs=(source, self._operand(index, step.domain, order)),
             axis=step.along,
         )
         return self._let(op, order)
 
     def _operand(self, tree: Tree, domain: Sizes, order: tuple[int, ...]) -> Operand | Number:
-        """The tree read at the point of a domain that has the axes `order` of the kernel's `domain`."""
+        """The tree as an operand of an op over the axes `order` of the kernel's `domain`."""
         tree = _bare(tree)
         node = tree.node
         if node.ctor == "Imm":
@@ -240,19 +242,19 @@ class _Builder:
         if node.ctor == "Load":
             if node.map.fill is not None:
                 return Number(_json_number(node.map.fill, self._dtype(tree)), self._dtype(tree))
-            return Operand(self._input(node.buffer).name, _projected(node.map, order))
+            return Operand(self._input(node.buffer).name, _project(node.map, order))
         if node.ctor == "At":
-            found = self._at(tree)
-            return Operand(found.value, _projected(found.map, order))
+            read = self._at(tree)
+            return Operand(read.value, _project(read.map, order))
         value = self._done[tree, domain]
-        return Operand(value.name, _selection(tuple(domain[each] for each in order), order, value.axes))
+        return Operand(value.name, _selection(tuple(domain[axis_] for axis_ in order), order, value.axes))
 
     def _at(self, tree: Tree) -> Operand:
-        """Where a value that is finished on chip is read."""
-        value, shape = _home(tree, ())
-        done = self._done[value, shape]
-        taking = _selection(shape, tuple(range(len(shape))), done.axes)
-        return Operand(done.name, compose(taking, tree.node.map))
+        """The read of a value that is stored on chip."""
+        value, shape = _place_of(tree, ())
+        let = self._done[value, shape]
+        selection = _selection(shape, tuple(range(len(shape))), let.axes)
+        return Operand(let.name, compose(selection, tree.node.map))
 
     def _dtype(self, tree: Tree) -> str:
         if tree.node.ctor == "At":
@@ -266,7 +268,7 @@ class _Builder:
         return self.inputs[buffer]
 
     def _let(self, op: Op, axes: tuple[int, ...]) -> _Value:
-        """The let of an op; what several domains have in common is computed once."""
+        """The let of an op; equal ops of several domains share one."""
         if op in self._lets:
             return _Value(self._lets[op], axes)
         base = f"{_NAMES.get(op.kind, op.fn)}_{len(self.body)}"
@@ -280,33 +282,33 @@ class _Builder:
 
 
 def _bare(tree: Tree) -> Tree:
-    """The tree without the marks of a kernel's parts, which compute nothing."""
+    """The tree without Pure and Fin, marks that compute nothing."""
     while tree.node.ctor in ("Pure", "Fin"):
         (tree,) = tree.kids
     return tree
 
 
-def _home(tree: Tree, domain: Sizes) -> _Place:
-    """Where an operand of an op over `domain` is computed: there, or over its own domain if it is finished on chip."""
+def _place_of(tree: Tree, domain: Sizes) -> _Place:
+    """Where an operand of an op over `domain` is computed: there, or over its own domain if it is stored on chip."""
     if tree.node.ctor != "At":
         return tree, domain
     (value,) = tree.kids
     return _bare(value), tree.node.type.shape
 
 
-def _projected(view: AxisMap, order: tuple[int, ...]) -> AxisMap:
-    """The map over these axes of its domain, which are all that it depends on."""
-    found = project(view, order)
-    assert found is not None, f"{view} depends on more than {order}: {sorted(support(view))}"
-    return found
+def _project(view: AxisMap, order: tuple[int, ...]) -> AxisMap:
+    """The map over these axes of its domain; it may depend on no others."""
+    projected = project(view, order)
+    assert projected is not None, f"{view} depends on more than {order}: {sorted(support(view))}"
+    return projected
 
 
 def _selection(sizes: Sizes, order: tuple[int, ...], wanted: tuple[int, ...]) -> AxisMap:
-    """From a domain whose axes are `order` to the coordinates `wanted`, a part of them."""
+    """The map from a domain with axes `order` to the coordinates `wanted`, some of these axes."""
     if 0 in sizes:
         return axis_map(sizes, [_ORIGIN for _ in wanted])
     box = box_of(sizes)
-    return axis_map(sizes, [axis(order.index(each), box) for each in wanted])
+    return axis_map(sizes, [axis(order.index(axis_), box) for axis_ in wanted])
 
 
 _ORIGIN = axis(0, ((0, 0),))
@@ -317,7 +319,7 @@ def _number(text: str, element: str) -> Number:
 
 
 def _json_number(value: bool | int | float, element: str) -> bool | int | float | str:
-    """The number as the dtype holds it; what JSON has not, as text."""
+    """The number in the dtype; inf and nan, which JSON lacks, as text."""
     if dtype_of(element).is_bool:
         return bool(value)
     if not dtype_of(element).is_float:

@@ -1,1 +1,1 @@
-"""Seed 000 §11: what a kernel costs on a machine."""
+"""The time of a kernel on a machine, by the cost model of seed 000 §11."""

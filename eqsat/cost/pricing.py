@@ -1,4 +1,4 @@
-"""The Pricer: a candidate kernel costs what its own best plan costs by §11, if it is legal at all."""
+"""The Pricer: the price of a candidate kernel is the price of its best plan, if the kernel is legal at all."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ir.region.region import Region
 from ir.target import Target
 
 SPILLS = "registers are spilled"
-"""What a plan meets whose values the compiler could not keep in registers."""
+"""The STOP condition of a plan whose values the compiler could not keep in registers."""
 Analyse = Callable[[Region], RegionAnalysis]
 Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
 
 class PlanPricer:
-    """Prices regions with the analyses and the planner of a code generator, handed in by the pipeline. `ordered`: all
-    plans of the planner take the terms of floating-point sums in index order."""
+    """Prices regions with the analyses and the planner of a code generator, which the pipeline hands in. ordered: the
+    planner's plans take the terms of floating-point sums in index order."""
 
     def __init__(
         self, target: Target, analyse: Analyse, planner: Planner, terms: Terms = ALL_TERMS, *, ordered: bool = False
@@ -38,20 +38,20 @@ class PlanPricer:
         self._roofline = Roofline(target, terms)
 
     def price(self, region: Region) -> Price | Rejected:
-        """The price of the cheapest plan that no STOP condition rules out, of all where each meets one; the first of
-        equals."""
-        found = self._candidates(region)
-        return found if isinstance(found, Rejected) else min(found, key=rank)
+        """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
+        of equals."""
+        candidates = self._candidates(region)
+        return candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
 
     def ranked(self, region: Region) -> list[Price]:
-        """All plans of a region that has a price, in the order in which they are taken."""
-        found = self._candidates(region)
-        return [] if isinstance(found, Rejected) else sorted(found, key=rank)
+        """The prices of all plans of a region, the best first; none if the region is refused."""
+        candidates = self._candidates(region)
+        return [] if isinstance(candidates, Rejected) else sorted(candidates, key=rank)
 
-    def corrected(self, price: Price, found: KernelResources, rivals: Sequence[Plan]) -> Price:
-        """The price of a plan, one of its region's `rivals`, with the registers that the compiler says it takes."""
-        work = msgspec.structs.replace(price.work, thread_registers=found.registers)
-        return self._priced(price.plan, work, widest_of(rivals), (SPILLS,) if found.spills else ())
+    def corrected(self, price: Price, resources: KernelResources, rivals: Sequence[Plan]) -> Price:
+        """The price of a plan with the registers that the compiler reports. rivals: all plans of its region."""
+        work = msgspec.structs.replace(price.work, thread_registers=resources.registers)
+        return self._price_of(price.plan, work, widest_of(rivals), (SPILLS,) if resources.spills else ())
 
     def _candidates(self, region: Region) -> list[Price] | Rejected:
         core = self._analyse(region).core
@@ -61,19 +61,18 @@ class PlanPricer:
         if not plans:
             return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
         widest = widest_of(plan for plan, _ in plans)
-        return [self._priced(plan, work, widest) for plan, work in plans]
+        return [self._price_of(plan, work, widest) for plan, work in plans]
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """ns that no plan can beat."""
+        """A time in ns that no plan can beat."""
         return self._roofline.lower_bound(flops, bytes_moved)
 
-    def _priced(self, plan: Plan, work: Work, widest: int, met: tuple[str, ...] = ()) -> Price:
+    def _price_of(self, plan: Plan, work: Work, widest: int, conditions: tuple[str, ...] = ()) -> Price:
         parts = self._roofline.estimate(work)
-        found = stops(plan, work, self._target, widest) if self._terms.stop else ()
-        return Price(parts.time, plan, work, parts, (*met, *found))
+        stop_conditions = stops(plan, work, self._target, widest) if self._terms.stop else ()
+        return Price(parts.time, plan, work, parts, (*conditions, *stop_conditions))
 
 
 def rank(price: Price) -> tuple[bool, bool, float]:
-    """Orders the plans of a region: those that spill last, those that meet a STOP condition before them, else by
-    time."""
+    """Sort key of the plans of a region: without STOP conditions, then with, then those that spill; each by time."""
     return SPILLS in price.stops, bool(price.stops), price.time_ns

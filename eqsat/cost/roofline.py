@@ -1,8 +1,8 @@
-"""Seed 000 §11: what one kernel costs.
+"""The time of one kernel by the cost model of seed 000 §11:
 
     time = max( FLOPs / (peak · occ · pipeline_eff) + penalties,  Bytes / (bandwidth · occ) ) + launch
 
-Each term has a name and a switch, so that an ablation can take it out and nothing else.
+Each term has a name and a switch, so that an ablation can leave out a single term.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ir.uop.table import total_flops
 
 NS = 1e9
 FULL = 0.5
-"""The share of a cache that one kernel's data may fill before lines are lost: to what the kernels before it left there,
-and to others' work. Measured on a Zen 5 core: alone and in a loop, the second level keeps 0.75 MiB of 1."""
+"""The share of a cache up to which one kernel's data stays in it; beyond, lines are lost to data of earlier kernels and
+to other programs. Measured on a Zen 5 core: alone and in a loop, the 1 MiB second level keeps 0.75 MiB."""
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """Which terms of §11 count.
+    """The terms of the cost model (seed 000 §11) that count.
 
     compute, memory  the sides of the maximum
-    launch           what a kernel costs before it does anything
-    occupancy        occ: the share of the units that have work, and on a GPU of the threads that hide latency
-    efficiency       pipeline_eff: what the inner loop reaches of the peak; else 1
+    launch           the time to start a kernel
+    occupancy        occ: the share of the units that have work; on a GPU also of the threads that hide latency
+    efficiency       pipeline_eff: the share of the peak that the inner loop reaches; else 1
     cache            bytes move at the bandwidth of the smallest cache that holds them; else at memory's
-    reuse            penalty: what the nearest cache does not keep between tiles is read again from further away
-    recompute        values are computed again under a broadcast, in another scope, per tile
-    layout           penalty: lanes that lie apart, registers partly filled (vectorize), packing, TMA and WGMMA shapes
-    fanout           penalty: values kept on chip for several readers
-    stop             plans that meet a STOP condition are left where another does not
-    joining          one kernel may write several outputs; else each is written by its own
-    relayout         buffers between kernels may lie in other orders of their axes; else all are row-major
+    reuse            penalty: data that the nearest cache does not keep between tiles is read again from further away
+    recompute        values that are computed again under a broadcast, in another scope, or per tile
+    layout           penalty: lanes far apart, registers partly filled (vectorize), packing, TMA and WGMMA shapes
+    fanout           penalty: values stored on chip for several readers
+    stop             a plan with a STOP condition is avoided if another plan has none
+    joining          one kernel may write several outputs; else each output has its own kernel
+    relayout         buffers between kernels may have their axes in another order; else all are row-major
     """
 
     compute: bool = True
@@ -57,8 +57,8 @@ ALL_TERMS = Terms()
 
 
 class Roofline:
-    """§11 on one machine. What does not depend on the kernel is worked out once: a search asks tens of thousands of
-    times."""
+    """The cost model on one machine. Constants of the machine are computed once, because a search asks for tens of
+    thousands of prices."""
 
     def __init__(self, target: Target, terms: Terms = ALL_TERMS) -> None:
         self.target, self.terms = target, terms
@@ -70,7 +70,7 @@ class Roofline:
         self._launch = (max(calls), min(calls)) if terms.launch else (0.0, 0.0)
 
     def estimate(self, work: Work) -> Parts:
-        """The time of one plan's work, part by part, in ns."""
+        """The parts of the time of one plan's work, in ns."""
         terms = self.terms
         occupancy = work.occupancy * resident_share(work, self.target) if terms.occupancy else 1.0
         reached = peak(self.target, work.compute_dtype) * occupancy * (work.efficiency if terms.efficiency else 1.0)
@@ -86,21 +86,21 @@ class Roofline:
         )
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """A time in ns that no plan can beat: every unit busy, at the highest peak of the machine."""
+        """A time in ns that no plan can beat: all units busy, at the machine's highest peak."""
         compute = flops / self._best_peak * NS if self.terms.compute else 0.0
         memory = self.transfer_ns(bytes_moved) if self.terms.memory else 0.0
         return max(compute, memory) + self._launch[1]
 
     def transfer_ns(self, bytes_moved: float, occupancy: float = 1.0) -> float:
-        """The time to move so many bytes: what a cache holds at its bandwidth, the rest at memory's, of which one unit
-        alone may draw more than its share.
+        """The time in ns to move these bytes: at a cache's bandwidth if the cache holds them, the rest at memory's. One
+        unit alone may draw more than its share of memory's bandwidth.
 
-        A kernel's operands come from kernels before it and its results are read by those after it: a cache holds them
-        all while they fill `FULL` of it, and none beyond its size."""
+        Earlier kernels wrote a kernel's operands, and later kernels read its results. A cache holds them all while they
+        fill at most `FULL` of it, and none of them if they exceed its size."""
         seconds, left = 0.0, bytes_moved
         for size, bandwidth in self._caches:
-            held = bytes_moved * min(1.0, max(0.0, (1 - bytes_moved / size) / (1 - FULL)))
-            nearer = held - (bytes_moved - left)
+            cached = bytes_moved * min(1.0, max(0.0, (1 - bytes_moved / size) / (1 - FULL)))
+            nearer = cached - (bytes_moved - left)
             if nearer > 0:
                 seconds += nearer / (bandwidth * occupancy)
                 left -= nearer
@@ -111,20 +111,20 @@ class Roofline:
 
 
 def peak(target: Target, dtype: str) -> float:
-    """FLOPs per second in `dtype`; fp32's where the machine has no figure of its own."""
+    """FLOPs per second in `dtype`; fp32's if the machine lists none."""
     return target.peak_flops.get(dtype, target.peak_flops["fp32"])
 
 
 def _caches(target: Target) -> tuple[tuple[float, float], ...]:
-    """(bytes, bytes per second) of the caches, the nearest first. The second level is one unit's own: of several, each
-    takes the tasks that come next, so that what a kernel reads was written by another unit as often as not."""
+    """(bytes, bytes per second) of the caches, the nearest first. The second level belongs to one unit and counts only
+    if there is one unit: of several units, another one usually wrote what a kernel reads."""
     last = (target.last_level_bytes, target.cache_bandwidth)
     alone = target.l2_bandwidth and target.units == 1
     return ((target.l2_bytes, target.l2_bandwidth), last) if alone else (last,)
 
 
 def unfused_ns(graph: Graph, target: Target) -> float:
-    """A bound from below on the time of the program as written, one kernel a uop."""
+    """A lower bound in ns on the time of the program as written, with one kernel per uop."""
     roofline, total = Roofline(target), 0.0
     for node in graph.nodes:
         if node.uop != "INPUT":

@@ -1,4 +1,4 @@
-"""Machines: the CPU from facts that the caller measured or read, the GPUs from their data sheets."""
+"""Machines: CPUs from facts that the caller measured or read, GPUs from their data sheets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ir.target import Target
 _KIB, _MIB = 1024, 1024**2
 
 CACHE_SPEEDUP = 4.0
-"""Last-level cache over memory bandwidth where nobody measured it: L3 of server cores against their DRAM."""
+"""Ratio of last-level-cache to memory bandwidth if not measured; that of L3 and DRAM on server cores."""
 
 _CALLED = {
     "fp32": {"pow": 26},
@@ -23,17 +23,17 @@ _CALLED = {
     "i32": {"pow": 14},
     "i64": {"pow": 13, "idiv": 14, "mod": 14},
 }
-"""Additions of a register in the time that one element takes in functions which run lane by lane through the C library,
-however wide a register is."""
+"""Time of functions that call the C library lane by lane, in additions of one vector register per element; so it does
+not depend on the register's width."""
 _ROOTS = {"fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0}}
-"""Additions-worth of what is slower in fp64 than two registers of fp32. Both tables are measurements by
+"""Time of functions whose fp64 form is slower than fp32 on two registers, in additions. Both tables were measured with
 `codegen.compile.op_speeds` on a Zen 5 core, gcc 12."""
 
 
 def nominal_weights(lanes: int) -> dict[str, float]:
-    """Additions-worth by "exp fp64", where a dtype's code is of another kind than that which `ir.uop.table` weighs."""
-    called = {f"{fn} {dtype}": float(each * lanes) for dtype, row in _CALLED.items() for fn, each in row.items()}
-    roots = {f"{fn} {dtype}": each for dtype, row in _ROOTS.items() for fn, each in row.items()}
+    """Time in additions, by "exp fp64", of functions whose code in a dtype differs from what `ir.uop.table` weighs."""
+    called = {f"{fn} {dtype}": float(cost * lanes) for dtype, row in _CALLED.items() for fn, cost in row.items()}
+    roots = {f"{fn} {dtype}": cost for dtype, row in _ROOTS.items() for fn, cost in row.items()}
     return {**called, **roots, "cast fp16": 1.0, "cast bf16": 2.0}
 
 
@@ -61,7 +61,7 @@ def cpu_target(
     name: str = "cpu",
     source: str = "machine facts",
 ) -> Target:
-    """The CPU whose facts these are.
+    """A CPU with these properties.
 
     Args:
         arch: "avx512", "avx2", "sse2" or "generic".
@@ -71,7 +71,7 @@ def cpu_target(
         bandwidth, cache_bandwidth: bytes per second of all cores together.
         launch_ns: fork and join of the thread pool, and the call.
         native: peaks (FLOPs per second) of dtypes with units of their own, such as bf16 on AMX.
-        weights: of ops, where not the nominal ones; the other figures are those of `ir.target.Target`.
+        weights: of ops, if not the nominal ones. The other arguments are fields of `ir.target.Target`.
 
     fp16 and bf16 compute in fp32; integers have no multiply-add, and a vector holds 4 bytes per lane.
     """
@@ -101,8 +101,8 @@ def cpu_target(
 def nominal_cpu(
     *, arch: str, cores: int, lanes: int, l1_bytes: int, l2_bytes: int, l3_bytes: int, source: str
 ) -> Target:
-    """A CPU of which nobody measured more than its sizes: round figures of a server's core, which no measurement moves,
-    so that the same program gets the same cover on every run."""
+    """A CPU of which only the sizes were measured. Its rates are round figures of a server's core, so that a program
+    gets the same cover on every run."""
     return cpu_target(
         arch=arch,
         cores=cores,
@@ -122,20 +122,20 @@ def nominal_cpu(
 
 
 def _cpu_peaks(adds: float) -> dict[str, float]:
-    """FLOPs per second by dtype of a machine that adds so many fp32 numbers per second."""
+    """FLOPs per second by dtype of a machine that adds `adds` fp32 numbers per second."""
     narrow = dict.fromkeys(("i32", "i16", "i8", "u8", "bool"), adds)
     return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, "i64": adds / 2, **narrow}
 
 
 _GRAPH_LAUNCH_NS = 1500.0
-"""Between two dependent kernels of a CUDA graph; an assumption, to be measured on the device."""
+"""ns between two dependent kernels of a CUDA graph; assumed, still to be measured on the device."""
 _GPU_WEIGHTS = {"fdiv fp32": 10.0, "recip fp32": 10.0, "cast fp16": 2.0, "cast bf16": 2.0}
-"""Instructions for each element in SASS (CUDA 13.0, sm_80): of exact quotients where no operand is denormal or near the
-limits, and of rounding a value and widening it again."""
+"""Instructions per element in SASS (CUDA 13.0, sm_80): of exact quotients if no operand is denormal or near the limits,
+and of rounding a value and widening it again."""
 
 
 class _Unit(NamedTuple):
-    """What an SM holds: `l1_bytes` of shared memory, resident `threads` and `blocks`."""
+    """The capacity of an SM: `l1_bytes` of shared memory, resident `threads` and `blocks`."""
 
     l1_bytes: int
     threads: int
@@ -151,9 +151,9 @@ _UNITS: Mapping[str, _Unit] = MappingProxyType(
         "sm90": _Unit(228 * _KIB, 2048, 32),
     }
 )
-"""By architecture: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+"""By architecture, from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 _LEAST_UNIT = _Unit(100 * _KIB, 1536, 16)
-"""Of an architecture that the table does not know."""
+"""For an architecture that the table lacks."""
 
 A100 = Target(
     name="A100",
@@ -230,26 +230,26 @@ GPUS: Mapping[str, Target] = MappingProxyType({"a100": A100, "h100": H100, "h200
 
 
 def gpu_target(name: str) -> Target:
-    """A GPU by name or architecture ("sm80" and "sm_80" are one); UnknownTarget if there is none."""
-    found = GPUS.get(name.lower().replace("_", ""))
-    if found is None:
+    """A GPU by name or architecture (also "sm_80"). Raises EqsatError, UnknownTarget, if there is none."""
+    target = GPUS.get(name.lower().replace("_", ""))
+    if target is None:
         fail(Kind.UNKNOWN_TARGET, "targets", f"there is no target {name!r}", hint=", ".join(GPUS))
-    return found
+    return target
 
 
 def device_target(name: str, arch: str, units: int) -> Target | None:
-    """The target of a GPU that is there ("NVIDIA H100 80GB HBM3", "sm90", its SMs): the data sheet's of that name, else
-    that of its generation with as many SMs as this one, each of which holds what one of its own architecture does; None
-    for a generation that no kernels are written for."""
-    found = next((GPUS[each] for each in ("h200", "h100", "a100") if each.upper() in name.upper()), None)
-    found = found or GPUS.get(f"{arch[:-1]}0")
-    if found is None or found.arch[:-1] != arch[:-1]:
+    """The target of a present GPU, such as "NVIDIA H100 80GB HBM3", "sm90", with this many SMs. The data sheet of that
+    name is used, else that of the generation, scaled to the SMs and with the SM of its own architecture. None for a
+    generation that no kernels are written for."""
+    sheet = next((GPUS[model] for model in ("h200", "h100", "a100") if model.upper() in name.upper()), None)
+    sheet = sheet or GPUS.get(f"{arch[:-1]}0")
+    if sheet is None or sheet.arch[:-1] != arch[:-1]:
         return None
-    share, own = units / found.units, _UNITS.get(arch, _LEAST_UNIT)
+    share, own = units / sheet.units, _UNITS.get(arch, _LEAST_UNIT)
     return msgspec.structs.replace(
-        found,
+        sheet,
         units=units,
-        peak_flops={dtype: each * share for dtype, each in found.peak_flops.items()},
-        source=f"{name} ({arch}), {units} SMs: {found.source}",
+        peak_flops={dtype: rate * share for dtype, rate in sheet.peak_flops.items()},
+        source=f"{name} ({arch}), {units} SMs: {sheet.source}",
         **own._asdict(),
     )

@@ -1,4 +1,4 @@
-"""An EGraphView for people and tools: JSON, DOT, and SVG by Graphviz."""
+"""An EGraphView as JSON, DOT, or SVG by Graphviz."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ir.diagnostics import Kind, fail
 from ir.term.language import CTORS, Sort
 
 DOT_NODES = 2_000
-"""E-nodes that a drawing may have; beyond, nobody could read it."""
+"""Most e-nodes in a drawing; more would be unreadable."""
 
 _COLOURS = {Sort.BUF: "#dbe9f6", Sort.PRO: "#e5f5e0", Sort.ACC: "#fee6ce", Sort.EPI: "#efedf5"}
 
 
 def to_json(view: EGraphView) -> dict[str, Any]:
-    """`classes`: number, sort and nodes of each, arguments by name; `tiny`: uop → class.
+    """`classes`: each with its number, sort and nodes; `tiny`: uop → class.
 
-    A node is {"ctor", its arguments, "rule": the rule that built it, if one did}.
+    A node is {"ctor", its arguments by name, "rule": the rule that built it, if one did}.
     """
     return {
         "classes": [
@@ -42,11 +42,11 @@ def from_json(data: dict[str, Any]) -> EGraphView:
     rules: dict[ENode, str] = {}
     for record in data["classes"]:
         nodes = []
-        for each in record["nodes"]:
-            node = ENode(each["ctor"], tuple(each[field] for field in CTORS[each["ctor"]].places))
+        for item in record["nodes"]:
+            node = ENode(item["ctor"], tuple(item[field] for field in CTORS[item["ctor"]].places))
             nodes.append(node)
-            if "rule" in each:
-                rules[node] = each["rule"]
+            if "rule" in item:
+                rules[node] = item["rule"]
         classes[record["class"]] = tuple(nodes)
     sorts = {record["class"]: Sort(record["sort"]) for record in data["classes"]}
     return EGraphView(classes=classes, sorts=sorts, tiny=dict(data["tiny"]), rules=rules)
@@ -70,10 +70,10 @@ def to_dot(view: EGraphView) -> str:
     lines = ["digraph egraph {", "  compound=true; rankdir=TB; node [shape=box, style=rounded, fontname=monospace];"]
     names: dict[int, list[str]] = {}
     for number, nodes in view.classes.items():
-        for uop, home in view.tiny.items():
-            if home == number:
+        for uop, class_ in view.tiny.items():
+            if class_ == number:
                 names.setdefault(number, []).append(uop)
-        label = _quoted(f"{view.sorts[number].value} {number} {' '.join(names.get(number, []))}".strip())
+        label = _quote(f"{view.sorts[number].value} {number} {' '.join(names.get(number, []))}".strip())
         lines.append(f"  subgraph cluster_{number} {{ label={label}; style=filled;")
         lines.append(f'    color="{_COLOURS[view.sorts[number]]}";')
         lines += [f"    {line}" for line in _boxes(view, number, nodes)]
@@ -109,8 +109,8 @@ def _node_json(view: EGraphView, node: ENode) -> dict[str, Any]:
 def _boxes(view: EGraphView, number: int, nodes: Sequence[ENode]) -> Iterator[str]:
     for position, node in enumerate(nodes):
         rule = view.rules.get(node)
-        style = f', style="rounded,dashed", tooltip={_quoted(rule)}' if rule else ""
-        yield f"n{number}_{position} [label={_quoted(' '.join([node.ctor, *map(str, node.texts)]))}{style}];"
+        style = f', style="rounded,dashed", tooltip={_quote(rule)}' if rule else ""
+        yield f"n{number}_{position} [label={_quote(' '.join([node.ctor, *map(str, node.texts)]))}{style}];"
 
 
 def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
@@ -119,6 +119,6 @@ def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
             yield f"n{number}_{position} -> n{child}_0 [lhead=cluster_{child}];"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,10 +1,10 @@
 """The language and its rules as egglog text.
 
-Beside each constructor `C` stands a relation `W_C`: `(W_C args rule)` says that `rule` built that node. A traced rule
-`r` has a relation `M_r` as well, with all that its left side bound and its right side uses at each match. Relations
-`P_…` hold the matches of parts of left sides (`eqsat.egraph.query_text` says when).
-`(T i)` is the buffer of the i-th loaded term. Pattern variables are printed with `?`, so that they never meet
-a global. The global `$call` is the one Python function that primitives go through.
+Each constructor `C` has a relation `W_C`: `(W_C args rule)` says that `rule` built that node. A traced rule `r` has a
+relation `M_r` with, for each match, all that its left side bound and its right side uses. Relations `P_…` hold the
+matches of parts of left sides (see `eqsat.egraph.query_text`). `(T i)` is the buffer of the i-th loaded term. Pattern
+variables begin with `?`, so that they cannot clash with a global. All primitives are called through the global `$call`,
+a Python function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from eqsat.egraph.query_text import Body, Table, quoted, tables
+from eqsat.egraph.query_text import Body, Table, quote, tables
 from ir.term.language import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
 from ir.term.rule import Clause, Exists, Rule
 
@@ -24,28 +24,28 @@ _VARIABLE = re.compile(r"\?\w+")
 
 
 def witness(ctor: str) -> str:
-    """The relation that names the rules behind the nodes of a constructor."""
+    """The relation that names the rules that built nodes of a constructor."""
     return f"W_{ctor}"
 
 
 def match_table(rule: str) -> str:
-    """The relation that holds a traced rule's matches."""
+    """The relation with the matches of a traced rule."""
     return f"M_{rule}"
 
 
-def recorded(rule: Rule) -> tuple[Term, ...]:
-    """What a row of `match_table` holds, in order: the variables that are bound, then the texts that are."""
-    body, _ = _written(rule, Marks())
+def trace_terms(rule: Rule) -> tuple[Term, ...]:
+    """The content of a row of `match_table`, in order: bound variables, then bound texts."""
+    body, _ = _write_rule(rule, Marks())
     return (*rule.bound.values(), *body.texts)
 
 
 def trace_text(rule: Rule) -> str:
     """The declaration of a traced rule's table."""
-    return f"(relation {match_table(rule.name)} ({' '.join(sort_of(each).value for each in recorded(rule))}))"
+    return f"(relation {match_table(rule.name)} ({' '.join(sort_of(term).value for term in trace_terms(rule))}))"
 
 
 def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> list[str]:
-    """The declarations; `call` is a Python expression for the function behind every primitive."""
+    """The declarations; `call` is a Python expression for the function that all primitives go through."""
     lines = [f"(sort {sort.value})" for sort in SORTS]
     for ctor in ctors:
         args = " ".join(sort.value for sort in ctor.args)
@@ -57,13 +57,13 @@ def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> li
         else:
             lines.append(f"(relation {analysis.name} ({analysis.over.value}))")
     lines.append(f"(function {LOADED} (i64) {Sort.BUF.value} :no-merge)")
-    lines.append(f"(let $call (py-eval {quoted(call)} (py-dict) (py-dict)))")
+    lines.append(f"(let $call (py-eval {quote(call)} (py-dict) (py-dict)))")
     return lines
 
 
 class Marks(NamedTuple):
-    """The facts that hold for what a rule builds: for the ops that are parts of its result, for the buffers that this
-    reads, and for those behind them."""
+    """The facts that hold for what a rule builds. parts: for ops that are parts of its result. stored: for buffers that
+    the result reads. behind: for buffers that those read."""
 
     parts: Sequence[Analysis] = ()
     stored: Sequence[Analysis] = ()
@@ -71,24 +71,24 @@ class Marks(NamedTuple):
 
 
 def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool = False) -> str:
-    """One egglog rule: match and compute in the body; build, union, mark and witness in the head.
+    """One egglog rule: the body matches and computes, the head builds, unites, marks and witnesses.
 
-    traced: each match is kept.
+    traced: the head also keeps the match.
     """
-    body, head = _written(rule, marks or Marks())
+    body, head = _write_rule(rule, marks or Marks())
     if traced:
-        held = [body.text(each) for each in (*rule.bound.values(), *body.texts)]
-        head.append(f"({match_table(rule.name)} {' '.join(held)})")
+        bound = [body.text(term) for term in (*rule.bound.values(), *body.texts)]
+        head.append(f"({match_table(rule.name)} {' '.join(bound)})")
     return f'(rule ({" ".join(body.facts)}) ({" ".join(head)}) :ruleset {ruleset} :name "{rule.name}")'
 
 
 def joined_tables(query: Rule | Clause) -> tuple[Table, ...]:
-    """The tables that a rule or a clause joins, each after those that it joins itself."""
-    return tuple(each for table in tables(query.patterns, query.when).values() for each in table.whole)
+    """The tables that a rule or a clause joins; a table comes after those that it joins."""
+    return tuple(inner for table in tables(query.patterns, query.when).values() for inner in table.whole)
 
 
 def table_text(table: Table) -> Iterator[str]:
-    """The declaration of a table, and the rule that fills it, in a ruleset of its own."""
+    """The declaration of a table, and the rule that fills it, in its own ruleset."""
     yield table.declaration
     yield f"(ruleset {filling(table.name)})"
     yield f"(rule ({' '.join(table.body)}) ({table.row}) :ruleset {filling(table.name)})"
@@ -100,32 +100,32 @@ def filling(table: str) -> str:
 
 
 def pattern_text(rule: Rule) -> str:
-    """What a rule's patterns and the facts that it asks for are, as a query that finds no less than these; rules that
-    ask for the same have the same."""
+    """A query for a rule's patterns and facts. It may find more than the rule, never less. Rules with equal patterns
+    and facts have equal queries."""
     body = Body(rule.lhs, tables(rule.patterns, rule.when), comparing=False)
     for condition in rule.when:
         if isinstance(condition, Exists | Fact):
             body.require(condition)
     names: dict[str, str] = {}
-    return _VARIABLE.sub(lambda found: names.setdefault(found[0], f"?x{len(names)}"), " ".join(body.facts))
+    return _VARIABLE.sub(lambda match: names.setdefault(match[0], f"?x{len(names)}"), " ".join(body.facts))
 
 
-def _written(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
-    """The body of a rule, and the actions of its head."""
+def _write_rule(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
+    """The body of a rule, and the actions of its head. Writes computed texts and built terms."""
     body = Body(rule.lhs, tables(rule.patterns, rule.when))
     for condition in rule.when:
         body.require(condition)
-    body.part_from_the_root(_computes_numbers(rule.rhs))
+    body.require_acyclic(_computes_numbers(rule.rhs))
     head: list[str] = []
     result = _build(rule.rhs, body, head, rule.name, marks)
     return body, [*head, f"(union ?root {result})"]
 
 
 def _computes_numbers(term: Term) -> bool:
-    """Whether a number in a term is worked out: of such numbers there is no end."""
+    """Whether a number in a term is computed. Such a rule could build new numbers without end."""
     return any(
-        isinstance(each, App) and each.ctor is Imm and not isinstance(each.field("value"), str | Var)
-        for each in subterms(term)
+        isinstance(part, App) and part.ctor is Imm and not isinstance(part.field("value"), str | Var)
+        for part in subterms(term)
     )
 
 
@@ -134,26 +134,26 @@ def clause_text(clause: Clause) -> str:
     body = Body(clause.match, tables(clause.patterns, clause.when))
     for condition in clause.when:
         body.require(condition)
-    known = f"({clause.fact.analysis.name} {body.text(clause.fact.term)})"
-    action = known if clause.value is None else f"(set {known} {body.text(clause.value)})"
+    fact = f"({clause.fact.analysis.name} {body.text(clause.fact.term)})"
+    action = fact if clause.value is None else f"(set {fact} {body.text(clause.value)})"
     return f"(rule ({' '.join(body.facts)}) ({action}) :ruleset {ANALYSES})"
 
 
 def _build(term: Term, body: Body, head: list[str], rule: str, marks: Marks, whole: Collection[Term] = ()) -> str:
-    """Write the actions that build `term`, children first, each with its witness; the text that names it.
+    """Write the actions that build `term`, operands first, each with its witness. Returns the text that names it.
 
-    whole: values that are all that some buffer holds, and no parts.
+    whole: values that are the whole content of a buffer, so they are no parts.
     """
     if not isinstance(term, App):
         return body.text(term)
     whole = (*whole, held_value(term)) if term.ctor is Store else whole
-    behind = marks._replace(stored=marks.behind)
-    built = [_build(arg, body, head, rule, behind if _is_store(arg) else marks, whole) for arg in term.args]
-    for name, arg in zip(built, term.args, strict=True):
+    behind_stored = marks._replace(stored=marks.behind)
+    args_text = [_build(arg, body, head, rule, behind_stored if _is_store(arg) else marks, whole) for arg in term.args]
+    for name, arg in zip(args_text, term.args, strict=True):
         if isinstance(arg, App) and arg not in whole:
-            held = marks.stored if _is_store(arg) else marks.parts if is_op(arg) else ()
-            head.extend(f"({mark.name} {name})" for mark in held if mark.over is arg.ctor.result)
-    args = " ".join(built)
+            marks_of_arg = marks.stored if _is_store(arg) else marks.parts if is_op(arg) else ()
+            head.extend(f"({mark.name} {name})" for mark in marks_of_arg if mark.over is arg.ctor.result)
+    args = " ".join(args_text)
     name = f"built{len(head)}"
     head.append(f"(let {name} ({term.ctor.name} {args}))")
     head.append(f'({witness(term.ctor.name)} {args} "{rule}")')

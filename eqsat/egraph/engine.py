@@ -1,6 +1,6 @@
-"""The one place that talks to egglog: run text, count, read all rows, call Python.
+"""The only file that calls egglog: it runs text, counts and reads rows, and calls Python for primitives.
 
-An EGraph belongs to the thread that made it. After an error it is dead: make another; `Interruption` leaves it alive.
+An EGraph belongs to the thread that made it. After an error it is unusable; after an `Interruption` it is not.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     from egglog import bindings
 
 Row = tuple[tuple[int | str, ...], int | str]
-"""The arguments of a table's row and its value; classes are numbers."""
+"""A row of a table: its arguments and its value; classes are numbers."""
 
 CALL = f"__import__('importlib').import_module({__name__!r}).call_primitives"
 _TEXT, _INTEGER = "String", "i64"
 _CALLS = 1 << 20
+"""Results that the caches of calls and of each primitive keep."""
 
 
 class Interruption(Exception):  # noqa: N818 - no error: a limit is reached
-    """Raised inside a block that is `watched`: it ends a run in the middle of an iteration. What the engine had found
-    by then holds, and its classes are whole; the rest of the iteration is lost."""
+    """Raised inside a `watched` block to end a run in the middle of an iteration, when a limit is reached. The e-graph
+    stays consistent and keeps what was found so far; the rest of the iteration is lost."""
 
 
 class _Watching(threading.local):
-    """What is asked at every call of a primitive, thread by thread: engines belong to theirs."""
+    """The check to call with every primitive; one per thread, because engines belong to threads."""
 
     check: Callable[[], None] | None = None
 
@@ -46,7 +47,7 @@ _watching = _Watching()
 
 @contextmanager
 def watched(check: Callable[[], None]) -> Iterator[None]:
-    """Have `check` called at every call of a primitive inside the block; it may raise `Interruption`."""
+    """Calls `check` with every primitive inside the block; `check` may raise `Interruption`."""
     before, _watching.check = _watching.check, check
     try:
         yield
@@ -55,9 +56,9 @@ def watched(check: Callable[[], None]) -> Iterator[None]:
 
 
 class EGraph:
-    """An e-graph that holds what `lines` of egglog text declare; one command a line.
+    """An e-graph with the declarations of `lines`, egglog text with one command a line.
 
-    Parsing costs more than linearly in the length of its text, so every command is parsed on its own.
+    Every command is parsed alone, because the time to parse grows more than linearly with the length of the text.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -70,13 +71,13 @@ class EGraph:
         """Run commands, one a line.
 
         Raises:
-            EqsatError: what a primitive raised; UnsoundRule for anything that egglog refuses.
+            EqsatError: the error of a primitive; UnsoundRule for anything that egglog refuses.
         """
         for line in lines:
             self._run(line)
 
     def run(self, schedule: str) -> tuple[Mapping[str, int], bool]:
-        """Run a schedule: matches per named rule, and whether anything changed."""
+        """Run a schedule. Returns the matches by rule, and whether anything changed."""
         (output,) = self._run(f"(run-schedule {schedule})")
         report = cast("bindings.RunScheduleOutput", output).report
         return report.num_matches_per_rule, report.updated
@@ -91,13 +92,13 @@ class EGraph:
         return frozenset(name for name, rows in self.sizes().items() if rows)
 
     def classes(self, tables: Iterable[str]) -> int:
-        """How many classes these tables' rows have for values."""
-        found = self._guarded("freeze", self._egraph.freeze).functions
-        return len({row.output for name in tables for row in found[name].rows})
+        """The number of distinct classes among the values of these tables."""
+        functions = self._translate_errors("freeze", self._egraph.freeze).functions
+        return len({row.output for name in tables for row in functions[name].rows})
 
     def rows(self, wanted: Container[str]) -> Mapping[str, list[Row]]:
-        """Every row of these tables, in egglog's order; values of other than texts and integers are classes."""
-        frozen = self._guarded("freeze", self._egraph.freeze)
+        """Every row of these tables, in egglog's order. Texts and integers are values; all else is a class number."""
+        frozen = self._translate_errors("freeze", self._egraph.freeze)
         texts, classes = _Texts(self._egraph), defaultdict[Any, int](count().__next__)
         class_of = classes.__getitem__
         readers: dict[str, Callable[[Any], int | str]] = {
@@ -116,14 +117,14 @@ class EGraph:
 
     def _run(self, line: str) -> list[bindings._CommandOutput]:
         egraph = self._egraph
-        outputs: list[bindings._CommandOutput] = self._guarded(
+        outputs: list[bindings._CommandOutput] = self._translate_errors(
             line, lambda: egraph.run_program(*egraph.parse_program(line))
         )
         return outputs
 
-    def _guarded(self, what: str, action: Callable[[], Any]) -> Any:
-        """What egglog raises itself becomes an EqsatError, its panics too, which are no Exceptions; what is raised by
-        the functions that egglog calls passes as it is."""
+    def _translate_errors(self, what: str, action: Callable[[], Any]) -> Any:
+        """Runs an action. An error or a panic of egglog (a panic is no Exception) becomes an EqsatError; an error of a
+        Python function that egglog calls passes unchanged."""
         from egglog import bindings
 
         try:
@@ -141,7 +142,7 @@ class EGraph:
 
 
 class _Texts(dict[Any, str]):
-    """The text that each value of an e-graph is."""
+    """The text of each string value of an e-graph, read once."""
 
     def __init__(self, egraph: bindings.EGraph) -> None:
         super().__init__()
@@ -153,9 +154,10 @@ class _Texts(dict[Any, str]):
 
 
 def call_primitives(call: str) -> str:
-    """What egglog calls: steps and what they are given, in one text; the last answer, or "" where any is that.
+    """The function that egglog calls. `call` holds steps and arguments in one text. Returns the result of the last
+    step, or "" if a step returns "".
 
-    A step is `module:name` of a primitive and the places of its operands: `2` is given, `s2` is the answer of a step.
+    A step is `module:name` of a primitive and its operands: `2` is an argument, `s2` the result of a step.
     """
     if _watching.check is not None:
         _watching.check()
@@ -166,7 +168,7 @@ def call_primitives(call: str) -> str:
 def _answer(call: str) -> str:
     steps, *given = call.split(SEPARATOR)
     answers: list[str] = []
-    for primitive, operands in _parsed(steps):
+    for primitive, operands in _parse_steps(steps):
         answer = primitive(*[answers[place] if computed else given[place] for computed, place in operands])
         if not answer:
             return ""
@@ -175,18 +177,20 @@ def _answer(call: str) -> str:
 
 
 @cache
-def _parsed(steps: str) -> list[tuple[Callable[..., str], list[tuple[bool, int]]]]:
-    parsed = []
+def _parse_steps(steps: str) -> list[tuple[Callable[..., str], list[tuple[bool, int]]]]:
+    primitives = []
     for step in steps.split(";"):
         path, *operands = step.split()
-        parsed.append((_imported(path), [(each[0] == "s", int(each.lstrip("s"))) for each in operands]))
-    return parsed
+        primitives.append(
+            (_import_primitive(path), [(operand[0] == "s", int(operand.lstrip("s"))) for operand in operands])
+        )
+    return primitives
 
 
 @cache
-def _imported(path: str) -> Callable[..., str]:
-    """A primitive that remembers its answers; where it fails, that is an EqsatError."""
+def _import_primitive(path: str) -> Callable[..., str]:
+    """The primitive at this path, with a cache of its results; its errors are EqsatErrors."""
     module, _, name = path.partition(":")
-    found = getattr(importlib.import_module(module), name)
-    primitive = found if isinstance(found, Primitive) else Primitive(found)
+    function = getattr(importlib.import_module(module), name)
+    primitive = function if isinstance(function, Primitive) else Primitive(function)
     return lru_cache(maxsize=_CALLS)(primitive.answer)

@@ -1,9 +1,9 @@
-"""A node of an e-graph: a constructor over classes, whose arguments have the names that `ir.term.language` gives them.
+"""A node of an e-graph: a constructor over classes, with arguments named as in `ir.term.language`.
 
     node.buffer    the class of the buffer that a Load reads
     node.map       where the Load reads, as an AxisMap
 
-Maps, sizes and types stand in the e-graph as texts; readers of a node see what was parsed from them, once per text.
+In the e-graph, maps, sizes and types are texts. The attributes of a node are the parsed values; a text is parsed once.
 """
 
 from __future__ import annotations
@@ -20,37 +20,36 @@ from ir.term.text import parse_sizes, parse_type
 _T = TypeVar("_T")
 
 _TABLE = {**CTORS, GIVEN.name: GIVEN}
-"""The constructors of all nodes: those of e-graphs, and the leaves of terms in explanations."""
+"""The constructors of all nodes: those of e-graphs, and the leaf GIVEN of terms in explanations."""
 
-_Picking = Callable[[Sequence[Any]], tuple[Any, ...]]
-"""From arguments to some of them."""
+_Pick = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""A function that picks some of a node's arguments."""
 
 
-def _picking(places: Sequence[int]) -> _Picking:
-    """The arguments at these places."""
+def _pick(places: Sequence[int]) -> _Pick:
+    """A function that returns the arguments at these places."""
     if len(places) > 1:
         return itemgetter(*places)
     return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
-def _picking_by_sort(is_wanted: Callable[[Sort], bool]) -> dict[str, _Picking]:
-    """Constructor → its arguments of some sorts."""
+def _pick_by_sort(is_wanted: Callable[[Sort], bool]) -> dict[str, _Pick]:
+    """For each constructor, a function that returns its arguments of some sorts."""
     return {
-        name: _picking([place for place, sort in enumerate(ctor.args) if is_wanted(sort)])
-        for name, ctor in _TABLE.items()
+        name: _pick([place for place, sort in enumerate(ctor.args) if is_wanted(sort)]) for name, ctor in _TABLE.items()
     }
 
 
-def _exchanging(sorts: Sequence[Sort]) -> _Picking:
-    """The arguments of a node of these sorts with other children, which stand behind its own arguments."""
+def _exchange_children(sorts: Sequence[Sort]) -> _Pick:
+    """A function that replaces a node's children; its input is the node's arguments followed by the new children."""
     behind = count(len(sorts))
-    return _picking([next(behind) if sort.is_class else place for place, sort in enumerate(sorts)])
+    return _pick([next(behind) if sort.is_class else place for place, sort in enumerate(sorts)])
 
 
-_CHILDREN = _picking_by_sort(lambda sort: sort.is_class)
-_INLINE = _picking_by_sort(lambda sort: sort.is_inline)
-_TEXTS = _picking_by_sort(lambda sort: not sort.is_class)
-_OVER = {name: _exchanging(ctor.args) for name, ctor in _TABLE.items()}
+_CHILDREN = _pick_by_sort(lambda sort: sort.is_class)
+_INLINE = _pick_by_sort(lambda sort: sort.is_inline)
+_TEXTS = _pick_by_sort(lambda sort: not sort.is_class)
+_OVER = {name: _exchange_children(ctor.args) for name, ctor in _TABLE.items()}
 _READING = frozenset(name for name, ctor in CTORS.items() if "buffer" in ctor.places)
 
 
@@ -60,10 +59,10 @@ class _BareNode(NamedTuple):
 
 
 class _Field(Generic[_T]):
-    """An attribute of nodes: the argument of this name, in the constructors that have it with one of these sorts.
+    """An attribute of nodes: the argument of this name, in constructors where it has one of these sorts.
 
-    read: from the class, text or integer in the e-graph to the attribute's value.
-    places: constructor → the argument's place.
+    read: converts the class, text or integer in the e-graph to the attribute's value.
+    places: the argument's place by constructor.
     """
 
     def __init__(self, name: FieldName, read: Callable[[Any], _T], *sorts: Sort) -> None:
@@ -80,20 +79,20 @@ class _Field(Generic[_T]):
         try:
             place = self.places[node.ctor]
         except KeyError:
-            fields = ((name, each.places) for name, each in vars(owner).items() if isinstance(each, _Field))
+            fields = ((name, field.places) for name, field in vars(owner).items() if isinstance(field, _Field))
             known = ", ".join(name for name, places in fields if node.ctor in places)
             raise AttributeError(f"{node.ctor} has no {self._attribute}, but {known}") from None
         return self._read(node.args[place])
 
 
 def _child(name: FieldName) -> _Field[int]:
-    """The number of a class, or of a term where a node is a term's root."""
+    """The number of a class; the number of a term if the node is a term's root."""
     return _Field(name, int, Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 
 
 class ENode(_BareNode):
-    """A constructor over classes (int), texts (str) and integers, which are attributes by the names of its fields in
-    `ir.term.language`. To ask for a field that the constructor lacks is an AttributeError.
+    """A constructor over classes (int), texts (str) and integers. Its fields in `ir.term.language` are attributes;
+    a field that the constructor lacks is an AttributeError.
 
     number: the `value` of an Imm, which is a text and no class.
     """
@@ -121,35 +120,35 @@ class ENode(_BareNode):
 
     @property
     def children(self) -> tuple[int, ...]:
-        """The classes that it is over, in the order of its fields."""
+        """The classes among the arguments, in the order of the fields."""
         return _CHILDREN[self.ctor](self.args)
 
     @property
     def inline_children(self) -> tuple[int, ...]:
-        """The children that are decided inside the kernel: all but a buffer that is read."""
+        """The children that are computed inside the kernel: all but buffers that are read."""
         return _INLINE[self.ctor](self.args)
 
     @property
     def texts(self) -> tuple[int | str, ...]:
-        """The arguments that are no classes, in the order of its fields."""
+        """The arguments that are no classes, in the order of the fields."""
         return _TEXTS[self.ctor](self.args)
 
     @property
     def source(self) -> int | None:
-        """The buffer that a Load or a Gather reads; None of any other node."""
+        """The buffer that a Load or a Gather reads; None for any other node."""
         return self.buffer if self.ctor in _READING else None
 
     @property
     def fields(self) -> dict[str, int | str]:
-        """Field → argument, as the e-graph holds it."""
+        """Arguments by field, as the e-graph holds them."""
         return _TABLE[self.ctor].named(self.args)
 
     def over(self, children: Iterable[int]) -> ENode:
-        """The same node over as many other children."""
+        """The same node with other children."""
         return ENode(self.ctor, _OVER[self.ctor]((*self.args, *children)))
 
 
-def renumbered(ctor: str, args: Sequence[int | str], number: Mapping[int | str, int]) -> ENode:
-    """The node of these arguments over the numbers of its children. Raises KeyError where a child has no number."""
+def renumber(ctor: str, args: Sequence[int | str], number: Mapping[int | str, int]) -> ENode:
+    """A node with its children replaced by their numbers. Raises KeyError if a child has no number."""
     children = map(number.__getitem__, _CHILDREN[ctor](args))
     return ENode(ctor, _OVER[ctor]((*args, *children)))

@@ -1,5 +1,5 @@
-"""Which values are numbers, neither infinite nor NaN, as far as a program is concerned: what its inputs hold, and what
-overflows or is divided by 0, it cannot tell, and who asks for exactness `range` takes these for numbers."""
+"""Finds values that hold no infinity and no NaN, as far as a program tells. It cannot tell what its inputs hold, or
+what overflows or is divided by 0; a user who asks for exactness `range` assumes that these values are numbers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ir.uop.table import UOpKind
 
 
 def finite(graph: Graph) -> tuple[Ref, ...]:
-    """The uops whose values hold no infinity or NaN that the program itself wrote: as a number beside an operand, as a
-    PAD's fill or a REDUCE's start. The greatest or least of several takes none over: it is there for those that are."""
+    """The uops whose values hold no infinity or NaN that the program itself wrote: as a number operand, as the fill of
+    a PAD, or as the start of a REDUCE. A maximum or minimum is assumed to pick a finite element."""
     infinite: set[Ref] = set()
     for node in graph.nodes:
-        takes = infinite.intersection(node.refs) and not _picks(node, graph)
-        if takes or not all(map(math.isfinite, _numbers(node))):
+        inherits = infinite.intersection(node.refs) and not _picks_an_element(node, graph)
+        if inherits or not all(map(math.isfinite, _numbers(node))):
             infinite.add(node.id)
     return tuple(node.id for node in graph.nodes if node.id not in infinite)
 
 
 def _numbers(node: Node) -> Iterator[float]:
-    yield from (each.value for each in node.src if isinstance(each, Imm))
+    yield from (operand.value for operand in node.src if isinstance(operand, Imm))
     if not _is_extremum(node):
         yield from (node.arg[key] for key in ("value", "init") if node.arg.get(key) is not None)
 
 
-def _picks(node: Node, graph: Graph) -> bool:
-    """Whether it is one of the elements that it reduces, and there are some."""
+def _picks_an_element(node: Node, graph: Graph) -> bool:
+    """Whether the node is a maximum or minimum of at least one element."""
     return _is_extremum(node) and graph.types[node.refs[0]].size > 0
 
 

@@ -1,4 +1,4 @@
-"""When an e-graph grows so steeply that one more iteration could take minutes, and which rules have to rest then."""
+"""Decides when an e-graph grows so fast that one more iteration could take minutes, and which rules must stop then."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from eqsat.egraph.forecast import Forecast
 from ir.term.rule import Rule
 
 STEEP = 8
-"""Programs end at some five e-nodes for each that they were loaded with; more than this is a reason to look."""
+"""E-nodes per loaded e-node from which on growth is checked. Ordinary programs end at about five."""
 FEWEST = 500
-"""E-nodes that are never a reason."""
+"""Below this many e-nodes growth is not checked."""
 TOO_MANY = 4
-"""Matches of one rule in one iteration, for each e-node that there may be: a forecast asks for no facts, and is often
+"""Matches of one rule in one iteration, per allowed e-node, that are too many. A forecast ignores facts, so it is often
 several times too high."""
 
 
 class Growth:
-    """How an e-graph grows, and the matches that are too many for one rule in one iteration."""
+    """Watches the growth of an e-graph."""
 
     def __init__(self, nodes: int, loaded: int) -> None:
-        """nodes: the most e-nodes that there may be. loaded: how many there were at first."""
+        """nodes: the most e-nodes that are allowed. loaded: the number of e-nodes at first."""
         self._most = TOO_MANY * nodes
         self._look_at = max(FEWEST, STEEP * loaded)
 
     def is_steep(self, nodes: int, matches: int) -> bool:
-        """Whether to look what comes next: there are many e-nodes, twice as many as at the last look, or one rule
-        matched more often than there are e-nodes."""
+        """Whether the next iteration should be forecast: the number of e-nodes is large and has doubled since the last
+        forecast, or one rule matched more often than there are e-nodes."""
         if nodes <= self._look_at and matches <= max(FEWEST, nodes):
             return False
         self._look_at = max(self._look_at, 2 * nodes)

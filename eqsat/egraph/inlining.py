@@ -1,9 +1,9 @@
-"""Where views may go: what the movement rules cannot know from one read, decided on the whole graph before they run.
+"""Decides which producers may be inlined, on the whole graph and before rules run: a rule sees one read only.
 
-A producer that is inlined is computed again at every distinct map by which it is read, and so is all that was
-inlined into it: a stencil of four neighbours, k times over, reads its source at 4^k places. So a producer that would
-stand at more than `copies` places is inlined only where it is read as it lies; elsewhere it is stored and read. The
-e-graph's size is then linear in the graph's.
+An inlined producer is computed again at every distinct map by which it is read, and so is everything inlined into it:
+a stencil of four neighbours, applied k times, reads its source at 4^k places. So a producer that would be computed at
+more than `copies` places is inlined only where it is read by the identity map; other readers load the stored result.
+This keeps the e-graph's size linear in the graph's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Sources = Mapping[Ref, tuple[Ref, AxisMap]]
 
 
 class Inlining(NamedTuple):
-    """computed: buffers down to which views are composed. inlined: producers that may be computed at their readers'
-    maps. piecewise: movements that are stored, because their map is too long. sources: for each uop the computed one
-    that it reads through movements alone, at which map: itself, if it is computed."""
+    """computed: the uops that are more than a movement of another one. inlined: producers that may be computed at their
+    readers' maps. piecewise: movements that are stored because their map is too long. sources: for each uop, the
+    computed uop that it reads through movements alone, and the map; a computed uop is its own source."""
 
     computed: tuple[Ref, ...]
     inlined: tuple[Ref, ...]
@@ -33,16 +33,16 @@ class Inlining(NamedTuple):
 
 
 def inlining(graph: Graph, copies: int) -> Inlining:
-    """The decisions for a graph."""
-    known, piecewise = _sources(graph)
-    computed = tuple(node.id for node in graph.nodes if known[node.id][0] == node.id)
-    stored = _stored(graph, known, copies)
+    """The decisions on a graph."""
+    sources, piecewise = _sources(graph)
+    computed = tuple(node.id for node in graph.nodes if sources[node.id][0] == node.id)
+    stored = _stored_producers(graph, sources, copies)
     inlined = tuple(node.id for node in graph.nodes if node.id not in stored)
-    return Inlining(computed, inlined, tuple(piecewise), known)
+    return Inlining(computed, inlined, tuple(piecewise), sources)
 
 
 def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
-    """What each uop reads through movements alone, and the movements whose maps are too long to be composed."""
+    """The source and map of each uop, and the movements whose maps are too long to be composed."""
     sources: dict[Ref, tuple[Ref, AxisMap]] = {}
     piecewise: list[Ref] = []
     for node in graph.nodes:
@@ -58,8 +58,8 @@ def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
     return sources, piecewise
 
 
-def _stored(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
-    """The computed producers that would stand at more than `copies` places."""
+def _stored_producers(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
+    """The computed producers that would be computed at more than `copies` places."""
     places: dict[Ref, dict[AxisMap, None]] = {node.id: {} for node in graph.nodes}
     stored: set[Ref] = set()
 
@@ -68,10 +68,10 @@ def _stored(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
         if len(places[source]) <= copies:
             places[source][below if at is None else compose(below, at)] = None
 
-    wanted_as_it_lies = _in_memory(graph)
+    in_memory = _in_memory(graph)
     for node in reversed(graph.nodes):
         if sources[node.id][0] != node.id:
-            if node.id in wanted_as_it_lies:
+            if node.id in in_memory:
                 read(node.id)
             continue
         wanted = places.pop(node.id)
@@ -95,6 +95,6 @@ def _stored(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
 
 
 def _in_memory(graph: Graph) -> set[Ref]:
-    """The uops whose results somebody needs in memory as they stand."""
+    """The uops whose results are needed in memory: outputs, and the sources of gathers."""
     gathered = {node.refs[0] for node in graph.nodes if node.op.kind is UOpKind.GATHER}
     return gathered.union(graph.outputs)

@@ -1,4 +1,4 @@
-"""The limits of saturation that are measured, by the clock and in memory, between iterations and inside them."""
+"""Limits on time and memory of a saturation, checked between iterations and within them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from eqsat.options import Budget
 
 _STATUS = Path("/proc/self/statm")
 _EVERY = 256
-"""Calls of primitives between two looks at the memory."""
+"""Calls of primitives from one measurement of memory to the next."""
 
 
 class Meter:
-    """What a budget leaves of time and memory."""
+    """Compares time and memory with a budget."""
 
     def __init__(self, budget: Budget, start: float) -> None:
-        """start: when saturation began, by `time.perf_counter`; its memory is what the process takes from now on."""
+        """start: when saturation began, by `time.perf_counter`. Memory counts from the process's present size."""
         self._deadline = None if budget.seconds is None else start + budget.seconds
         self._most_bytes = None if budget.bytes is None else resident_bytes() + budget.bytes
         self._calls = 0
 
     def stop(self) -> Stop | None:
-        """The limit that is reached."""
+        """The limit that is reached; None if there is none."""
         if self._deadline is not None and time.perf_counter() > self._deadline:
             return Stop.TIME_LIMIT
         if self._most_bytes is not None and resident_bytes() > self._most_bytes:
@@ -33,7 +33,7 @@ class Meter:
         return None
 
     def check(self) -> None:
-        """Interrupt an iteration where a limit is reached; memory is looked at now and then."""
+        """Interrupt an iteration when a limit is reached. Memory is measured only once in a while."""
         self._calls += 1
         if self._deadline is not None and time.perf_counter() > self._deadline:
             raise Interruption
@@ -42,7 +42,7 @@ class Meter:
 
 
 def resident_bytes() -> int:
-    """Memory that the process takes; where the system tells only the most that it ever took, that."""
+    """The memory of the process; its peak on systems that report only that."""
     import mmap
     import resource
 

@@ -23,28 +23,28 @@ from rules import analyses as known
 
 
 class PhaseRules(NamedTuple):
-    """The ruleset of a phase, and the families in it."""
+    """The ruleset of a phase, and the families that run in it."""
 
     ruleset: str
     families: tuple[str, ...]
 
 
 def schedule(rules: Sequence[Rule], phases: Sequence[Sequence[str]]) -> Iterator[PhaseRules]:
-    """The phases; one that adds no family is left out."""
+    """The phases; a phase that adds no family is left out."""
     present = list(dict.fromkeys(rule.family for rule in rules))
     named = {family for phase in phases for family in phase}
     others = [family for family in present if family not in named]
     joined: list[str] = []
     for position, phase in enumerate(phases):
         last = position == len(phases) - 1
-        news = [family for family in (*phase, *(others if last else ())) if family in present]
-        if news:
-            joined = [family for family in joined if family not in PASSING] + news
+        new = [family for family in (*phase, *(others if last else ())) if family in present]
+        if new:
+            joined = [family for family in joined if family not in PASSING] + new
             yield PhaseRules(f"phase{position}", tuple(joined))
 
 
 def declarations(phases: Sequence[PhaseRules]) -> list[str]:
-    """The language, and the rulesets of the phases, without a rule."""
+    """The declarations of the language and of the rulesets, without rules."""
     families = dict.fromkeys(family for phase in phases for family in phase.families)
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(ruleset_of, families))]
@@ -52,14 +52,14 @@ def declarations(phases: Sequence[PhaseRules]) -> list[str]:
 
 
 def told(rule: Rule, traced: bool = False) -> Iterator[str]:
-    """The text of a rule, in the ruleset of its family; `traced` keeps its matches."""
+    """The text of a rule in the ruleset of its family; `traced` keeps its matches."""
     if traced:
         yield trace_text(rule)
     yield told_in(rule, ruleset_of(rule.family), traced)
 
 
 def told_in(rule: Rule, ruleset: str, traced: bool = False) -> str:
-    """The text of a rule in a ruleset; where its matches are kept, there is a table for them."""
+    """The text of a rule in a ruleset; `traced` keeps its matches in the rule's match table."""
     return rule_text(rule, ruleset, _marks(rule), traced)
 
 
@@ -81,16 +81,16 @@ def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES
 
 
 def combined(name: str, rulesets: str) -> str:
-    """The declaration of a ruleset that is made of others."""
+    """The declaration of a ruleset that consists of others."""
     return f"(unstable-combined-ruleset {name} {rulesets})"
 
 
 def _marks(rule: Rule) -> Marks:
-    """What holds for what the rule builds; it makes no parts of values where it moves a view."""
-    moves = any(isinstance(each, App) and each.ctor in (PView, EView) for each in subterms(rule.lhs))
+    """The facts that hold for what the rule builds. A rule that moves a view makes no new parts of values."""
+    moves = any(isinstance(part, App) and part.ctor in (PView, EView) for part in subterms(rule.lhs))
     return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
 
 
 def ruleset_of(family: str) -> str:
-    """The ruleset that a family's rules are told in."""
+    """The ruleset of a family's rules."""
     return f"family_{family}"

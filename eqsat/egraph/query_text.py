@@ -1,14 +1,14 @@
-"""The queries of rules as egglog text: patterns, facts, and texts that are computed.
+"""The queries of rules as egglog text: patterns, facts, and computed texts.
 
-The engine joins a query's tables in an order that knows their sizes and no more, and takes together whatever shares a
-variable. What is written decides whether time grows as the e-graph or as its square:
+The engine chooses a join order from the sizes of tables alone, and joins parts that share a variable. So the form of
+the query decides whether time grows linearly or quadratically with the e-graph:
 
-- A part that is written twice, or that something is asked of, is one part with a name.
-- Texts tell little (a dtype, an identity map). A text that stands at a second place has a name of its own there, and
-  the two are compared when all else has matched.
-- Facts are joined with the part that they speak of, before that meets others: where a rule asks for several terms, or
-  asks something of the operands of one, each of these fills a table, and the rule joins the tables. A table does the
-  same with the operands of its own pattern. Rules that ask for the same share a table.
+- A part of a pattern that occurs twice, or that a condition refers to, is written once and has a name.
+- Texts select little (a dtype, an identity map). Where a text occurs a second time, it gets another name there; the two
+  are compared after all else has matched.
+- Facts are joined with their part before this part is joined with others. So if a rule has several patterns, or
+  conditions on operands of its pattern, each of these parts fills a table, and the rule joins the tables. A table does
+  the same with the operands of its own pattern. Rules with equal parts share a table.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ir.term.language import App, Fact, Prim, Sort, Term, Var, sort_of, substitu
 from ir.term.rule import Condition, Equal, Exists, condition_terms
 
 SEPARATOR = "\x1f"
-"""Stands between the steps of a call and its arguments, which cross to Python as one text: each text is pickled."""
+"""Stands between the steps of a call and its arguments, which cross to Python in one text: each text is pickled."""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """An egglog string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
@@ -33,8 +33,8 @@ def quoted(text: str) -> str:
 class Table(NamedTuple):
     """The matches of a pattern for which some facts hold.
 
-    columns: what a row holds, as the rule calls it: the pattern and its parts, its variables, texts that facts have.
-    declaration, body, row: of the relation and of the rule that fills it, which joins the tables `inner`.
+    columns: the content of a row, in the rule's names: the pattern and its parts, its variables, texts of facts.
+    declaration: of the relation. body, row: of the rule that fills the relation. inner: tables that this rule joins.
     """
 
     name: str
@@ -47,16 +47,16 @@ class Table(NamedTuple):
 
     @property
     def whole(self) -> Iterator[Table]:
-        """The tables that this one joins, and theirs, before those that join them; itself last."""
-        for each in self.inner:
-            yield from each.whole
+        """This table and all tables that it joins, directly or not; a table comes after those that it joins."""
+        for table in self.inner:
+            yield from table.whole
         yield self
 
 
 def tables(patterns: Sequence[App], conditions: Iterable[Condition]) -> Mapping[App, Table]:
-    """The tables that a query joins, by the parts of its patterns that they stand for."""
-    asked = [each for term in condition_terms(conditions) for each in subterms(term) if isinstance(each, Fact)]
-    terms = {each.term for each in asked}
+    """The tables that a query joins, by the parts of its patterns that they replace."""
+    asked = [fact for term in condition_terms(conditions) for fact in subterms(term) if isinstance(fact, Fact)]
+    terms = {fact.term for fact in asked}
     parts = patterns if len(patterns) > 1 else _operands(patterns[0], terms)
     return _tables_of(parts, dict.fromkeys(asked))
 
@@ -66,31 +66,31 @@ def _tables_of(parts: Iterable[App], asked: Collection[Fact]) -> Mapping[App, Ta
 
 
 def _operands(pattern: App, asked: set[Term]) -> list[App]:
-    """The operands of which something is asked: where that is one alone, those of its own."""
-    found = [arg for arg in pattern.args if isinstance(arg, App) and not asked.isdisjoint(subterms(arg))]
-    if len(found) == 1:
-        return _operands(found[0], asked) or found
-    return list(dict.fromkeys(found))
+    """The operands that contain a term of `asked`. A single one is replaced by its own such operands, if any."""
+    operands = [arg for arg in pattern.args if isinstance(arg, App) and not asked.isdisjoint(subterms(arg))]
+    if len(operands) == 1:
+        return _operands(operands[0], asked) or operands
+    return list(dict.fromkeys(operands))
 
 
 def _table(pattern: App, asked: Collection[Fact]) -> Table:
-    """The table of a pattern and of what is asked of its parts; named by what it holds, whatever a rule calls that."""
+    """The table of a pattern with the facts on its parts. Its name depends on its content, not on a rule's names."""
     inside = dict.fromkeys(subterms(pattern))
-    variables = [each for each in inside if isinstance(each, Var)]
-    plain = {each.name: Var(f"x{number}", each.sort) for number, each in enumerate(variables)}
-    facts = sorted((each for each in asked if each.term in inside), key=lambda each: str(substitute(each, plain)))
-    parts = [each for each in inside if isinstance(each, App)]
-    columns: tuple[Term, ...] = (*parts, *variables, *(each for each in facts if each.analysis.valued))
+    variables = [part for part in inside if isinstance(part, Var)]
+    plain = {var.name: Var(f"x{number}", var.sort) for number, var in enumerate(variables)}
+    facts = sorted((fact for fact in asked if fact.term in inside), key=lambda fact: str(substitute(fact, plain)))
+    parts = [part for part in inside if isinstance(part, App)]
+    columns: tuple[Term, ...] = (*parts, *variables, *(fact for fact in facts if fact.analysis.valued))
     root = substitute(pattern, plain)
     assert isinstance(root, App)
     known = [Fact(fact.analysis, substitute(fact.term, plain)) for fact in facts]
-    inner = _tables_of(_operands(root, {each.term for each in known}), known)
+    inner = _tables_of(_operands(root, {fact.term for fact in known}), known)
     body = Body(root, inner)
     for fact in known:
         body.require(fact)
-    row = " ".join(body.text(substitute(each, plain)) for each in columns)
+    row = " ".join(body.text(substitute(column, plain)) for column in columns)
     name = f"P_{hashlib.sha256(' '.join((*body.facts, row)).encode()).hexdigest()[:12]}"
-    sorts = " ".join(sort_of(each).value for each in columns)
+    sorts = " ".join(sort_of(column).value for column in columns)
     return Table(
         name=name,
         facts=tuple(facts),
@@ -103,13 +103,13 @@ def _table(pattern: App, asked: Collection[Fact]) -> Table:
 
 
 class Body:
-    """The body of a rule while it is written: a text that is used is bound, once, whatever it takes."""
+    """The body of a rule while it is being written. A computed text is bound once, at its first use."""
 
-    def __init__(self, pattern: App, held: Mapping[App, Table] | None = None, comparing: bool = True) -> None:
-        """held: the parts of patterns that are read from tables. comparing: equal texts are asked for."""
-        self._root, self._tables, self._comparing = pattern, held or {}, comparing
+    def __init__(self, pattern: App, part_tables: Mapping[App, Table] | None = None, comparing: bool = True) -> None:
+        """part_tables: parts of patterns that are read from tables. comparing: also compare texts that occur twice."""
+        self._root, self._tables, self._comparing = pattern, part_tables or {}, comparing
         self._named: dict[Term, str] = {pattern: "?root"}
-        self._apart: dict[App, Mapping[str, str]] = {}
+        self._text_names: dict[App, Mapping[str, str]] = {}
         self._texts: dict[str, int] = {}
         self._rows: list[str] = []
         self._known: set[Fact] = set()
@@ -120,14 +120,14 @@ class Body:
 
     @property
     def facts(self) -> list[str]:
-        """The rows of tables, or the pattern and its parts that something is asked of; then the conditions."""
-        parts = [f"(= {name} {self._nested(each)})" for each, name in self._named.items() if each in self._apart]
+        """Rows of tables, or the pattern and its named parts; then the conditions."""
+        parts = [f"(= {name} {self._nest(part)})" for part, name in self._named.items() if part in self._text_names]
         guards = [f'(!= {self._call(self._guards)} "")'] if self._guards else []
         return self._rows + parts + self._conditions + guards
 
     @property
     def texts(self) -> tuple[Term, ...]:
-        """The primitives and facts whose texts it binds."""
+        """The primitives and facts whose texts are bound."""
         return tuple(self._bound)
 
     def require(self, condition: Condition) -> None:
@@ -144,21 +144,22 @@ class Body:
             case Fact() if condition not in self._known:
                 self._conditions.append(f"({condition.analysis.name} {self.text(condition.term)})")
 
-    def part_from_the_root(self, descending: bool = False) -> None:
-        """No part of the pattern is the value itself, and no operand of a part is that part. Where x·7 = x, since x is
-        0, regrouping would find 7ⁿ for ever. `descending`: operands of parts are older than these. Where x = y·3 and
-        y = x·(1/3), as rounded, regrouping would go round for ever."""
-        self._part(self._root, (), descending)
+    def require_acyclic(self, descending: bool = False) -> None:
+        """Require that no part of the pattern is the root's class, and no operand of a part is that part's class.
+        Otherwise regrouping could go on for ever: if x = 0, then x·7 = x, and it would build every 7ⁿ. `descending`:
+        also require that operands of parts are older, because regrouping x = y·3, y = x·(1/3), as rounded, is endless.
+        """
+        self._separate(self._root, (), descending)
 
-    def _part(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:
-        """Part the operands of a pattern from those `above` them; variables of the root may be the root."""
+    def _separate(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:
+        """Require operands of a pattern to differ from the pattern and from `above`; not variables of the root."""
         around = (*above, pattern)
         for arg in dict.fromkeys(arg for arg in pattern.args if sort_of(arg) not in (Sort.STR, Sort.I64)):
-            alike = [each for each in around if each.ctor.result is sort_of(arg)]
+            alike = [outer for outer in around if outer.ctor.result is sort_of(arg)]
             if isinstance(arg, App) or above:
-                self._conditions.extend(f"(!= {self.text(arg)} {self.text(each)})" for each in alike)
+                self._conditions.extend(f"(!= {self.text(arg)} {self.text(outer)})" for outer in alike)
             if isinstance(arg, App):
-                self._part(arg, around, descending)
+                self._separate(arg, around, descending)
             elif above and descending and pattern.ctor.result is sort_of(arg):
                 name = self.text(arg)
                 self._conditions.append(f"(= {name} (ordering-min {name} {self.text(pattern)}))")
@@ -166,13 +167,13 @@ class Body:
     def text(self, term: Term) -> str:
         match term:
             case App():
-                if term in self._apart or term in self._named:
+                if term in self._text_names or term in self._named:
                     return self._name(term)
                 return f"({term.ctor.name} {' '.join(map(self.text, term.args))})"
             case Var():
                 return f"?{term.name}"
             case str():
-                return quoted(term)
+                return quote(term)
             case int():
                 return str(term)
             case Prim() | Fact():
@@ -184,30 +185,30 @@ class Body:
         return self._named.setdefault(part, f"?part{len(self._named)}")
 
     def _match(self, pattern: App) -> None:
-        """Write a pattern, which may have parts and variables in common with those before."""
+        """Add a pattern, which may share parts and variables with earlier ones."""
         shared: dict[str, str] = {}
         waiting = [pattern]
         while waiting:
-            each = waiting.pop()
-            if each in self._tables:
-                self._read(self._tables[each], shared)
-            elif each in self._apart:
-                self._name(each)
+            part = waiting.pop()
+            if part in self._tables:
+                self._read(self._tables[part], shared)
+            elif part in self._text_names:
+                self._name(part)
             else:
-                names = dict.fromkeys(arg.name for arg in each.args if isinstance(arg, Var) and arg.sort is Sort.STR)
-                self._apart[each] = {name: self._text_apart(name, shared) for name in names}
-                waiting.extend(arg for arg in reversed(each.args) if isinstance(arg, App))
+                names = dict.fromkeys(arg.name for arg in part.args if isinstance(arg, Var) and arg.sort is Sort.STR)
+                self._text_names[part] = {name: self._name_of_text(name, shared) for name in names}
+                waiting.extend(arg for arg in reversed(part.args) if isinstance(arg, App))
         self._compare(shared)
 
     def _read(self, table: Table, shared: dict[str, str]) -> None:
-        """Write a row of a table in the place of its pattern, texts apart."""
+        """Add a row of a table in the place of its pattern, with own names for texts that occurred before."""
         row = []
         for column in table.columns:
             match column:
                 case App():
                     row.append(self._name(column))
                 case Var(name, Sort.STR):
-                    row.append(self._text_apart(name, shared))
+                    row.append(self._name_of_text(name, shared))
                 case Fact() if column not in self._bound:
                     row.append(self._bound.setdefault(column, self._unbound))
                 case Fact():
@@ -217,29 +218,29 @@ class Body:
         self._known.update(table.facts)
         self._rows.append(f"({table.name} {' '.join(row)})")
 
-    def _text_apart(self, name: str, shared: dict[str, str]) -> str:
-        """What a text is called here; noted among the `shared` where it has been met before."""
-        met = self._texts[name] = self._texts.get(name, -1) + 1
-        if not met:
+    def _name_of_text(self, name: str, shared: dict[str, str]) -> str:
+        """The name of a text variable here; also added to `shared` if the variable occurred before."""
+        earlier = self._texts[name] = self._texts.get(name, -1) + 1
+        if not earlier:
             return f"?{name}"
-        shared[f"?{name}_{met}"] = f"?{name}"
-        return f"?{name}_{met}"
+        shared[f"?{name}_{earlier}"] = f"?{name}"
+        return f"?{name}_{earlier}"
 
     def _compare(self, pairs: Mapping[str, str]) -> None:
-        """Require texts to be the same, without a join on them."""
+        """Require pairs of texts to be equal, by a comparison and not by a join."""
         if pairs and self._comparing:
             same = f"?same{len(self._conditions)}"
             for texts in (pairs.values(), pairs):
-                self._conditions.append(f'(= {same} (+ {_spaced(texts)} ""))')
+                self._conditions.append(f'(= {same} (+ {_separate_texts(texts)} ""))')
 
-    def _nested(self, pattern: Term) -> str:
-        """The pattern, with names for those of its parts that have one."""
+    def _nest(self, pattern: Term) -> str:
+        """The pattern, with names in place of its parts that have one."""
         assert isinstance(pattern, App)
-        apart = self._apart[pattern]
+        names = self._text_names[pattern]
         args = [
-            self._named.get(arg) or self._nested(arg)
+            self._named.get(arg) or self._nest(arg)
             if isinstance(arg, App)
-            else apart.get(arg.name) or self.text(arg)
+            else names.get(arg.name) or self.text(arg)
             if isinstance(arg, Var)
             else self.text(arg)
             for arg in pattern.args
@@ -263,8 +264,8 @@ class Body:
         return name
 
     def _call(self, wanted: Sequence[Prim]) -> str:
-        """What the last of some primitives answers, if all of them do and those within them: computed in one call, for
-        to cross to Python costs more than most of them. Its text is a list of steps, then what they are given."""
+        """A call that returns the text of the last primitive, or "" if a primitive or one of its operands has none. One
+        call computes all, because a call to Python costs more than most primitives. Its text: steps, then arguments."""
         steps: dict[Prim, str] = {}
         given: dict[str, int] = {}
 
@@ -276,9 +277,9 @@ class Body:
                 return f"s{[*steps].index(term)}"
             return f"{given.setdefault(self._as_text(term), len(given))}"
 
-        for each in wanted:
-            place(each)
-        texts = _spaced([quoted(";".join(steps.values())), *given])
+        for primitive in wanted:
+            place(primitive)
+        texts = _separate_texts([quote(";".join(steps.values())), *given])
         return f"(py-to-string (py-call $call (py-from-string (+ {texts}))))"
 
     def _as_text(self, arg: Term) -> str:
@@ -286,6 +287,6 @@ class Body:
         return text if sort_of(arg) is Sort.STR else f"(to-string {text})"
 
 
-def _spaced(texts: Collection[str]) -> str:
-    """egglog arguments whose sum is these texts, with separators between them."""
-    return f" {quoted(SEPARATOR)} ".join(texts)
+def _separate_texts(texts: Collection[str]) -> str:
+    """The sum of these texts, with separators between them, as arguments of egglog's `+`."""
+    return f" {quote(SEPARATOR)} ".join(texts)

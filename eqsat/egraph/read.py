@@ -1,7 +1,7 @@
-"""The tables of a saturated e-graph → an EGraphView, numbered by structure alone.
+"""The tables of a saturated e-graph → an EGraphView, whose numbers depend on structure alone.
 
-Classes are numbered as a walk from the loaded terms meets them: first those of the terms, in their order, then
-the classes that their nodes read. egglog's own ids have no part in it.
+Classes are numbered in the order in which a walk from the loaded terms reaches them: first the classes of the terms,
+then the classes that their nodes read. egglog's own ids do not matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.egraph.egglog_text import LOADED, witness
 from eqsat.egraph.engine import Row
-from eqsat.egraph.enode import ENode, renumbered
+from eqsat.egraph.enode import ENode, renumber
 from eqsat.egraph.view import EGraphView
 from ir.term.language import CTORS, App, Term, Var
 
@@ -25,29 +25,29 @@ _CTOR_ORDER = {name: position for position, name in enumerate(CTORS)}
 def read_view(
     tables: Mapping[str, Sequence[Row]], terms: Sequence[tuple[str, App]], rules: Sequence[str]
 ) -> EGraphView:
-    """The view of an e-graph whose i-th loaded term is `terms[i]`; `rules` in order of precedence, for nodes
-    that several of them built."""
+    """The view of an e-graph whose i-th loaded term is `terms[i]`. If several rules built a node, it belongs to the
+    first of `rules`."""
     raw, roots = _raw_classes(tables), _roots(tables)
-    number = _numbered(raw, [roots[index] for index in range(len(terms))])
+    number = _number_classes(raw, [roots[index] for index in range(len(terms))])
     classes: dict[int, tuple[ENode, ...]] = {}
     for old, new in number.items():
-        nodes = [renumbered(*node, number) for node in raw[old]]
+        nodes = [renumber(*node, number) for node in raw[old]]
         classes[new] = tuple(sorted(nodes, key=_final_order) if len(nodes) > 1 else nodes)
     tiny = {name: number[roots[index]] for index, (name, _) in enumerate(terms)}
-    loaded, built = set(_loaded(classes, terms, tiny)), _built(tables, number, rules)
+    loaded, rule_of = set(_loaded_nodes(classes, terms, tiny)), _rules_of_nodes(tables, number, rules)
     present = (node for nodes in classes.values() for node in nodes)
     return EGraphView(
         classes=classes,
         sorts={new: CTORS[nodes[0].ctor].result for new, nodes in classes.items()},
         tiny=tiny,
-        rules={node: built[node] for node in present if node in built and node not in loaded},
+        rules={node: rule_of[node] for node in present if node in rule_of and node not in loaded},
     )
 
 
 def class_numbers(tables: Mapping[str, Sequence[Row]]) -> Mapping[int | str, int]:
-    """Raw class → the number that `read_view` gives it, of those that the loaded terms reach."""
+    """The number that `read_view` gives each raw class, of those that the loaded terms reach."""
     roots = _roots(tables)
-    return _numbered(_raw_classes(tables), [roots[index] for index in range(len(roots))])
+    return _number_classes(_raw_classes(tables), [roots[index] for index in range(len(roots))])
 
 
 def _raw_classes(tables: Mapping[str, Sequence[Row]]) -> Mapping[_Value, list[ENode]]:
@@ -63,8 +63,8 @@ def _roots(tables: Mapping[str, Sequence[Row]]) -> Mapping[_Value, _Value]:
     return {index: value for (index,), value in tables[LOADED]}
 
 
-def _numbered(raw: Mapping[_Value, list[ENode]], roots: Sequence[_Value]) -> dict[_Value, int]:
-    """Raw class → its number, for all that the roots reach, in ascending order of number."""
+def _number_classes(raw: Mapping[_Value, list[ENode]], roots: Sequence[_Value]) -> dict[_Value, int]:
+    """The number of every raw class that the roots reach, in ascending order of number."""
     number = {root: position for position, root in enumerate(dict.fromkeys(roots))}
     queue = list(number)
     unseen = len(raw)
@@ -87,26 +87,28 @@ def _final_order(node: ENode) -> tuple[object, ...]:
     return _CTOR_ORDER[node.ctor], node.args
 
 
-def _built(tables: Mapping[str, Sequence[Row]], number: Mapping[_Value, int], rules: Sequence[str]) -> dict[ENode, str]:
-    """Every node that a rule built, with the first such rule."""
+def _rules_of_nodes(
+    tables: Mapping[str, Sequence[Row]], number: Mapping[_Value, int], rules: Sequence[str]
+) -> dict[ENode, str]:
+    """The first rule that built each node; loaded nodes may be among them."""
     precedence = {name: position for position, name in enumerate(rules)}
-    found: dict[ENode, str] = {}
+    rule_of: dict[ENode, str] = {}
     for ctor in CTORS:
         for (*args, last), _ in tables[witness(ctor)]:
             try:
-                node, rule = renumbered(ctor, args, number), str(last)
+                node, rule = renumber(ctor, args, number), str(last)
             except KeyError:  # no loaded term reaches the node
                 continue
-            if precedence[rule] < precedence.get(found.get(node, ""), len(precedence)):
-                found[node] = rule
-    return found
+            if precedence[rule] < precedence.get(rule_of.get(node, ""), len(precedence)):
+                rule_of[node] = rule
+    return rule_of
 
 
-def _loaded(
+def _loaded_nodes(
     classes: Mapping[int, Sequence[ENode]], terms: Sequence[tuple[str, App]], tiny: Mapping[str, int]
 ) -> Iterator[ENode]:
     """The nodes that the terms were loaded as."""
-    home = {node: number for number, nodes in classes.items() for node in nodes}
+    class_of = {node: number for number, nodes in classes.items() for node in nodes}
 
     def nodes(term: Term) -> Iterator[ENode]:
         if isinstance(term, App):
@@ -122,7 +124,7 @@ def _loaded(
             case Var():
                 return tiny[term.name]
             case App():
-                return home[node_of(term)]
+                return class_of[node_of(term)]
             case str() | int():
                 return term
         raise TypeError(f"{term} is not ground")

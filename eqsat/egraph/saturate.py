@@ -43,15 +43,15 @@ _FIELDS = {
     Stop.TIME_LIMIT: "seconds",
     Stop.MEMORY_LIMIT: "bytes",
 }
-"""The field of `Budget` that a limit is."""
+"""The field of `Budget` that sets a limit."""
 
 _MEASURED = (Stop.TIME_LIMIT, Stop.MEMORY_LIMIT)
-"""Limits that another run may meet elsewhere."""
+"""Limits that another run may reach at another point."""
 
 
 class PhaseStats(msgspec.Struct, frozen=True):
-    """One phase: the families that ran, iterations made, e-nodes at its end, wall-clock seconds; the rules of these
-    families that rested, because they would have matched too often."""
+    """One phase. families: the rules that ran. nodes: at its end. seconds: wall time. resting: rules of the families
+    that were stopped, because they would have matched too often."""
 
     families: tuple[str, ...]
     stop: Stop
@@ -62,8 +62,8 @@ class PhaseStats(msgspec.Struct, frozen=True):
 
 
 class SaturationStats(msgspec.Struct, frozen=True):
-    """What saturation did. matches: rule → how often it matched; families: the same, added up; piecewise: movements
-    whose map is too long to be composed with others.
+    """The work of a saturation. matches: by rule; families: matches by family; nodes, classes: at the end; piecewise:
+    movements whose map is too long to be composed with others.
     """
 
     phases: tuple[PhaseStats, ...]
@@ -77,9 +77,9 @@ class SaturationStats(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """A word on each limit that ended phases, and on every movement that is stored."""
+        """A warning for each limit that ended phases, and for every movement that is stored."""
         ended = dict.fromkeys(phase.stop for phase in self.phases if phase.stop is not Stop.SATURATED)
-        return tuple(map(self._stopped, ended)) + tuple(
+        return tuple(map(self._limit_warning, ended)) + tuple(
             note(
                 Kind.EXCESSIVE_PIECEWISE,
                 STAGE,
@@ -89,8 +89,8 @@ class SaturationStats(msgspec.Struct, frozen=True):
             for name in self.piecewise
         )
 
-    def _stopped(self, limit: Stop) -> Diagnostic:
-        """The phases that one limit ended, by their places from 1 on."""
+    def _limit_warning(self, limit: Stop) -> Diagnostic:
+        """The warning about the phases that one limit ended, by their numbers from 1 on."""
         ended = [place for place, phase in enumerate(self.phases, 1) if phase.stop is limit]
         phases = f"phase {ended[0]}" if len(ended) == 1 else f"phases {', '.join(map(str, ended))}"
         field = _FIELDS[limit]
@@ -109,7 +109,7 @@ class SaturationStats(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds of it all."""
+        """Wall time of the whole saturation."""
         return self.load_seconds + self.read_seconds + sum(phase.seconds for phase in self.phases)
 
 
@@ -121,12 +121,11 @@ def saturate(
     phases: Sequence[Sequence[str]] = PHASES,
     constants: Collection[str] = (),
 ) -> tuple[EGraphView, SaturationStats]:
-    """All that `rules` (those no less exact than `exactness`) make of a graph, and how it went.
+    """Saturates a graph with the rules that are no less exact than `exactness`.
 
-    Each phase adds its families to those of the phases before, but for `rules.PASSING`, and runs until nothing
-    changes or the budget ends it; families that no phase names join the last. The result depends on the graph, the
-    rules, the phases, the node and iteration budgets and the names of the inputs that are `constants` alone.
-
+    Each phase adds its families to those of earlier phases (except `rules.PASSING`), and runs until nothing changes or
+    the budget ends it. Families that no phase names join the last phase. The result depends only on the graph, the
+    rules, the phases, the limits on nodes and iterations, and the names of the inputs that are `constants`.
     Raises:
         EqsatError: UnsoundRule, when two rules share a name or contradict an analysis.
     """
@@ -145,26 +144,26 @@ def begin(
     traced: bool = False,
     constants: Collection[str] = (),
 ) -> Saturation:
-    """A graph loaded and ready for `rules`, as `saturate` runs them; `traced` keeps every match."""
+    """A saturation with the graph loaded, ready to run as in `saturate`; `traced` keeps every match."""
     budget = budget or Budget()
-    decided, built = inlining(graph, budget.copies), _built(graph, constants)
+    decisions, constant_uops = inlining(graph, budget.copies), _constant_uops(graph, constants)
     marks: Marked = {
-        known.Computed: decided.computed,
-        known.Inlined: decided.inlined,
+        known.Computed: decisions.computed,
+        known.Inlined: decisions.inlined,
         known.Output: graph.outputs,
         known.Constant: tuple(node.id for name, node in graph.inputs.items() if name in constants),
-        known.Weight: tuple(built),
-        known.Runs: tuple(node.id for node in graph.nodes if node.id not in built),
+        known.Weight: tuple(constant_uops),
+        known.Runs: tuple(node.id for node in graph.nodes if node.id not in constant_uops),
         known.Finite: finite(graph) if exactness is Exactness.RANGE else (),
-        known.Place: places(graph, decided.sources, constants, enlarging=exactness is Exactness.RANGE),
+        known.Place: places(graph, decisions.sources, constants, enlarging=exactness is Exactness.RANGE),
     }
     terms = tiny_to_terms(graph)
-    return Saturation(terms, rules, exactness, budget, phases, marks, decided.piecewise, traced)
+    return Saturation(terms, rules, exactness, budget, phases, marks, decisions.piecewise, traced)
 
 
 class Iteration(NamedTuple):
-    """One iteration: its phase (from 0 on), what matched in it, e-nodes after it, whether it changed anything, and how
-    its phase ended, if it did."""
+    """One iteration. phase: from 0 on. matches: by rule. nodes: after it. changed: whether it changed the e-graph.
+    stop: why it ended its phase; None if the phase goes on."""
 
     phase: int
     matches: Mapping[str, int]
@@ -174,7 +173,7 @@ class Iteration(NamedTuple):
 
 
 class Saturation:
-    """An e-graph on its way: loaded when it is made, one iteration further at each `step`."""
+    """A saturation in progress: the graph is loaded on construction, and each `step` runs one iteration."""
 
     def __init__(
         self,
@@ -187,7 +186,7 @@ class Saturation:
         piecewise: tuple[str, ...] = (),
         traced: bool = False,
     ) -> None:
-        """marks: the names of the terms for which an analysis holds."""
+        """marks: for each analysis the names of the terms for which it holds."""
         start = time.perf_counter()
         self.rules = [rule for rule in rules if rule.exactness <= exactness]
         self._terms, self._piecewise = terms, piecewise
@@ -211,7 +210,7 @@ class Saturation:
         self._read_seconds = 0.0
 
     def step(self) -> Iteration | None:
-        """One iteration of the phase at hand, the next phase if that has ended; None when all have."""
+        """One iteration of the current phase, or of the next one if that has ended; None after the last phase."""
         while len(self._done) < len(self.schedule):
             stop = self._limit()
             if stop is None:
@@ -221,11 +220,11 @@ class Saturation:
 
     @property
     def phases(self) -> tuple[PhaseStats, ...]:
-        """Those that have ended."""
+        """The phases that have ended."""
         return tuple(self._done)
 
     def finish(self) -> None:
-        """Step until all is done."""
+        """Run all remaining iterations."""
         while self.step():
             pass
 
@@ -237,12 +236,12 @@ class Saturation:
         return view
 
     def trace(self) -> Trace:
-        """What matched until now, if that is kept; classes are numbered as in the `view` of now."""
+        """The matches so far, if they are traced; classes have the same numbers as in the present `view`."""
         tables = self.egraph.rows({*VIEWED, *traced_tables(self.rules, known.ANALYSES)})
         return read_trace(tables, class_numbers(tables), self.rules, known.ANALYSES)
 
     def stats(self, view: EGraphView) -> SaturationStats:
-        """What was done until now, and led to this view."""
+        """The statistics so far; `view` is the present view."""
         by_family = {rule.family: 0 for rule in self.rules}
         for rule in self.rules:
             by_family[rule.family] += self._matches[rule.name]
@@ -258,7 +257,7 @@ class Saturation:
         )
 
     def _limit(self) -> Stop | None:
-        """What forbids another iteration of the phase at hand."""
+        """The limit that forbids another iteration of the current phase; None if there is none."""
         if self._iterations >= self._most_iterations:
             return Stop.ITERATION_LIMIT
         if self._nodes > self._shares[len(self._done)]:
@@ -267,8 +266,8 @@ class Saturation:
 
     def _iterate(self) -> Iteration:
         place = len(self._done)
-        found, changed = self._found(place)
-        matched = {name: found[name] for name in self._matches if found.get(name)}
+        matches, changed = self._run_rules(place)
+        matched = {name: matches[name] for name in self._matches if matches.get(name)}
         self._matches.update(matched)
         self._iterations += 1
         self._nodes = _nodes(self.egraph)
@@ -279,8 +278,8 @@ class Saturation:
         ended = self._done[place].stop if len(self._done) > place else self._limit()
         return Iteration(place, matched, self._nodes, changed, ended)
 
-    def _found(self, place: int) -> tuple[Mapping[str, int], bool]:
-        """What matched in an iteration, and whether anything changed; no match is known of one that was interrupted."""
+    def _run_rules(self, place: int) -> tuple[Mapping[str, int], bool]:
+        """Runs an iteration: matches by rule, and whether anything changed. An interrupted one reports no matches."""
         try:
             with watched(self._meter.check):
                 return self._program.iterate(place)
@@ -288,14 +287,14 @@ class Saturation:
             return {}, True
 
     def _rest(self) -> None:
-        """Let rules rest that would match too often in the e-graph as it is now."""
-        tired = self._growth.too_many(self.egraph.rows(CTORS), self._program.rules)
-        if tired:
-            self._resting.extend(tired)
-            self._program.rest([rule.name for rule in tired])
+        """Stop the rules that would match too often in the present e-graph."""
+        stopped = self._growth.too_many(self.egraph.rows(CTORS), self._program.rules)
+        if stopped:
+            self._resting.extend(stopped)
+            self._program.rest([rule.name for rule in stopped])
 
     def _resting_in(self, place: int) -> tuple[str, ...]:
-        """The rules of a phase that rest."""
+        """The resting rules of a phase."""
         return tuple(rule.name for rule in self._resting if rule.family in self.schedule[place].families)
 
     def _end(self, stop: Stop) -> None:
@@ -313,16 +312,16 @@ class Saturation:
         self._iterations, self._since = 0, now
 
 
-def _built(graph: Graph, constants: Collection[str]) -> Mapping[Ref, None]:
-    """The uops that are computed from `constants`, numbers and indices alone."""
-    found: dict[Ref, None] = {}
+def _constant_uops(graph: Graph, constants: Collection[str]) -> Mapping[Ref, None]:
+    """The uops that depend on nothing but constants, numbers and indices."""
+    uops: dict[Ref, None] = {}
     for node in graph.nodes:
-        if node.arg["tensor_id"] in constants if node.uop == "INPUT" else found.keys() >= {*node.refs}:
-            found[node.id] = None
-    return found
+        if node.arg["tensor_id"] in constants if node.uop == "INPUT" else uops.keys() >= {*node.refs}:
+            uops[node.id] = None
+    return uops
 
 
 def _nodes(egraph: EGraph) -> int:
-    """E-nodes: rows of the constructors' tables."""
+    """The number of e-nodes: rows of the constructors' tables."""
     sizes = egraph.sizes()
     return sum(sizes.get(name, 0) for name in CTORS)

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class Stop(StrEnum):
-    """`SATURATED`: nothing changed any more. The others are limits of `eqsat.options.Budget`; MATCH_LIMIT says that
-    nothing changed any more but by rules that rest."""
+    """`SATURATED`: nothing changes any more. MATCH_LIMIT: nothing changes any more, but some rules rest. The others are
+    limits of `eqsat.options.Budget`."""
 
     SATURATED = "saturated"
     NODE_LIMIT = "node_limit"

@@ -1,4 +1,4 @@
-"""Tiny IR → terms: every uop enters the e-graph as a kernel of its own, that reads buffers and writes one.
+"""Tiny IR → terms: every uop enters the e-graph as its own kernel, which reads buffers and writes one.
 
 before   %y = mul(%a, %b)
 after    y = Store(Pure(PBin(mul, fp32, Load(a, id), Load(b, id))), fp32[4,8])
@@ -45,7 +45,7 @@ _COMBINES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
-    """Each uop as a term of sort Buf, in order; it reads the uops before it through variables of their names."""
+    """Each uop as a term of sort Buf, in order; a term reads earlier uops through variables with their names."""
     return tuple(
         (node.id, _LOWERINGS[node.op.kind](node, graph.operand_types(node), graph.types[node.id]))
         for node in graph.nodes
@@ -53,12 +53,12 @@ def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
 
 
 def movement_map(node: Node, graph: Graph) -> AxisMap:
-    """Where a movement reads its source."""
+    """The map by which a movement reads its source."""
     return _movement_map(node, graph.operand_types(node), graph.types[node.id])
 
 
 def reduced_map(node: Node, graph: Graph) -> AxisMap:
-    """Where a REDUCE reads its source: the reduced axes come last."""
+    """The map by which a REDUCE reads its source; the reduced axes come last."""
     return _reduced_map(node, graph.operand_types(node))
 
 
@@ -74,11 +74,11 @@ def _input(node: Node, src: Types, out: TensorType) -> App:
 def _index(node: Node, src: Types, out: TensorType) -> App:
     along = node.arg["axis"]
     coordinate = axis_map(out.shape, [axis(along, box_of(out.shape))] if out.size else [ZERO])
-    return _stored(Pure(Index(out.dtype.name, str(coordinate))), out)
+    return _store(Pure(Index(out.dtype.name, str(coordinate))), out)
 
 
 def _movement(node: Node, src: Types, out: TensorType) -> App:
-    return _stored(Pure(Load(buffer(node.refs[0]), str(_movement_map(node, src, out)))), out)
+    return _store(Pure(Load(buffer(node.refs[0]), str(_movement_map(node, src, out)))), out)
 
 
 def _movement_map(node: Node, src: Types, out: TensorType) -> AxisMap:
@@ -87,7 +87,7 @@ def _movement_map(node: Node, src: Types, out: TensorType) -> AxisMap:
 
 def _elementwise(node: Node, src: Types, out: TensorType) -> App:
     op = (PUn, PBin, PTern)[node.op.arity - 1]
-    return _stored(Pure(op(node.op.fn, out.dtype.name, *map(_operand, node.src, src))), out)
+    return _store(Pure(op(node.op.fn, out.dtype.name, *map(_operand, node.src, src))), out)
 
 
 def _reduce(node: Node, src: Types, out: TensorType) -> App:
@@ -95,38 +95,38 @@ def _reduce(node: Node, src: Types, out: TensorType) -> App:
     (value,) = src
     op, init = node.arg["op"].lower(), node.arg.get("init")
     read = Load(buffer(node.refs[0]), str(_reduced_map(node, src)))
-    sizes = sizes_text([value.shape[each] for each in sorted(node.arg["axes"])])
+    sizes = sizes_text([value.shape[axis_] for axis_ in sorted(node.arg["axes"])])
     if init is None:
-        return _stored(Fin(Reduce(op, out.dtype.name, sizes, read)), out)
+        return _store(Fin(Reduce(op, out.dtype.name, sizes, read)), out)
     wide = _accumulator(value.dtype, out.dtype)
     start = Pure(_number(init, TensorType.of(wide, out.shape)))
     total = EBin(_COMBINES[op], wide.name, Fin(Reduce(op, wide.name, sizes, read)), start)
-    return _stored(total if wide == out.dtype else EUn("cast", out.dtype.name, total), out)
+    return _store(total if wide == out.dtype else EUn("cast", out.dtype.name, total), out)
 
 
 def _reduced_map(node: Node, src: Types) -> AxisMap:
     (value,) = src
     axes = sorted(node.arg["axes"])
-    return moves.permute(value.shape, [each for each in range(value.rank) if each not in axes] + axes)
+    return moves.permute(value.shape, [axis_ for axis_ in range(value.rank) if axis_ not in axes] + axes)
 
 
 def _scan(node: Node, src: Types, out: TensorType) -> App:
     read = _operand(node.src[0], src[0])
-    return _stored(Fin(Scan(SCANS[node.uop], out.dtype.name, node.arg["axis"], read)), out)
+    return _store(Fin(Scan(SCANS[node.uop], out.dtype.name, node.arg["axis"], read)), out)
 
 
 def _gather(node: Node, src: Types, out: TensorType) -> App:
     along = node.arg["axis"]
     if out.size:
         box = box_of(out.shape)
-        exprs = [ZERO if each == along else axis(each, box) for each in range(out.rank)]
+        exprs = [ZERO if axis_ == along else axis(axis_, box) for axis_ in range(out.rank)]
     else:
         exprs = [ZERO] * out.rank
     read = str(axis_map(out.shape, exprs))
-    return _stored(Pure(Gather(buffer(node.refs[0]), read, along, _operand(node.src[1], src[1]))), out)
+    return _store(Pure(Gather(buffer(node.refs[0]), read, along, _operand(node.src[1], src[1]))), out)
 
 
-def _stored(value: App, out: TensorType) -> App:
+def _store(value: App, out: TensorType) -> App:
     return Store(value, type_text(out))
 
 
@@ -141,7 +141,7 @@ def _number(value: float | int | bool, type_: TensorType) -> App:
 
 
 def _accumulator(source: DType, result: DType) -> DType:
-    """What a REDUCE accumulates in: at least as wide as its source and its result accumulate."""
+    """The dtype of a REDUCE's accumulator: at least as wide as the accumulators of its source and its result."""
     return promote(source.accumulator, result.accumulator) or result
 
 
@@ -159,7 +159,7 @@ _MAPS: Mapping[str, Callable[..., AxisMap]] = {
     "FLIP": lambda src, arg, out: moves.flip(src.shape, arg["axes"]),
     "POOL": lambda src, arg, out: moves.pool(src.shape, arg["kernel"], arg.get("stride"), arg.get("dilation")),
     "VIEW": lambda src, arg, out: moves.view(
-        src.shape, out.shape, [parse_expr(each, [f"i{k}" for k in range(out.rank)]) for each in arg["index_map"]]
+        src.shape, out.shape, [parse_expr(expr, [f"i{k}" for k in range(out.rank)]) for expr in arg["index_map"]]
     ),
 }
 _LOWERINGS: Mapping[UOpKind, Callable[[Node, Types, TensorType], App]] = {

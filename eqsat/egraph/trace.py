@@ -1,6 +1,6 @@
-"""Everything that the rules matched in one saturation, as plain data: what explanations start from.
+"""All matches of one saturation as plain data, from which explanations are made.
 
-A trace costs a row per match, so saturation keeps one only when it is asked to; it changes nothing of the e-graph.
+A trace costs a row per match, so saturation keeps one only on request. It does not change the e-graph.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eqsat.egraph.egglog_text import match_table, recorded
+from eqsat.egraph.egglog_text import match_table, trace_terms
 from eqsat.egraph.engine import Row
 from ir.term.language import Analysis, Term, Var, sort_of
 from ir.term.rule import Rule
 
 
 class Match(NamedTuple):
-    """One match of a rule: its variables (classes of the view, texts, integers), and the texts that it bound."""
+    """One match of a rule: the values of its variables (classes of the view, texts, integers), and computed texts."""
 
     rule: Rule
     binding: Mapping[str, int | str]
@@ -25,17 +25,17 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """matches: those whose classes the view has, rule by rule; facts: analysis → the classes for which it holds, each
-    with its text, or "" where the analysis has none."""
+    """matches: rule by rule, of classes that the view has. facts: for each analysis the classes for which it holds,
+    with its text, or "" if the analysis has no texts."""
 
     matches: tuple[Match, ...]
     facts: Mapping[str, Mapping[int, str]]
 
 
 def traced_tables(rules: Iterable[Rule], analyses: Iterable[Analysis]) -> Iterator[str]:
-    """The tables that a trace is read from, beside those of a view."""
+    """The tables that a trace is read from, in addition to those of a view."""
     yield from (match_table(rule.name) for rule in rules)
-    yield from (each.name for each in analyses)
+    yield from (analysis.name for analysis in analyses)
 
 
 def read_trace(
@@ -44,22 +44,22 @@ def read_trace(
     rules: Sequence[Rule],
     analyses: Sequence[Analysis],
 ) -> Trace:
-    """The trace in an e-graph's tables; `number` gives the view's class of each raw one."""
+    """The trace in an e-graph's tables; `number` maps raw classes to the view's."""
     matches = [match for rule in rules for match in _matches(rule, tables.get(match_table(rule.name), ()), number)]
-    facts = {each.name: _facts(tables.get(each.name, ()), number, each.valued) for each in analyses}
+    facts = {analysis.name: _facts(tables.get(analysis.name, ()), number, analysis.valued) for analysis in analyses}
     return Trace(tuple(matches), facts)
 
 
 def _matches(rule: Rule, rows: Sequence[Row], number: Mapping[int | str, int]) -> list[Match]:
-    """The matches of one rule, in an order of their own."""
-    terms = recorded(rule)
-    plain = [not sort_of(each).is_class for each in terms]
-    found = []
+    """The matches of one rule, sorted by their values."""
+    terms = trace_terms(rule)
+    plain = [not sort_of(term).is_class for term in terms]
+    matches = []
     for args, _ in rows:
         values = [arg if text else number.get(int(arg)) for arg, text in zip(args, plain, strict=True)]
         if None not in values:
-            found.append(values)
-    return [_match(rule, terms, values) for values in sorted(found)]
+            matches.append(values)
+    return [_match(rule, terms, values) for values in sorted(matches)]
 
 
 def _match(rule: Rule, terms: Sequence[Term], values: Sequence[int | str | None]) -> Match:
@@ -75,5 +75,5 @@ def _match(rule: Rule, terms: Sequence[Term], values: Sequence[int | str | None]
 
 
 def _facts(rows: Sequence[Row], number: Mapping[int | str, int], valued: bool) -> Mapping[int, str]:
-    found = {number[int(about)]: str(text) if valued else "" for (about,), text in rows if int(about) in number}
-    return dict(sorted(found.items()))
+    facts = {number[int(about)]: str(text) if valued else "" for (about,), text in rows if int(about) in number}
+    return dict(sorted(facts.items()))

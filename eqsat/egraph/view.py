@@ -1,4 +1,4 @@
-"""A saturated e-graph as plain data: what extraction, explanation and the dumps read."""
+"""A saturated e-graph as plain data, which extraction, explanation and dumps read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ir.term.language import Sort
 
 @dataclass(frozen=True)
 class EGraphView:
-    """classes: class → its nodes, in a deterministic order; sorts: class → sort;
-    tiny: Tiny node → its Buf class; rules: node → the rule that built it (absent: it was loaded).
+    """classes: the nodes of each class, in a deterministic order. sorts: of classes. tiny: the Buf class of each uop.
+    rules: the rule that built a node; loaded nodes are absent.
 
-    PView, EView and PMax nodes record how a class was derived and are no part of a kernel; classes may be cyclic
-    (a buffer that loads itself)."""
+    PView, EView and PMax nodes record how a class was derived and are no part of a kernel. Classes may be cyclic (a
+    buffer that loads itself)."""
 
     classes: Mapping[int, tuple[ENode, ...]]
     sorts: Mapping[int, Sort]
@@ -28,5 +28,5 @@ class EGraphView:
         return self.classes[buffer][0].type
 
     def stores(self, buffer: int) -> Sequence[ENode]:
-        """The nodes that store a Buf class; the others are inputs."""
+        """The Store nodes of a Buf class; its other nodes are inputs."""
         return [node for node in self.classes[buffer] if node.ctor == "Store"]

@@ -1,1 +1,1 @@
-"""Why the program is what it is."""
+"""Explanations of a program: its rewrites, prices, and rejected candidates."""

@@ -1,4 +1,4 @@
-"""The chain of rewrites that led from the uops of a kernel to the kernel, as data that can be read and printed."""
+"""The chain of rewrites from the uops of a kernel to the kernel, as data and as a table."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One rewrite: `before` became `after` somewhere in the term; `backwards`: by the rule's equation read from right
-    to left. beside: the terms that the rule asks for elsewhere. times: how often it did so, one time after the other,
-    on equal terms."""
+    """One rewrite, of `before` into `after`, somewhere in the term. backwards: the equation was used right to left.
+    beside: terms that the rule's conditions require. times: how often in a row, on equal terms."""
 
     rule: str
     family: str
@@ -37,9 +36,9 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Chain(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the kernel that writes `output` came about: the term of its last uop, the rewrites in order, its own term.
+    """The rewrites, in order, from the term of the last uop to the term of the kernel that writes `output`.
 
-    birth: for a buffer that no uop writes, the rewrite of one of its readers that first spoke of it.
+    birth: for a buffer that no uop writes, the rewrite whose result first read the buffer.
     """
 
     output: str
@@ -54,12 +53,12 @@ class Chain(msgspec.Struct, frozen=True, omit_defaults=True):
         for place, step in enumerate(self.steps, 1):
             times = f" ×{step.times}" if step.times > 1 else ""
             lines += [f"{place:>3}. {step.rule}{times}: {step.equation}", f"     {step.before}"]
-            lines += [f"   {_arrow(step)} {step.after}", *(f"     as there is {each}" for each in step.beside)]
+            lines += [f"   {_arrow(step)} {step.after}", *(f"     as there is {term}" for term in step.beside)]
         return "\n".join([*lines, f"{self.output} = {self.end}"])
 
 
 class Chosen(Protocol):
-    """The kernels that were chosen for a program: what each computes, its term, and how they came about."""
+    """Chosen kernels: their calls, their terms, and the history of the saturation."""
 
     @property
     def calls(self) -> tuple[KernelCall, ...]: ...
@@ -96,7 +95,7 @@ def chain_of(history: History, call: KernelCall, term: KernelTerm, output: int =
 
 
 def _step(rewrite: Rewrite, notation: Notation) -> Step:
-    """A rewrite in words; with marks where nothing else changes."""
+    """A rewrite in the notation; with marks if nothing else changes."""
     before, after = notation(rewrite.before), notation(rewrite.after)
     if before == after:
         before, after = map(notation.marked(), (rewrite.before, rewrite.after))
@@ -127,7 +126,7 @@ def notation_of(history: History, derivation: Derivation) -> Notation:
 
 
 def chain_table(chain: Chain) -> Table:
-    """The chain as a table of rich: number, rule, and what it did under its equation."""
+    """The chain as a rich table: the number and rule of each step, its equation, and the term before and after."""
     from rich.table import Table
     from rich.text import Text
 
@@ -150,9 +149,9 @@ def _row(step: Step) -> tuple[Text, Text]:
     from rich.text import Text
 
     times = f" ×{step.times}" if step.times > 1 else ""
-    told = Text.assemble((step.equation, "italic"), "\n", step.before, "\n", (f"{_arrow(step)} ", "bold"), step.after)
-    told.append("".join(f"\nas there is {each}" for each in step.beside), "dim")
-    return Text(step.rule + times, style="cyan"), told
+    cell = Text.assemble((step.equation, "italic"), "\n", step.before, "\n", (f"{_arrow(step)} ", "bold"), step.after)
+    cell.append("".join(f"\nas there is {term}" for term in step.beside), "dim")
+    return Text(step.rule + times, style="cyan"), cell
 
 
 def _arrow(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""Two runs side by side: what a family of rules, an extractor or a cost term is worth."""
+"""Compares two runs, to show what a family of rules, an extractor or a cost term is worth."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eqsat.explanation.explain import rendered
+from eqsat.explanation.explain import render
 from eqsat.explanation.explored_run import ExploredRun
-from eqsat.explanation.tables import headed, plain_table
+from eqsat.explanation.tables import empty_table, with_heading
 from eqsat.runtime.compiled import KernelReport
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ class Measure(msgspec.Struct, frozen=True):
 
     @property
     def factor(self) -> float | None:
-        """How many times the left the right is; None where the left is 0."""
+        """right / left; None if left is 0."""
         return self.right / self.left if self.left else None
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """names: of both runs. measures: kernels, predicted µs, e-nodes, classes, candidates, matches, seconds. only_left,
-    only_right: kernels, as `output = name(inputs)`, that one run alone has. matches: how often each rule matched in
-    both, where that differs."""
+    """names: of the two runs. measures: kernels, predicted µs, e-nodes, classes, candidates, matches, seconds.
+    only_left, only_right: the kernels of one run only, as `output = name(inputs)`. matches: by rule in both runs, if
+    the numbers differ."""
 
     names: tuple[str, str]
     measures: tuple[Measure, ...]
@@ -41,39 +41,39 @@ class Comparison(msgspec.Struct, frozen=True):
     matches: dict[str, tuple[int, int]]
 
     def __getitem__(self, name: str) -> Measure:
-        return next(each for each in self.measures if each.name == name)
+        return next(measure for measure in self.measures if measure.name == name)
 
     def view(self) -> Group:
-        """For a terminal, a renderable of rich."""
+        """A rich renderable for a terminal."""
         return _view(self)
 
     def __str__(self) -> str:
-        return rendered(self.view())
+        return render(self.view())
 
 
 def compare(left: ExploredRun, right: ExploredRun) -> Comparison:
     """The comparison of two runs."""
-    figures, others = _figures(left), _figures(right)
-    measures = tuple(Measure(name, figures[name], others[name]) for name in figures)
-    on_left, on_right = (dict.fromkeys(map(_written, each.kernels)) for each in (left, right))
+    left_figures, right_figures = _figures(left), _figures(right)
+    measures = tuple(Measure(name, left_figures[name], right_figures[name]) for name in left_figures)
+    on_left, on_right = (dict.fromkeys(map(_kernel_text, run.kernels)) for run in (left, right))
     rules = dict.fromkeys([*left.matches, *right.matches])
     counts = {rule: (left.matches.get(rule, 0), right.matches.get(rule, 0)) for rule in rules}
     return Comparison(
         names=_names(left, right),
         measures=measures,
-        only_left=tuple(each for each in on_left if each not in on_right),
-        only_right=tuple(each for each in on_right if each not in on_left),
+        only_left=tuple(kernel for kernel in on_left if kernel not in on_right),
+        only_right=tuple(kernel for kernel in on_right if kernel not in on_left),
         matches={rule: both for rule, both in counts.items() if both[0] != both[1]},
     )
 
 
 def _names(left: ExploredRun, right: ExploredRun) -> tuple[str, str]:
-    """What tells the runs apart, where it is what the second leaves out."""
-    known, other = (each.setting.options.rules or () for each in (left, right))
-    more = [each for each in other if each not in known]
-    if not more or set(known) - set(other) or not all(each.startswith("-") for each in more):
+    """`with` and `without RULES` if the second run only leaves out rules, else `left` and `right`."""
+    rules, other_rules = (run.setting.options.rules or () for run in (left, right))
+    more = [rule for rule in other_rules if rule not in rules]
+    if not more or set(rules) - set(other_rules) or not all(rule.startswith("-") for rule in more):
         return "left", "right"
-    return "with", f"without {', '.join(each[1:] for each in more)}"
+    return "with", f"without {', '.join(rule[1:] for rule in more)}"
 
 
 def _figures(run: ExploredRun) -> dict[str, float]:
@@ -88,39 +88,39 @@ def _figures(run: ExploredRun) -> dict[str, float]:
     }
 
 
-def _written(kernel: KernelReport) -> str:
+def _kernel_text(kernel: KernelReport) -> str:
     return f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"
 
 
-def _view(found: Comparison) -> Group:
-    """Figures, kernels of one side, rules."""
+def _view(comparison: Comparison) -> Group:
+    """Tables of the figures, of kernels that only one run has, and of rules."""
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[object] = [headed("figures", _measures(found))]
-    for name, kernels in zip(found.names, (found.only_left, found.only_right), strict=True):
+    parts: list[object] = [with_heading("figures", _measures(comparison))]
+    for name, kernels in zip(comparison.names, (comparison.only_left, comparison.only_right), strict=True):
         if kernels:
-            parts.append(headed(f"kernels only {name}", Text("\n".join(kernels))))
-    if found.matches:
-        parts.append(headed("matches", _matches(found)))
+            parts.append(with_heading(f"kernels only {name}", Text("\n".join(kernels))))
+    if comparison.matches:
+        parts.append(with_heading("matches", _matches(comparison)))
     return Group(*parts)  # type: ignore[arg-type]
 
 
-def _measures(found: Comparison) -> Table:
-    table = plain_table("")
-    for name in (*found.names, "times"):
+def _measures(comparison: Comparison) -> Table:
+    table = empty_table("")
+    for name in (*comparison.names, "times"):
         table.add_column(name, justify="right")
-    for each in found.measures:
-        digits = 0 if each.left == int(each.left) and each.right == int(each.right) else 2
-        factor = "" if each.factor is None else f"{each.factor:.2f}"
-        table.add_row(each.name, f"{each.left:,.{digits}f}", f"{each.right:,.{digits}f}", factor)
+    for measure in comparison.measures:
+        digits = 0 if measure.left == int(measure.left) and measure.right == int(measure.right) else 2
+        factor = "" if measure.factor is None else f"{measure.factor:.2f}"
+        table.add_row(measure.name, f"{measure.left:,.{digits}f}", f"{measure.right:,.{digits}f}", factor)
     return table
 
 
-def _matches(found: Comparison) -> Table:
-    table = plain_table("rule")
-    for name in found.names:
+def _matches(comparison: Comparison) -> Table:
+    table = empty_table("rule")
+    for name in comparison.names:
         table.add_column(name, justify="right")
-    for rule, (left, right) in sorted(found.matches.items(), key=lambda item: -abs(item[1][0] - item[1][1])):
+    for rule, (left, right) in sorted(comparison.matches.items(), key=lambda item: -abs(item[1][0] - item[1][1])):
         table.add_row(rule, f"{left:,}", f"{right:,}")
     return table

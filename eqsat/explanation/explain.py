@@ -1,5 +1,4 @@
-"""Why the program is what it is, in words and tables: kernels, the uops and rules behind them, what they cost, and
-what was rejected."""
+"""An explanation of a program in words and tables: kernels, their uops and rules, their prices, rejected candidates."""
 
 from __future__ import annotations
 
@@ -34,17 +33,17 @@ WIDTH = 120
 
 def explain(compiled: Compiled, kernel: Wanted | None = None) -> str:
     """`explanation` as plain text."""
-    return rendered(explanation(compiled, kernel))
+    return render(explanation(compiled, kernel))
 
 
 def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
-    """The whole program, then each kernel: its uops, the rules that fired to build it, its plan, its price, and what
-    was rejected for its output; or one kernel with the rewrites that led to its outputs. A rich renderable."""
+    """The whole program, then each kernel: its uops, the rules that built it, its plan, its price, and the rejected
+    candidates for its output. Or one kernel with the rewrites that led to its outputs. A rich renderable."""
     from rich.console import Group
     from rich.text import Text
 
     if kernel is not None:
-        return _one(compiled, place_of(compiled.kernels, kernel))
+        return _kernel_group(compiled, place_of(compiled.kernels, kernel))
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     summary = (
         f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
@@ -58,13 +57,13 @@ def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
     return Group(*parts)
 
 
-def _one(compiled: Compiled, place: int) -> Group:
-    """One kernel and the chains that led to its outputs."""
+def _kernel_group(compiled: Compiled, place: int) -> Group:
+    """One kernel, and the chains of its outputs."""
     from rich.console import Group
     from rich.padding import Padding
 
     kernel, price = compiled.kernels[place], compiled.artifact.prices[place]
-    chains = (Padding(chain_table(each), (1, 0, 0, 2)) for each in chains_at(compiled, place))
+    chains = (Padding(chain_table(chain), (1, 0, 0, 2)) for chain in chains_at(compiled, place))
     orders = compiled.artifact.module.orders
     return Group(_title(kernel), _facts(kernel, price, _total_ns(compiled), orders), *chains)
 
@@ -72,15 +71,15 @@ def _one(compiled: Compiled, place: int) -> Group:
 def _title(kernel: KernelReport) -> Text:
     from rich.text import Text
 
-    named = f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"
-    return Text.assemble((f"\n{named}", "bold"), f"   {kernel.function}")
+    call = f"{', '.join(kernel.writes)} = {kernel.name}({', '.join(kernel.reads)})"
+    return Text.assemble((f"\n{call}", "bold"), f"   {kernel.function}")
 
 
 def explained(compiled: Compiled, kernel: Wanted | None = None) -> dict[str, Any]:
-    """What `explain` says, as JSON-ready data; times in ns, `percent` of the whole program's."""
+    """The content of `explain` as JSON-ready data; times in ns, `percent` of the whole program's time."""
     if kernel is not None:
         place = place_of(compiled.kernels, kernel)
-        return {**_told_kernel(compiled, place), "chains": to_builtins(chains_at(compiled, place))}
+        return {**_kernel_data(compiled, place), "chains": to_builtins(chains_at(compiled, place))}
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     data: dict[str, Any] = {
         "target": compiled.artifact.target.name,
@@ -89,12 +88,12 @@ def explained(compiled: Compiled, kernel: Wanted | None = None) -> dict[str, Any
         "kernels_after": stats.kernels_after,
         "estimated_before_ns": stats.estimated_before_ns,
         "estimated_ns": total,
-        "kernels": [_told_kernel(compiled, place) for place in range(len(compiled.kernels))],
+        "kernels": [_kernel_data(compiled, place) for place in range(len(compiled.kernels))],
     }
     return {name: jsonable(value) for name, value in data.items()}
 
 
-def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
+def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
     kernel, total = compiled.kernels[place], _total_ns(compiled)
     data: dict[str, Any] = {
         "name": kernel.name,
@@ -103,7 +102,7 @@ def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
         "rules": dict(Counter(kernel.rules)),
-        "orders": to_builtins(_permuted(kernel, compiled.artifact.module.orders)),
+        "orders": to_builtins(_permuted_orders(kernel, compiled.artifact.module.orders)),
         "plan": to_builtins(plan_to_schedule(compiled.artifact.prices[place].plan)),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
@@ -112,18 +111,18 @@ def _told_kernel(compiled: Compiled, place: int) -> dict[str, Any]:
         "bound": kernel.bound,
         "estimated_ns": kernel.estimated_ns,
         "price": price_data(compiled.artifact.prices[place]),
-        **_told_launch(kernel),
+        **_launch_data(kernel),
         "candidates": kernel.selection.candidates,
         "joined": to_builtins(kernel.selection.parts),
-        "rejected": [_told(rival, total) for rival in kernel.selection.rivals],
+        "rejected": [_rival_data(rival, total) for rival in kernel.selection.rivals],
     }
     return {name: jsonable(value) for name, value in data.items()}
 
 
-def _told_launch(kernel: KernelReport) -> dict[str, Any]:
-    """Of a GPU's kernel alone."""
-    told = {"geometry": kernel.geometry, "resources": kernel.resources}
-    return {name: to_builtins(each) for name, each in told.items() if each is not None}
+def _launch_data(kernel: KernelReport) -> dict[str, Any]:
+    """Launch geometry and resources, which only a GPU's kernel has."""
+    launch = {"geometry": kernel.geometry, "resources": kernel.resources}
+    return {name: to_builtins(value) for name, value in launch.items() if value is not None}
 
 
 def _total_ns(compiled: Compiled) -> float:
@@ -131,16 +130,16 @@ def _total_ns(compiled: Compiled) -> float:
 
 
 def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[str, Order]) -> Padding:
-    """One kernel's block; `orders` of the buffers that are not row-major."""
+    """One kernel's block of text. orders: of the buffers that are not row-major."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     block = Table.grid(padding=(0, 2))
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
-    block.add_row("rules", counted(kernel.rules) or "(none: as it was loaded)")
+    block.add_row("rules", count_rules(kernel.rules) or "(none: as it was loaded)")
     block.add_row("plan", Text(plan_text(price.plan)))
-    permuted = _permuted(kernel, orders)
+    permuted = _permuted_orders(kernel, orders)
     if permuted:
         block.add_row("layout", Text("; ".join(f"{name}{order_text(order)}" for name, order in permuted.items())))
     if kernel.geometry:
@@ -150,10 +149,10 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     if selection.parts:
         block.add_row("joined", Text(parts_text(selection.parts, price.time_ns)))
     if selection.rivals:
-        told, others = len(selection.rivals), selection.candidates - max(1, len(selection.parts))
-        which = f"{told}" if told == others else f"the nearest {told} of {others}"
-        told_of = f"{which} for the same {_outputs(kernel)}: its own time, and the program's with it in this place"
-        block.add_row("rejected", told_of)
+        shown, others = len(selection.rivals), selection.candidates - max(1, len(selection.parts))
+        which = f"{shown}" if shown == others else f"the nearest {shown} of {others}"
+        heading = f"{which} for the same {_outputs(kernel)}: its own time, and the program's with it in this place"
+        block.add_row("rejected", heading)
         if any(not rival.refusal for rival in selection.rivals):
             block.add_row("", _rivals(selection, total_ns))
         for line in refusals_text(selection.rivals):
@@ -163,8 +162,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     return Padding(block, (0, 0, 0, 2))
 
 
-def _permuted(kernel: KernelReport, orders: Mapping[str, Order]) -> dict[str, Order]:
-    """The order of each buffer of a kernel that is not row-major."""
+def _permuted_orders(kernel: KernelReport, orders: Mapping[str, Order]) -> dict[str, Order]:
+    """The orders of the kernel's buffers that are not row-major."""
     return {name: orders[name] for name in (*kernel.reads, *kernel.writes) if name in orders}
 
 
@@ -173,9 +172,9 @@ def _outputs(kernel: KernelReport) -> str:
 
 
 def parts_text(parts: Sequence[JointPart], time_ns: float) -> str:
-    """What a kernel of several outputs does the work of, and what that saves."""
-    each = " and ".join(f"{', '.join(part.writes)} = {part.name} ({span(part.time_ns)})" for part in parts)
-    return f"{each}: {span(sum(part.time_ns for part in parts) - time_ns)} less than apart"
+    """The kernels that a kernel of several outputs replaces, and the time that it saves."""
+    kernels = " and ".join(f"{', '.join(part.writes)} = {part.name} ({span(part.time_ns)})" for part in parts)
+    return f"{kernels}: {span(sum(part.time_ns for part in parts) - time_ns)} less than apart"
 
 
 def plan_text(plan: Plan) -> str:
@@ -192,7 +191,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def launch_text(geometry: Geometry, resources: KernelResources | None) -> str:
-    """What a launch asks a GPU for, and what NVRTC made of the kernel, where it was asked."""
+    """What a launch asks a GPU for, and the resources of the kernel if NVRTC reported them."""
     grid = " × ".join(map(str, geometry.grid))
     parts = [f"{grid} blocks of {geometry.threads} threads, {geometry.shared_bytes:,} bytes of shared memory"]
     if resources:
@@ -205,8 +204,7 @@ def launch_text(geometry: Geometry, resources: KernelResources | None) -> str:
 
 
 def _rivals(selection: Selection, total_ns: float) -> Table:
-    """One row per rejected candidate that has a price: what it is, its own time, and what the program would lose with
-    it."""
+    """One row per rejected candidate with a price: its own time, and the program's loss with the candidate."""
     from rich.table import Table
     from rich.text import Text
 
@@ -230,15 +228,15 @@ def _rivals(selection: Selection, total_ns: float) -> Table:
 
 
 def refusals_text(rivals: Iterable[Rival]) -> list[str]:
-    """One line per reason for which no kernel can be generated: the candidates that it refuses, the nearest by name."""
+    """One line per reason why no kernel can be generated: the number of candidates, and the nearest one."""
     alike: dict[str, list[Rival]] = {}
     for rival in rivals:
         if rival.refusal:
             alike.setdefault(f"{rival.refusal}: {rival.reason}", []).append(rival)
     return [
-        f"{with_count(len(each), 'candidate')} refused, {'as' if len(each) > 1 else 'namely'} "
-        f"{each[0].name}({', '.join(each[0].reads)}): {why}"
-        for why, each in alike.items()
+        f"{with_count(len(refused), 'candidate')} refused, {'as' if len(refused) > 1 else 'namely'} "
+        f"{refused[0].name}({', '.join(refused[0].reads)}): {why}"
+        for why, refused in alike.items()
     ]
 
 
@@ -252,7 +250,7 @@ def remark(rival: Rival, selection: Selection) -> str:
     return "runner-up" if rival.extra_ns >= 0 else "runner-up: the extractor missed it"
 
 
-def _told(rival: Rival, total_ns: float) -> dict[str, Any]:
+def _rival_data(rival: Rival, total_ns: float) -> dict[str, Any]:
     """A rejected candidate as JSON-ready data."""
     percent = {} if rival.extra_ns is None else {"percent": _percent(rival.extra_ns, total_ns)}
     return {**to_builtins(rival), **percent}
@@ -263,7 +261,7 @@ def _percent(part: float, whole: float) -> float:
 
 
 def kernel_table(kernels: Iterable[KernelReport]) -> Table:
-    """One row per launch; measured times where they are known."""
+    """One row per launch, with measured times if they are known."""
     from rich.table import Table
 
     rows = list(kernels)
@@ -287,7 +285,7 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     return table
 
 
-def rendered(table: Any, width: int = WIDTH) -> str:
+def render(table: Any, width: int = WIDTH) -> str:
     """A rich renderable as plain text."""
     from rich.console import Console
 
@@ -297,7 +295,7 @@ def rendered(table: Any, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def counted(rules: Iterable[str]) -> str:
-    """Each rule once, with how many nodes of the kernel it built."""
+def count_rules(rules: Iterable[str]) -> str:
+    """Each rule once, with the number of nodes of the kernel that it built."""
     counts = Counter(rules)
     return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in sorted(counts.items()))

@@ -1,4 +1,4 @@
-"""A run for a terminal: tables and growth curves of rich."""
+"""A run for a terminal: rich tables, and curves of growth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from eqsat.explanation.explain import kernel_table
 from eqsat.explanation.explored_run import ExploredRun
 from eqsat.explanation.price_text import micros
-from eqsat.explanation.tables import headed, plain_table
+from eqsat.explanation.tables import empty_table, with_heading
 from ir.grammar import with_count
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDEST = 60
-"""Bars of one curve."""
+"""Bars of a curve, at most."""
 
 
 def exploration_group(run: ExploredRun) -> Group:
@@ -35,16 +35,16 @@ def exploration_group(run: ExploredRun) -> Group:
     )
     return Group(
         Text(summary),
-        headed("phases", phase_table(run)),
-        headed("growth", _curve(run)),
-        headed("rules", rule_table(run)),
-        headed("kernels", kernel_table(run.kernels)),
+        with_heading("phases", phase_table(run)),
+        with_heading("growth", _curve(run)),
+        with_heading("rules", rule_table(run)),
+        with_heading("kernels", kernel_table(run.kernels)),
     )
 
 
 def phase_table(run: ExploredRun) -> Table:
     """One row per phase."""
-    table = plain_table("phase", "families that join")
+    table = empty_table("phase", "families that join")
     for name in ("iterations", "matches", "e-nodes", "classes", "ms", "ended by"):
         table.add_column(name, justify="right")
     for place, phase in enumerate(run.phases):
@@ -56,19 +56,19 @@ def phase_table(run: ExploredRun) -> Table:
 
 def rule_table(run: ExploredRun) -> Table:
     """One row per rule that matched, the most frequent first: how often, in which phase."""
-    table = plain_table("rule", "family")
+    table = empty_table("rule", "family")
     for name in ("matches", *(f"phase {place + 1}" for place in range(len(run.phases)))):
         table.add_column(name, justify="right")
     families = {rule.name: rule.family for rule in run.rules}
     for rule, count in sorted(run.matches.items(), key=lambda item: (-item[1], item[0])):
         by_phase = [phase.matches.get(rule, 0) for phase in run.phases]
-        table.add_row(rule, families[rule], f"{count:,}", *(f"{each:,}" if each else "" for each in by_phase))
+        table.add_row(rule, families[rule], f"{count:,}", *(f"{count_:,}" if count_ else "" for count_ in by_phase))
     return table
 
 
 def _curve(run: ExploredRun) -> Table:
-    """E-nodes and classes over the iterations, as bars."""
-    table = plain_table("", "over the iterations")
+    """Bars of the e-nodes and classes after each iteration."""
+    table = empty_table("", "over the iterations")
     table.add_column("from", justify="right")
     table.add_column("to", justify="right")
     for name, counts in (
@@ -81,7 +81,7 @@ def _curve(run: ExploredRun) -> Table:
 
 
 def bars(counts: list[int]) -> str:
-    """A curve of block characters, `WIDEST` at most, from 0 to the greatest."""
+    """A curve of at most `WIDEST` block characters, scaled from 0 to the greatest count."""
     step = max(1, -(-len(counts) // WIDEST))
     shown = [max(counts[start : start + step]) for start in range(0, len(counts), step)]
-    return "".join(BARS[round((len(BARS) - 1) * each / max(*shown, 1))] for each in shown)
+    return "".join(BARS[round((len(BARS) - 1) * count / max(*shown, 1))] for count in shown)

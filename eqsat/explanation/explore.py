@@ -1,4 +1,4 @@
-"""Optimize a program step by step and look at each: what `eqsat explore` and scripts are made of."""
+"""Step-by-step optimization with a look at each step; `eqsat explore` and scripts use it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @reported(partial(of_making, function="eqsat.explanation.explore:explore"))
 def explore(source: Any, **keywords: Any) -> Exploration:
-    """Optimize a model, with all that happened on the way; nothing is compiled.
+    """Optimize a model and record every step; nothing is compiled.
 
     Takes what `optimize_and_compile` takes: target, dims, constants, rules, exactness, extractor, cost_model, budget,
     strict, tf32.
@@ -67,7 +67,7 @@ def setting(
     strict: bool = False,
     tf32: bool = False,
 ) -> Setting:
-    """A model and how it is to be optimized, checked; the keywords are those of `optimize_and_compile`."""
+    """A model and its options, checked; the keywords are those of `optimize_and_compile`."""
     machine = find_target(target)
     options, _ = usable(checked_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
@@ -75,7 +75,7 @@ def setting(
 
 
 def without(given: Setting, names: Sequence[str]) -> Setting:
-    """The setting without these families or rules. Raises EqsatError, InvalidOption, for a name that is none."""
+    """The setting without these families or rules. Raises EqsatError, InvalidOption, if there is no such name."""
     rules = (*(given.options.rules or ()), *(f"-{name}" for name in names))
     select(rules)
     if not names or given.options.rules == ():
@@ -85,52 +85,52 @@ def without(given: Setting, names: Sequence[str]) -> Setting:
 
 @reports_all(of_exploration)
 class Exploration(ExploredRun):
-    """A whole run, to be looked at, compared, and done again with fewer rules."""
+    """A whole run, with methods to inspect it, to compare it, and to repeat it with fewer rules."""
 
     def without(self, *names: str) -> Exploration:
-        """The same run without these families or rules. Raises EqsatError, InvalidOption, for a name that is none."""
+        """The same run without these families or rules. Raises EqsatError, InvalidOption, if there is no such name."""
         return Explorer(without(self.setting, names)).finish()
 
     def compare(self, other: ExploredRun) -> Comparison:
-        """This run beside another: sizes, times, rules, and the kernels that only one of them has."""
+        """Compares this run with another: sizes, times, rules, and the kernels that only one of them has."""
         return compare(self, other)
 
     def chain(self, kernel: Wanted) -> Chain:
-        """The rewrites that led to a kernel; named by its place, its report, a buffer that it writes, or its name. Of
-        several outputs the one that is named, else the first."""
+        """The rewrites that led to a kernel, which is named by its place, its report, a buffer that it writes, or its
+        name. If the buffer is one of several outputs, the rewrites are that output's, else the first output's."""
         return chain_at(self, *output_of(self.kernels, kernel))
 
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
-        """Why two kernels are not one."""
+        """Why two kernels were not fused."""
         return why_not(self, first, second)
 
     def view(self) -> Group:
-        """The run for a terminal, a renderable of rich."""
+        """The run as a rich renderable for a terminal."""
         from eqsat.explanation.exploration_text import exploration_group
 
         return exploration_group(self)
 
     def html(self, path: str | Path, title: str = "eqsat explore") -> None:
-        """Write all of it as one page that needs nothing else, to be opened in a browser.
+        """Write the run as one HTML page, which needs no other file.
 
         Raises:
-            EqsatError: InvalidOption where the file cannot be written.
+            EqsatError: InvalidOption if the file cannot be written.
         """
         from eqsat.explanation.html_page import write_page
 
         write_page(self, path, title)
 
     def __str__(self) -> str:
-        from eqsat.explanation.explain import rendered
+        from eqsat.explanation.explain import render
 
-        return rendered(self.view())
+        return render(self.view())
 
 
 class Explorer:
-    """A saturation that is run by hand: an iteration or a phase at a time, and looked at in between.
+    """A saturation that the caller runs one iteration or one phase at a time, and inspects in between.
 
     Args:
-        given: a setting, or a model, with the keywords of `explore`.
+        given: a setting; or a model, with the keywords of `explore`.
     """
 
     def __init__(self, given: Any, **keywords: Any) -> None:
@@ -151,49 +151,49 @@ class Explorer:
 
     @property
     def history(self) -> History:
-        """The e-graph as it is now, and what has matched."""
+        """The e-graph as it is now, with the trace of matches so far."""
         return History(self.setting.bound.graph, self._saturation.view(), self._saturation.trace())
 
     def step(self, count: int = 1) -> list[IterationReport]:
-        """So many iterations, or what is left of them."""
-        made: list[IterationReport] = []
-        while len(made) < count and (growth := self._step()):
-            made.append(growth)
-        return made
+        """Runs at most `count` iterations; fewer if the saturation ends."""
+        reports: list[IterationReport] = []
+        while len(reports) < count and (growth := self._step()):
+            reports.append(growth)
+        return reports
 
     def phase(self) -> list[IterationReport]:
-        """The iterations up to the end of the phase at hand, or of the next one where that has just ended."""
-        made: list[IterationReport] = []
+        """Runs the current phase to its end; the next phase if the current one has just ended."""
+        reports: list[IterationReport] = []
         while growth := self._step():
-            made.append(growth)
+            reports.append(growth)
             if self._has_ended:
                 break
-        return made
+        return reports
 
     def alternatives(self, uop: str) -> list[str]:
-        """What the e-graph knows by now of a uop's result: one line per e-node of its value, with the rule that built
-        it. Raises EqsatError, InvalidOption, for a uop that is none."""
+        """The ways to compute a uop's result that the e-graph holds now: one line per e-node of its value, with the
+        rule that built it. Raises EqsatError, InvalidOption, if there is no such uop."""
         from eqsat.explanation.class_text import class_lines
 
         return class_lines(self.history, uop)
 
     def finish(self) -> Exploration:
-        """The rest of the saturation, and the kernels that are chosen from it."""
+        """Runs the rest of the saturation, and chooses kernels."""
         while self._step():
             pass
         self.seconds["saturate"] = sum(growth.seconds for growth in self.iterations)
-        return self._extracted()
+        return self._extract()
 
     def _step(self) -> IterationReport | None:
         start = time.perf_counter()
-        found: Iteration | None = self._saturation.step()
-        if found is None:
+        iteration: Iteration | None = self._saturation.step()
+        if iteration is None:
             return None
         seconds = time.perf_counter() - start
-        self._has_ended = found.stop is not None
-        number = sum(each.phase == found.phase for each in self.iterations)
+        self._has_ended = iteration.stop is not None
+        number = sum(report.phase == iteration.phase for report in self.iterations)
         classes = self._saturation.egraph.classes(CTORS)
-        growth = IterationReport(found.phase, number, dict(found.matches), found.nodes, classes, seconds)
+        growth = IterationReport(iteration.phase, number, dict(iteration.matches), iteration.nodes, classes, seconds)
         self.iterations.append(growth)
         return growth
 
@@ -206,7 +206,7 @@ class Explorer:
                 matches.update(growth.matches)
             yield PhaseReport(
                 families=phase.families,
-                joined=tuple(each for each in phase.families if each not in joined),
+                joined=tuple(family for family in phase.families if family not in joined),
                 stop=phase.stop,
                 iterations=phase.iterations,
                 matches=dict(matches),
@@ -216,7 +216,7 @@ class Explorer:
             )
             joined.update(phase.families)
 
-    def _extracted(self) -> Exploration:
+    def _extract(self) -> Exploration:
         bound, target, options = self.setting.bound, self.setting.target, self.setting.options
         graph, constants = bound.graph, sorted(bound.constants)
         start = time.perf_counter()

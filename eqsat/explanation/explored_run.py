@@ -1,4 +1,4 @@
-"""What came of one optimization, step by step, as plain data: phases, iterations, rules, kernels."""
+"""The result of one optimization, step by step, as plain data: phases, iterations, rules, kernels."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ir.term.rule import Rule
 
 
 class IterationReport(msgspec.Struct, frozen=True):
-    """One iteration: its phase and its number in that, from 0 on; how often each rule matched in it; the e-nodes and
-    classes after it; its seconds of wall clock."""
+    """One iteration. iteration: its number within the phase, from 0 on. matches: by rule. nodes, classes: of the
+    e-graph after it. seconds: wall time."""
 
     phase: int
     iteration: int
@@ -36,8 +36,8 @@ class IterationReport(msgspec.Struct, frozen=True):
 
 
 class PhaseReport(msgspec.Struct, frozen=True):
-    """One phase: the families that ran, those of them that ran for the first time, why it ended, iterations, how often
-    each rule matched, e-nodes and classes at its end, seconds of wall clock."""
+    """One phase. families: the rules that ran; joined: those that ran for the first time. stop: why it ended. matches:
+    by rule. nodes, classes: of the e-graph at its end. seconds: wall time."""
 
     families: tuple[str, ...]
     joined: tuple[str, ...]
@@ -54,9 +54,9 @@ class PhaseReport(msgspec.Struct, frozen=True):
 class ExploredRun:
     """A whole run.
 
-    uops: of the graph. kernels_before: one a uop. nodes, classes: of the saturated e-graph. candidates: that extraction
-    considered. Times in ns: `estimated_before_ns` bounds the program as it was written, `estimated_ns` is the sum of
-    the kernels'. orders: of the buffers that are not row-major. seconds: of wall clock, by stage.
+    uops: of the graph. kernels_before: one per uop. nodes, classes: of the saturated e-graph. candidates: that
+    extraction considered. estimated_before_ns: a lower bound on the time of the program as written. estimated_ns: the
+    sum over the kernels. orders: of the buffers that are not row-major. seconds: wall time by stage.
     """
 
     setting: Setting
@@ -84,27 +84,27 @@ class ExploredRun:
 
     @property
     def matches(self) -> dict[str, int]:
-        """Rule → how often it matched, those that did."""
-        found: dict[str, int] = {}
+        """How often each rule matched; rules without a match are left out."""
+        counts: dict[str, int] = {}
         for phase in self.phases:
             for rule, count in phase.matches.items():
-                found[rule] = found.get(rule, 0) + count
-        return found
+                counts[rule] = counts.get(rule, 0) + count
+        return counts
 
     @property
     def matches_by_family(self) -> dict[str, int]:
-        """The same by family."""
+        """How often the rules of each family matched."""
         families = {rule.name: rule.family for rule in self.rules}
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for rule, count in self.matches.items():
-            found[families[rule]] = found.get(families[rule], 0) + count
-        return found
+            counts[families[rule]] = counts.get(families[rule], 0) + count
+        return counts
 
     def data(self) -> dict[str, Any]:
-        """All of it but the terms, as JSON-ready data."""
-        told = ("uops", "kernels_before", "nodes", "classes", "candidates", "estimated_before_ns", "estimated_ns")
-        data = {name: jsonable(getattr(self, name)) for name in told}
+        """All but the terms, as JSON-ready data."""
+        names = ("uops", "kernels_before", "nodes", "classes", "candidates", "estimated_before_ns", "estimated_ns")
+        data = {name: jsonable(getattr(self, name)) for name in names}
         data["seconds"] = dict(self.seconds)
         for name in ("phases", "iterations", "kernels"):
-            data[name] = [to_builtins(each) for each in getattr(self, name)]
+            data[name] = [to_builtins(report) for report in getattr(self, name)]
         return data

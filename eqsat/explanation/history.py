@@ -1,8 +1,8 @@
-"""How the kernels of a program came about: the saturation again, with a trace, and the rewrites that lead from the
-uops of a kernel to its term.
+"""The history of a program's kernels: saturation is repeated with a trace, which gives the rewrites from the uops of a
+kernel to its term.
 
-Saturation is deterministic, so that the e-graph is the one that the kernels were chosen from, and compiling need not
-keep a trace. Programs from the cache or from a file are explained in the same way.
+Saturation is deterministic: the repeated run builds the e-graph that the kernels were chosen from. So compiling keeps
+no trace, and programs from the cache or from a file are explained in the same way.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ir.tiny.graph import Graph
 from rules import select
 
 LONGEST = 400
-"""Rewrites of one kernel among which detours are looked for, in time that grows with their number times its size."""
+"""Detours are removed from chains of at most this many rewrites: the time grows with rewrites times term size."""
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """The rewrites from the uops of a kernel (`start`) to its term (`end`), terms of `replay`.
+    """The rewrites from the uops of a kernel (`start`) to its term (`end`); terms are those of `replay`.
 
-    names: the terms that are uops, inputs or buffers that the kernel reads. birth: the rewrite that first built
-    `start`, where no uop did: a buffer of a rule's own.
+    names: names of the terms that are uops, inputs, or buffers that the kernel reads. birth: if no uop writes the
+    kernel's buffer, the rewrite that first built `start`.
     """
 
     replay: Replay
@@ -49,24 +49,24 @@ class Derivation:
     birth: Rewrite | None = None
 
     def wholes(self) -> list[int]:
-        """The whole term before each rewrite, and that after the last."""
-        found = [self.start]
+        """The whole term before each rewrite, and after the last one."""
+        terms = [self.start]
         for rewrite in self.rewrites:
-            found.append(self.replay.replaced(found[-1], rewrite.path, rewrite.after))
-        return found
+            terms.append(self.replay.substitute(terms[-1], rewrite.path, rewrite.after))
+        return terms
 
 
 class History:
-    """One saturation of a graph, and all that matched in it."""
+    """One saturation of a graph with its trace."""
 
     def __init__(self, graph: Graph, view: EGraphView, trace: Trace) -> None:
         self.graph, self.view, self.trace = graph, view, trace
-        roots = [self.view.tiny[each] for each in graph.outputs]
+        roots = [self.view.tiny[output] for output in graph.outputs]
         self.names = buffer_names(self.view, input_classes(self.view), roots)
 
     @staticmethod
     def again(graph: Graph, options: Options, constants: Collection[str] = ()) -> History:
-        """That of a graph that was compiled with these options and these inputs as constants; no clock ends it."""
+        """The history of a graph compiled with these options and constants. No time limit ends the saturation."""
         budget = msgspec.structs.replace(options.budget, seconds=None)
         saturation = begin(
             graph, select(options.rules, options.exactness), options.exactness, budget, traced=True, constants=constants
@@ -76,8 +76,8 @@ class History:
 
     @cached_property
     def classes(self) -> Mapping[str, int]:
-        """Buf class by the name of its buffer."""
-        return {name: each for each, name in self.names.items()}
+        """The Buf class of each buffer name."""
+        return {name: class_ for class_, name in self.names.items()}
 
     @cached_property
     def _homes(self) -> Mapping[ENode, int]:
@@ -86,30 +86,30 @@ class History:
 
     @cached_property
     def _terms(self) -> Mapping[str, App]:
-        """What every uop was loaded as."""
+        """The term that each uop was loaded as."""
         return dict(tiny_to_terms(self.graph))
 
     @cached_property
     def _matches(self) -> Mapping[int, Sequence[tuple[int, Match]]]:
-        """The matches of each class, by what their left side is, with their places in the trace."""
-        found: dict[int, list[tuple[int, Match]]] = {}
+        """The matches, with their places in the trace, by the class of their left side."""
+        matches: dict[int, list[tuple[int, Match]]] = {}
         for place, match in enumerate(self.trace.matches):
             root = _class_of(match.rule.lhs, match, self._homes)
             if root is not None:
-                found.setdefault(root, []).append((place, match))
-        return found
+                matches.setdefault(root, []).append((place, match))
+        return matches
 
     def derivation(self, call: KernelCall, term: KernelTerm, output: int = 0) -> Derivation:
-        """How the term of one output of a kernel came about.
+        """The rewrites that led to the term of one output of a kernel.
 
         Raises:
-            EqsatError: ResourceExceeded, where the saturation that chose the kernel was ended by the clock, and this
-                one found something else.
+            EqsatError: ResourceExceeded if a time limit ended the saturation that chose the kernel, and the repeated
+                saturation differs.
         """
-        for replayed in self._replays(call, term):
-            found = self._derived(replayed, call, term, output)
-            if found is not None:
-                return found
+        for loaded in self._replays(call, term):
+            derivation = self._derivation_in(loaded, call, term, output)
+            if derivation is not None:
+                return derivation
         fail(
             Kind.RESOURCE_EXCEEDED,
             "explain",
@@ -118,86 +118,88 @@ class History:
             hint="a saturation that was ended by the clock may find other kernels in another run",
         )
 
-    def _derived(self, replayed: _Replayed, call: KernelCall, term: KernelTerm, output: int) -> Derivation | None:
-        """The derivation that a replay holds; None where it has none."""
-        replay, buffers, names = replayed
+    def _derivation_in(
+        self, loaded: _LoadedReplay, call: KernelCall, term: KernelTerm, output: int
+    ) -> Derivation | None:
+        """The derivation in a replay; None if the replay has none."""
+        replay, buffers, names = loaded
         written = self.classes[call.writes[output]]
         try:
             start = buffers[written] if written in buffers else replay.member(written)
-            end = self._built(replay, term, buffers)[output]
-            made = self._made(replay, call, buffers)
+            end = self._output_terms(replay, term, buffers)[output]
+            others = self._names_of_rule_buffers(replay, call, buffers)
         except LookupError:
             return None
         if not replay.are_equal(start, end):
             return None
         rewrites = _without_detours(replay, start, list(replay.explain(start, end)))
-        return Derivation(replay, start, end, rewrites, {**made, **names}, replay.birth(start))
+        return Derivation(replay, start, end, rewrites, {**others, **names}, replay.birth(start))
 
-    def _made(self, replay: Replay, call: KernelCall, buffers: Mapping[int, int]) -> dict[int, str]:
-        """The names of what the kernel reads and rules made, but for constants, which no kernel writes as it runs."""
+    def _names_of_rule_buffers(self, replay: Replay, call: KernelCall, buffers: Mapping[int, int]) -> dict[int, str]:
+        """Names of the buffers that the kernel reads and no uop writes, except constants, which no kernel writes."""
         edges = zip(call.reads, call.region.inputs, strict=True)
-        homes = {name: self.classes.get(name) for name, edge in edges if not edge.constant}
-        return {replay.member(home): name for name, home in homes.items() if home is not None and home not in buffers}
+        classes = {name: self.classes[name] for name, edge in edges if name in self.classes and not edge.constant}
+        return {replay.member(class_): name for name, class_ in classes.items() if class_ not in buffers}
 
-    def _replays(self, call: KernelCall, term: KernelTerm) -> Iterator[_Replayed]:
-        """What may hold a kernel's derivation: its own uops, or else everything."""
-        yield self._within(call, term)
-        yield self._whole
+    def _replays(self, call: KernelCall, term: KernelTerm) -> Iterator[_LoadedReplay]:
+        """Replays that may hold a kernel's derivation: of its own uops, then of everything."""
+        yield self._replay_of_kernel(call, term)
+        yield self._replay_of_all
 
-    def _within(self, call: KernelCall, term: KernelTerm) -> _Replayed:
-        """A replay of the uops of a kernel, with the matches below its outputs."""
-        replayed = self._loaded(call.uops, {self.classes[name] for name in sorted(term.reads)})
+    def _replay_of_kernel(self, call: KernelCall, term: KernelTerm) -> _LoadedReplay:
+        """A replay of the uops of a kernel, with the matches in classes below its outputs."""
+        loaded = self._load_uops(call.uops, {self.classes[name] for name in sorted(term.reads)})
         written = [self.classes[name] for name in call.writes]
-        cone = self._below(written, {self.view.tiny[each] for each in call.uops})
-        matches = sorted(numbered for each in cone for numbered in self._matches.get(each, ()))
-        replayed.replay.run(match for _, match in matches)
-        return replayed
+        cone = self._classes_below(written, {self.view.tiny[uop] for uop in call.uops})
+        matches = sorted(numbered for class_ in cone for numbered in self._matches.get(class_, ()))
+        loaded.replay.run(match for _, match in matches)
+        return loaded
 
     @cached_property
-    def _whole(self) -> _Replayed:
-        """A replay of everything."""
-        replayed = self._loaded([node.id for node in self.graph.nodes])
-        replayed.replay.run(self.trace.matches)
-        return replayed
+    def _replay_of_all(self) -> _LoadedReplay:
+        """A replay of all uops and all matches."""
+        loaded = self._load_uops([node.id for node in self.graph.nodes])
+        loaded.replay.run(self.trace.matches)
+        return loaded
 
-    def _loaded(self, uops: Sequence[str], read: Collection[int] = ()) -> _Replayed:
-        """These uops, ready for a replay; what others compute is taken as given, as far as it is an operand of theirs
-        or of the classes that are `read`."""
+    def _load_uops(self, uops: Sequence[str], read: Collection[int] = ()) -> _LoadedReplay:
+        """A replay with the terms of these uops. A result of another uop becomes a named leaf if it is an operand of
+        these uops, or in a class of `read`."""
         replay = Replay(self._homes)
         nodes, chosen = self.graph.by_id, set(uops)
-        needed = chosen.union(*(nodes[each].refs for each in uops))
+        needed = chosen.union(*(nodes[uop].refs for uop in uops))
         terms: dict[str, int] = {}
         buffers: dict[int, int] = {}
         names: dict[int, str] = {}
-        for name, loaded in self._terms.items():
-            home = self.view.tiny[name]
-            if name not in needed and home not in read:
+        for name, term in self._terms.items():
+            class_ = self.view.tiny[name]
+            if name not in needed and class_ not in read:
                 continue
-            given = loaded.ctor.name == "Input"
-            if name in chosen or given:
-                terms[name] = replay.load(loaded, terms)
+            is_input = term.ctor.name == "Input"
+            if name in chosen or is_input:
+                terms[name] = replay.load(term, terms)
             else:
-                terms[name] = buffers[home] if home in buffers else replay.leaf(self.names[home], home)
-            buffers.setdefault(home, terms[name])
-            names.setdefault(terms[name], self.names[home] if given or name not in chosen else name)
-        return _Replayed(replay, buffers, names)
+                terms[name] = buffers[class_] if class_ in buffers else replay.leaf(self.names[class_], class_)
+            buffers.setdefault(class_, terms[name])
+            names.setdefault(terms[name], self.names[class_] if is_input or name not in chosen else name)
+        return _LoadedReplay(replay, buffers, names)
 
-    def _below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:
-        """The classes that terms of these classes are made of, without buffers other than those of `inside`."""
+    def _classes_below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:
+        """The classes that terms of the roots consist of; a buffer's class only if it is in `inside`."""
         seen = set(roots)
         waiting = list(roots)
         while waiting:
-            each = waiting.pop()
-            yield each
-            for node in self.view.classes[each]:
+            class_ = waiting.pop()
+            yield class_
+            for node in self.view.classes[class_]:
                 for child in node.children:
                     if child not in seen and (self.view.sorts[child] is not Sort.BUF or child in inside):
                         seen.add(child)
                         waiting.append(child)
 
-    def _built(self, replay: Replay, term: KernelTerm, buffers: Mapping[int, int]) -> list[int]:
-        """The terms of a kernel's outputs. Raises KeyError where the view does not hold them."""
-        made: list[int] = []
+    def _output_terms(self, replay: Replay, term: KernelTerm, buffers: Mapping[int, int]) -> list[int]:
+        """The terms of a kernel's outputs. Raises KeyError if the view does not hold one."""
+        terms: list[int] = []
         for ctor, *args in term.lines:
             values: list[int | str] = []
             for arg, sort in zip(args, CTORS[str(ctor)].args, strict=True):
@@ -208,42 +210,42 @@ class History:
                         buffer = self.classes[str(arg)]
                         values.append(buffers[buffer] if buffer in buffers else replay.member(buffer))
                     case _:
-                        values.append(made[int(arg)])
-            made.append(replay.add(str(ctor), values))
-        return [each for each, (ctor, *_) in zip(made, term.lines, strict=True) if ctor == "Store"]
+                        values.append(terms[int(arg)])
+            terms.append(replay.add(str(ctor), values))
+        return [number for number, (ctor, *_) in zip(terms, term.lines, strict=True) if ctor == "Store"]
 
 
-class _Replayed(NamedTuple):
-    """A replay, the first term of each buffer, and the terms that have names."""
+class _LoadedReplay(NamedTuple):
+    """A replay with loaded uops, the first term of each buffer's class, and the names of terms."""
 
     replay: Replay
     buffers: dict[int, int]
     names: dict[int, str]
 
 
-def _class_of(pattern: App, match: Match, home: Mapping[ENode, int]) -> int | None:
-    """The class that a match was about; None where the view has lost it."""
+def _class_of(pattern: App, match: Match, class_of: Mapping[ENode, int]) -> int | None:
+    """The class of a pattern under the bindings of a match; None if the view lacks it."""
     args: list[int | str] = []
     for arg in pattern.args:
         if isinstance(arg, App):
-            below = _class_of(arg, match, home)
+            below = _class_of(arg, match, class_of)
             if below is None:
                 return None
             args.append(below)
         else:
             args.append(arg if isinstance(arg, str | int) else match.binding[arg.name])  # type: ignore[union-attr]
-    return home.get(ENode(pattern.ctor.name, tuple(args)))
+    return class_of.get(ENode(pattern.ctor.name, tuple(args)))
 
 
 def _without_detours(replay: Replay, start: int, rewrites: Sequence[Rewrite]) -> tuple[Rewrite, ...]:
-    """The rewrites without those that lead back to a term that was there before."""
+    """The rewrites without those that lead back to an earlier term."""
     if len(rewrites) > LONGEST:
         return tuple(rewrites)
     steps: list[Rewrite] = []
     wholes = [start]
     place = {start: 0}
     for rewrite in rewrites:
-        after = replay.replaced(wholes[-1], rewrite.path, rewrite.after)
+        after = replay.substitute(wholes[-1], rewrite.path, rewrite.after)
         if after in place:
             keep = place[after]
             for dropped in wholes[keep + 1 :]:

@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs nothing else: no network, no other file."""
+"""A run as one HTML page without references to a network or to other files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from eqsat.explanation.explored_run import ExploredRun
 
 TEMPLATES = "page"
-"""The folder of the templates, in this package."""
+"""The folder of the templates within this package."""
 
 
 def write_page(run: ExploredRun, path: str | Path, title: str = "eqsat explore", with_dot: bool = True) -> None:
-    """Write the page of a run. Raises EqsatError, InvalidOption, where the file cannot be written."""
+    """Write the page of a run. Raises EqsatError, InvalidOption, if the file cannot be written."""
     try:
         write_atomically(Path(path), page(run, title, with_dot).encode())
     except OSError as error:
@@ -26,7 +26,7 @@ def write_page(run: ExploredRun, path: str | Path, title: str = "eqsat explore",
 
 
 def page(run: ExploredRun, title: str = "eqsat explore", with_dot: bool = True) -> str:
-    """The page of a run. `with_dot`: let Graphviz lay out the graphs, where it is installed."""
+    """The page of a run. with_dot: lay out the graphs with Graphviz if it is installed."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -41,5 +41,5 @@ def page(run: ExploredRun, title: str = "eqsat explore", with_dot: bool = True) 
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand in a script element: no `<` ends it early."""
+    """JSON that can stand in a script element: it contains no `<`, which could end the element."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,7 +1,7 @@
-"""Where the nodes of a drawing go: by Graphviz's `dot` where it is installed, else in layers by our own hand.
+"""Positions for the nodes of a drawing: from Graphviz's `dot` if it is installed, else from a layered layout.
 
-Our own follows Sugiyama, Tagawa and Toda ("Methods for visual understanding of hierarchical system structures", 1981):
-layers by the longest path, orders by barycentres, places by the mean of the neighbours.
+The layered layout follows Sugiyama, Tagawa and Toda ("Methods for visual understanding of hierarchical system
+structures", 1981): layers by the longest path, orders by barycentres, positions by the mean of the neighbours.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from typing import NamedTuple
 Point = tuple[float, float]
 Edge = tuple[str, str]
 Sizes = Mapping[str, Point]
-"""Width and height of every node."""
+"""Width and height of every node, in pixels."""
 
 GAP_X, GAP_Y = 18.0, 34.0
+"""Pixels between nodes of a layer, and between layers."""
 SWEEPS = 8
+"""Passes over the layers, downwards and upwards in turn."""
 PATIENCE_SECONDS = 20
+"""Time limit for Graphviz."""
 INCH = 72.0
+"""Pixels per inch, the unit of Graphviz."""
 
 
 class Layout(NamedTuple):
-    """The centre of every node, the corners through which every edge goes, and the size of it all, in pixels; y grows
-    downwards, and so do the edges."""
+    """Centres of the nodes, corners of the edges' lines, and the size of the drawing, in pixels. y grows downwards; the
+    edges lead downwards."""
 
     centres: dict[str, Point]
     routes: dict[Edge, list[Point]]
@@ -34,17 +38,17 @@ class Layout(NamedTuple):
 
 
 def layout(sizes: Sizes, edges: Sequence[Edge], with_dot: bool = True) -> Layout:
-    """A drawing of an acyclic graph. `with_dot`: use Graphviz where there is one."""
+    """A drawing of an acyclic graph. with_dot: use Graphviz if it is installed."""
     edges = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
     dot = shutil.which("dot") if with_dot else None
-    found = None if dot is None else _by_dot(dot, sizes, edges)
-    return found or layered(sizes, edges)
+    drawing = None if dot is None else _by_dot(dot, sizes, edges)
+    return drawing or layered(sizes, edges)
 
 
 def layered(sizes: Sizes, edges: Sequence[Edge]) -> Layout:
-    """The drawing by our own hand."""
-    layers = _ordered(_layers(sizes, edges), edges)
-    x = _placed(layers, sizes, edges)
+    """The layered layout of an acyclic graph."""
+    layers = _order_layers(_layers(sizes, edges), edges)
+    x = _place_nodes(layers, sizes, edges)
     y: dict[str, float] = {}
     top = GAP_Y
     for layer in layers:
@@ -67,7 +71,7 @@ def _above(centre: Point, size: Point) -> Point:
 
 
 def _layers(sizes: Sizes, edges: Sequence[Edge]) -> list[list[str]]:
-    """Every node below all that it reads, and as near to its readers as that allows."""
+    """The layers: every node below its predecessors, and as near to its successors as possible."""
     import networkx
 
     graph = networkx.DiGraph()
@@ -76,17 +80,17 @@ def _layers(sizes: Sizes, edges: Sequence[Edge]) -> list[list[str]]:
     rank: dict[str, int] = {}
     order = list(networkx.topological_sort(graph))
     for node in order:
-        rank[node] = max((rank[each] + 1 for each in graph.predecessors(node)), default=0)
+        rank[node] = max((rank[near] + 1 for near in graph.predecessors(node)), default=0)
     for node in reversed(order):
-        rank[node] = min((rank[each] - 1 for each in graph.successors(node)), default=rank[node])
+        rank[node] = min((rank[near] - 1 for near in graph.successors(node)), default=rank[node])
     layers: dict[int, list[str]] = {}
     for node in sizes:
         layers.setdefault(rank[node], []).append(node)
-    return [layers[each] for each in sorted(layers)]
+    return [layers[number] for number in sorted(layers)]
 
 
 def _neighbours(edges: Sequence[Edge]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Of each node what it reads, and what reads it."""
+    """The predecessors and the successors of each node."""
     above: dict[str, list[str]] = {}
     below: dict[str, list[str]] = {}
     for a, b in edges:
@@ -95,8 +99,8 @@ def _neighbours(edges: Sequence[Edge]) -> tuple[dict[str, list[str]], dict[str, 
     return above, below
 
 
-def _ordered(layers: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
-    """The layers with few crossings: each is sorted by where its neighbours stand, downwards and upwards in turn."""
+def _order_layers(layers: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
+    """Sorts the nodes of each layer by the mean position of their neighbours above, then below, to avoid crossings."""
     above, below = _neighbours(edges)
     place: dict[str, float] = {}
     for layer in layers:
@@ -104,33 +108,34 @@ def _ordered(layers: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
     for sweep in range(SWEEPS):
         near, order = (above, layers) if sweep % 2 == 0 else (below, layers[::-1])
         for layer in order:
-            wanted = {node: _mean([place[each] for each in near.get(node, ())], place[node]) for node in layer}
+            wanted = {node: _mean([place[other] for other in near.get(node, ())], place[node]) for node in layer}
             layer.sort(key=wanted.__getitem__)
             place.update(_shares(layer))
     return layers
 
 
 def _shares(layer: Sequence[str]) -> dict[str, float]:
-    """Where each node stands in its layer, from 0 to 1."""
+    """The position of each node in its layer, from 0 to 1."""
     return {node: (place + 0.5) / len(layer) for place, node in enumerate(layer)}
 
 
-def _placed(layers: list[list[str]], sizes: Sizes, edges: Sequence[Edge]) -> dict[str, float]:
-    """A centre for every node: near the mean of its neighbours, apart from those beside it."""
+def _place_nodes(layers: list[list[str]], sizes: Sizes, edges: Sequence[Edge]) -> dict[str, float]:
+    """The x of every node's centre: near the mean of its neighbours, without overlap in a layer."""
     above, below = _neighbours(edges)
     x: dict[str, float] = {}
     for layer in layers:
-        x.update(_apart(layer, [0.0] * len(layer), sizes))
+        x.update(_separate(layer, [0.0] * len(layer), sizes))
     for sweep in range(SWEEPS):
         near, order = (above, layers) if sweep % 2 == 0 else (below, layers[::-1])
         for layer in order:
-            wanted = [_mean([x[each] for each in near.get(node, ())], x[node]) for node in layer]
-            x.update(_apart(layer, wanted, sizes))
+            wanted = [_mean([x[other] for other in near.get(node, ())], x[node]) for node in layer]
+            x.update(_separate(layer, wanted, sizes))
     return x
 
 
-def _apart(layer: Sequence[str], wanted: Sequence[float], sizes: Sizes) -> dict[str, float]:
-    """Places in this order as near as can be to those that are wanted: from the left, from the right, and between."""
+def _separate(layer: Sequence[str], wanted: Sequence[float], sizes: Sizes) -> dict[str, float]:
+    """Positions without overlap, in this order and near the wanted ones: the mean of packing from the left and from the
+    right."""
     widths = [sizes[node][0] for node in layer]
     gaps = [(one + other) / 2 + GAP_X for one, other in pairwise(widths)]
     rightmost, leftmost = list(wanted), list(wanted)
@@ -146,7 +151,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _by_dot(dot: str, sizes: Sizes, edges: Sequence[Edge]) -> Layout | None:
-    """Graphviz's drawing; None where it fails or takes too long."""
+    """Graphviz's drawing; None if Graphviz fails or exceeds the time limit."""
     number = {node: place for place, node in enumerate(sizes)}
     names = list(sizes)
     lines = [
@@ -170,7 +175,7 @@ def _by_dot(dot: str, sizes: Sizes, edges: Sequence[Edge]) -> Layout | None:
 
 
 def _read_plain(text: str, names: Sequence[str]) -> Layout | None:
-    """Graphviz's plain format: inches, y upwards."""
+    """A drawing in Graphviz's plain format, which has inches and y upwards; None if a node is missing."""
     centres: dict[str, Point] = {}
     routes: dict[Edge, list[Point]] = {}
     width = height = 0.0
@@ -181,7 +186,7 @@ def _read_plain(text: str, names: Sequence[str]) -> Layout | None:
             case ["node", name, x, y, *_]:
                 centres[names[int(name)]] = float(x) * INCH, height - float(y) * INCH
             case ["edge", a, b, count, *rest]:
-                values = [float(each) * INCH for each in rest[: 2 * int(count)]]
+                values = [float(word) * INCH for word in rest[: 2 * int(count)]]
                 points = [(x, height - y) for x, y in zip(values[::2], values[1::2], strict=True)]
                 routes[names[int(a)], names[int(b)]] = points
     return Layout(centres, routes, width, height) if len(centres) == len(names) else None

@@ -1,7 +1,7 @@
-"""Terms as people write them: `relu(Σ[i2<8] x[i0, i2]·w[i2, i1] + b[i1])`.
+"""Terms in mathematical notation: `relu(Σ[i2<8] x[i0, i2]·w[i2, i1] + b[i1])`.
 
-A tensor that is written by its content stands in braces, a value that is finished on chip in angle brackets, a value
-that is taken at other places is `(v at [0, i1])`; a read in place has no brackets.
+Braces hold the content of a tensor without a name, angle brackets a value that is stored on chip. `(v at [0, i1])` is a
+value at other coordinates. A read at the kernel's own coordinates has no brackets.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ INFIX = {
     "xor": " ⊕ ",
 }
 _WORDS = {"PMax": "greatest"}
-"""Constructors that are not written by their names."""
+"""Constructors that are not written by their own names."""
 REDUCTIONS = {"sum": "Σ", "prod": "Π", "max": "max", "min": "min"}
 DEPTH = 9
-"""Constructors below one another that are written; what lies deeper is an ellipsis."""
+"""Nested constructors that are written; deeper ones become an ellipsis."""
 
 _LOOSE, _SUM, _PRODUCT, _TIGHT = range(4)
 _BINDS = {"add": _SUM, "sub": _SUM, "mul": _PRODUCT, "fdiv": _PRODUCT}
@@ -44,10 +44,10 @@ class Notation:
     """Writes terms.
 
     Args:
-        node: a term's constructor and arguments; those of class sorts are terms.
-        name: what stands for a buffer, where it has a name of its own.
+        node: the constructor and arguments of a term number; arguments of class sorts are term numbers.
+        name: the name of a buffer; None to write the buffer's content.
         shape: of a buffer.
-        marked: also write where a value passes into an epilogue (`pure`), which computes nothing.
+        marked: also write `pure`, the mark where a value enters an epilogue, which computes nothing.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Notation:
         self._node, self._name, self._shape, self._marked = node, name, shape, marked
 
     def __call__(self, term: int, depth: int = DEPTH) -> str:
-        """The term; a buffer with a name stands for itself."""
+        """The text of a term; a buffer with a name is written as its name."""
         return self._text(term, depth, _LOOSE)
 
     def marked(self) -> Notation:
-        """The notation that writes marks as well."""
+        """The same notation with marks."""
         return Notation(self._node, self._name, self._shape, marked=True)
 
     def definition(self, term: int, depth: int = DEPTH) -> str:
-        """What a buffer holds, though it has a name."""
+        """The content of a buffer, even if the buffer has a name."""
         node = self._node(term)
         return self._text(node.value, depth, _LOOSE) if node.ctor == "Store" else self(term, depth)
 
@@ -119,10 +119,10 @@ class Notation:
             case "Reduce":
                 text = f"{REDUCTIONS[node.op]}{self._over(term, node)} {below(node.x, _PRODUCT)}"
                 return f"({text})" if within > _LOOSE else text
-        return self._applied(term, node, depth)
+        return self._application(term, node, depth)
 
-    def _applied(self, term: int, node: ENode, depth: int) -> str:
-        """Any other constructor: its op, what it runs over, its operands."""
+    def _application(self, term: int, node: ENode, depth: int) -> str:
+        """A constructor without special notation: its op, the axes that it runs over, its operands."""
         fields = node.fields
         head = _WORDS.get(node.ctor, node.ctor.lower()) + (f".{node.op}" if "op" in fields else "")
         over = self._over(term, node) if "sizes" in fields else ""
@@ -131,25 +131,25 @@ class Notation:
         return f"{head}{over}({', '.join(texts)})" + (_coordinates(node.map) if "map" in fields else "")
 
     def _read(self, buffer: int, read: AxisMap, depth: int) -> str:
-        held = self._text(buffer, depth - 1, _TIGHT)
+        tensor = self._text(buffer, depth - 1, _TIGHT)
         shape = self._shape(buffer)
         if shape is not None and read == identity(shape):
-            return held
-        return f"({held}{_coordinates(read)})" if read.guards else f"{held}{_coordinates(read)}"
+            return tensor
+        return f"({tensor}{_coordinates(read)})" if read.guards else f"{tensor}{_coordinates(read)}"
 
     def _gather(self, node: ENode, index: str) -> str:
         at = [index if place == node.axis else str(expr) for place, expr in enumerate(node.map.exprs)]
         return f"{self._text(node.buffer, 2, _TIGHT)}[{', '.join(at)}]"
 
     def _over(self, term: int, node: ENode) -> str:
-        """The reduced axes of a term with this root, which are the last of the operands' domain."""
+        """The reduced axes of a term with this root: the last axes of the operands' domain."""
         outer = self._rank(term)
         if outer is None:
             return f"[{', '.join(map(str, node.sizes))}]"
         return f"[{', '.join(f'i{outer + place}<{size}' for place, size in enumerate(node.sizes))}]"
 
     def _rank(self, term: int) -> int | None:
-        """The rank of a term's domain: the first map below it tells."""
+        """The rank of a term's domain, from the first map or type below it; None if there is none."""
         reduced = 0
         while True:
             node = self._node(term)
@@ -172,7 +172,7 @@ def _unary(op: str, operand: str) -> str:
 
 
 def _is_wrapped(text: str) -> bool:
-    """Whether one pair of parentheses holds all of it."""
+    """Whether one pair of parentheses encloses the whole text."""
     depth = 0
     for place, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -181,19 +181,19 @@ def _is_wrapped(text: str) -> bool:
     return text.startswith("(")
 
 
-def written(term: Term, marked: bool = False) -> str:
-    """A ground term, whole."""
+def term_text(term: Term, marked: bool = False) -> str:
+    """A ground term in this notation, without a depth limit."""
     numbers: dict[Term, int] = {}
     nodes: list[ENode] = []
 
-    def number(each: Term) -> int | str:
-        if not isinstance(each, App):
-            assert isinstance(each, int | str)
-            return each
-        if each not in numbers:
-            nodes.append(ENode(each.ctor.name, tuple(map(number, each.args))))
-            numbers[each] = len(nodes) - 1
-        return numbers[each]
+    def number(part: Term) -> int | str:
+        if not isinstance(part, App):
+            assert isinstance(part, int | str)
+            return part
+        if part not in numbers:
+            nodes.append(ENode(part.ctor.name, tuple(map(number, part.args))))
+            numbers[part] = len(nodes) - 1
+        return numbers[part]
 
     def shape(buffer: int) -> tuple[int, ...]:
         return nodes[buffer].type.shape
@@ -203,7 +203,7 @@ def written(term: Term, marked: bool = False) -> str:
 
 
 def read_text(read: AxisMap) -> str:
-    """A map as a read of so many points: `[i0, 2*i1] for i0<4, i1<8`."""
+    """A map and the domain of the read: `[i0, 2*i1] for i0<4, i1<8`."""
     over = ", ".join(f"i{axis}<{size}" for axis, size in enumerate(read.sizes))
     return _coordinates(read) + (f" for {over}" if over else "")
 

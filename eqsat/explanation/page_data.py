@@ -1,4 +1,4 @@
-"""What the page of a run shows, as JSON-ready data: both graphs with their layouts, kernels, choices, chains, rules."""
+"""The data of a run's page, JSON-ready: both graphs with their layouts, kernels, choices, chains, rules."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ir.tiny.graph import Node
 from rules.certificates import certificate
 
 LETTER, LINE = 6.6, 15.0
-"""Pixels of a letter and of a line in a node of a drawing."""
+"""Pixels: width of a letter and height of a line in a node of a drawing."""
 KERNEL_WIDTH = 140.0
-"""Pixels that a time and its share take, as 99,999.9 µs · 100.0 %."""
+"""Pixels: width of a time and its share, as 99,999.9 µs · 100.0 %."""
 
 
 def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
-    """All of the page. `with_dot`: let Graphviz lay out, where it is installed."""
+    """All data of the page. with_dot: lay out the graphs with Graphviz if it is installed."""
     chains = [_chains(run, place) for place in range(len(run.kernels))]
     return {
         "summary": _summary(run),
         "uops": _uop_graph(run, with_dot),
         "program": _kernel_graph(run, with_dot),
-        "kernels": [_kernel(run, place, each) for place, each in enumerate(chains)],
+        "kernels": [_kernel(run, place, kernel_chains) for place, kernel_chains in enumerate(chains)],
         "rules": _rules(run),
         "phases": [
             {
@@ -47,8 +47,8 @@ def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
             for phase in run.phases
         ],
         "growth": [
-            {"phase": each.phase, "nodes": each.nodes, "classes": each.classes, "matches": each.matches}
-            for each in run.iterations
+            {"phase": step.phase, "nodes": step.nodes, "classes": step.classes, "matches": step.matches}
+            for step in run.iterations
         ],
     }
 
@@ -69,38 +69,38 @@ def _summary(run: ExploredRun) -> dict[str, Any]:
 
 
 def _uop_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
-    """The program as it was written: nodes with what they are, and which kernels compute them."""
+    """The program as written: uops, and the kernels that compute them."""
     graph = run.setting.bound.graph
-    homes: dict[str, list[int]] = {}
+    kernels_of: dict[str, list[int]] = {}
     for place, kernel in enumerate(run.kernels):
         for uop in kernel.uops:
-            homes.setdefault(uop, []).append(place)
+            kernels_of.setdefault(uop, []).append(place)
     nodes = {
         node.id: {
             "label": _label(node),
             "op": node.uop,
             "type": str(graph.types[node.id]),
             "arg": {name: str(value) for name, value in node.arg.items()},
-            "kernels": homes.get(node.id, []),
+            "kernels": kernels_of.get(node.id, []),
             "output": node.id in graph.outputs,
         }
         for node in graph.nodes
     }
-    sizes = {name: (LETTER * len(str(each["label"])) + 18, 24.0) for name, each in nodes.items()}
+    sizes = {name: (LETTER * len(str(node["label"])) + 18, 24.0) for name, node in nodes.items()}
     edges = [(ref, node.id) for node in graph.nodes for ref in node.refs]
-    return _drawn(nodes, layout(sizes, edges, with_dot), sizes)
+    return _drawing(nodes, layout(sizes, edges, with_dot), sizes)
 
 
 def _label(node: Node) -> str:
-    """A uop's name and what it does; an input's name alone."""
+    """A uop's name and operation; only the name of an input."""
     if node.uop == "INPUT":
         return str(node.arg["tensor_id"])
-    what = f"{node.uop.lower()} {str(node.arg['op']).lower()}" if node.uop == "REDUCE" else node.uop.lower()
-    return f"{node.id} {what}"
+    operation = f"{node.uop.lower()} {str(node.arg['op']).lower()}" if node.uop == "REDUCE" else node.uop.lower()
+    return f"{node.id} {operation}"
 
 
 def _kernel_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
-    """The program as it runs: kernels, what they read from outside, and the program's outputs."""
+    """The program as it runs: kernels, inputs, and outputs."""
     written = {name: place for place, call in enumerate(run.calls) for name in call.writes}
     sizes_of = {name: memref.nbytes for call in run.calls for name, memref in _memrefs(call).items()}
     nodes: dict[str, dict[str, Any]] = {}
@@ -119,13 +119,13 @@ def _kernel_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
         if name in written:
             nodes[f"out:{output}"] = {"label": output, "kind": "output", "bytes": sizes_of[name]}
             edges[f"k{written[name]}", f"out:{output}"] = name
-    sizes = {name: _size(each) for name, each in nodes.items()}
-    data = _drawn(nodes, layout(sizes, list(edges), with_dot), sizes)
+    sizes = {name: _size(node) for name, node in nodes.items()}
+    data = _drawing(nodes, layout(sizes, list(edges), with_dot), sizes)
     pairs = Pairs(run)
     for edge in data["edges"]:
         if edge["from"][0] == edge["to"][0] == "k":
-            told = pairs.why_not(int(edge["from"][1:]), int(edge["to"][1:]))
-            edge["why"] = {"verdict": told.verdict, "reasons": list(told.reasons)}
+            answer = pairs.why_not(int(edge["from"][1:]), int(edge["to"][1:]))
+            edge["why"] = {"verdict": answer.verdict, "reasons": list(answer.reasons)}
         edge["buffer"] = edges[edge["from"], edge["to"]]
         edge["bytes"] = sizes_of[edge["buffer"]]
         edge["order"] = order_text(run.orders.get(edge["buffer"]))
@@ -141,24 +141,24 @@ def _size(node: Mapping[str, Any]) -> tuple[float, float]:
     return max(LETTER * len(str(node["label"])) + 24, KERNEL_WIDTH if lines == 2 else 0.0), 10 + LINE * lines
 
 
-def _drawn(nodes: Mapping[str, Any], found: Layout, sizes: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    """Nodes and edges with their places, in whole pixels."""
+def _drawing(nodes: Mapping[str, Any], drawing: Layout, sizes: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """Nodes and edges with their positions in whole pixels."""
     placed = [
         {
             "id": name,
-            **each,
-            "x": round(found.centres[name][0]),
-            "y": round(found.centres[name][1]),
+            **node,
+            "x": round(drawing.centres[name][0]),
+            "y": round(drawing.centres[name][1]),
             "w": round(sizes[name][0]),
             "h": round(sizes[name][1]),
         }
-        for name, each in nodes.items()
+        for name, node in nodes.items()
     ]
     edges = [
         {"from": a, "to": b, "route": [round(value) for point in points for value in point]}
-        for (a, b), points in found.routes.items()
+        for (a, b), points in drawing.routes.items()
     ]
-    return {"nodes": placed, "edges": edges, "width": round(found.width), "height": round(found.height)}
+    return {"nodes": placed, "edges": edges, "width": round(drawing.width), "height": round(drawing.height)}
 
 
 def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _rejected(selection: Selection) -> list[dict[str, Any]]:
 
 
 def _chains(run: ExploredRun, place: int) -> list[dict[str, Any]]:
-    """The chains of a kernel's outputs; none where they cannot be told any more."""
+    """The chains of a kernel's outputs; none if they can no longer be found."""
     try:
         return list(map(_chain, chains_at(run, place)))
     except EqsatError:
@@ -212,8 +212,8 @@ def _chain(chain: Chain) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    told: dict[str, Any] = {"rule": step.rule, "before": step.before, "after": step.after}
-    return told | ({"backwards": True} if step.backwards else {}) | ({"times": step.times} if step.times > 1 else {})
+    data: dict[str, Any] = {"rule": step.rule, "before": step.before, "after": step.after}
+    return data | ({"backwards": True} if step.backwards else {}) | ({"times": step.times} if step.times > 1 else {})
 
 
 def _rules(run: ExploredRun) -> dict[str, Any]:
@@ -228,9 +228,9 @@ def _rules(run: ExploredRun) -> dict[str, Any]:
             "certificate": str(certificate(rule)),
             "from": str(rule.lhs),
             "to": str(rule.rhs),
-            "when": [str(each) for each in rule.when],
+            "when": [str(condition) for condition in rule.when],
             "matches": matches[rule.name],
             "by_phase": [phase.matches.get(rule.name, 0) for phase in run.phases],
         }
-        for rule in sorted(known, key=lambda each: (-matches[each.name], each.name))
+        for rule in sorted(known, key=lambda rule: (-matches[rule.name], rule.name))
     }

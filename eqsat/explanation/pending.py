@@ -12,65 +12,67 @@ from ir.term.language import App, Var
 
 
 class Below(NamedTuple):
-    """A pattern's node among the operands of another."""
+    """Refers to another node of the pattern, by its place, as an operand."""
 
     place: int
 
 
 class _PatternNode(NamedTuple):
-    """A constructor in a pattern: over variables, texts and nodes that stand before it."""
+    """A node of a pattern. Its arguments are variables, texts, numbers, and earlier nodes."""
 
     ctor: str
     args: tuple[Var | Below | str | int, ...]
 
 
 class Pending:
-    """A match on its way: the nodes of its patterns, operands first, and the same over classes of the view (none where
-    the view has lost one); where the patterns' roots are; the classes in which something must happen before it applies
-    again; the terms to which it was applied."""
+    """A match that a replay still has to apply, perhaps to several terms.
+
+    pattern: the nodes of the rule's patterns, operands first. roots: places of the patterns' roots. view_nodes: the
+    pattern's nodes as e-nodes of the view; empty if the view lacks one. watched: the match may apply again after a
+    change in one of these classes of the view. applied: the terms that it was applied to."""
 
     def __init__(self, match: Match, class_of: Mapping[ENode, int]) -> None:
         self.match = match
-        self.pattern, self.roots = _joined(match.rule.patterns)
-        self.spelled: list[ENode] = []
+        self.pattern, self.roots = _join_patterns(match.rule.patterns)
+        self.view_nodes: list[ENode] = []
         self.applied: list[tuple[int, ...]] = []
         self.is_queued = True
-        about: dict[int, None] = {}
+        watched: dict[int, None] = {}
         for node in self.pattern:
-            spelled = ENode(node.ctor, tuple([self._value(arg, class_of) for arg in node.args]))
-            if spelled not in class_of:
-                self.spelled = []
+            view_node = ENode(node.ctor, tuple([self._value(arg, class_of) for arg in node.args]))
+            if view_node not in class_of:
+                self.view_nodes = []
                 break
-            self.spelled.append(spelled)
-            about[class_of[spelled]] = None
-        for var in _repeated(match.rule.patterns):
-            about[int(match.binding[var])] = None
-        self.about = tuple(about)
+            self.view_nodes.append(view_node)
+            watched[class_of[view_node]] = None
+        for var in _repeated_variables(match.rule.patterns):
+            watched[int(match.binding[var])] = None
+        self.watched = tuple(watched)
 
     def _value(self, arg: Var | Below | str | int, class_of: Mapping[ENode, int]) -> int | str:
         match arg:
             case Var():
                 return self.match.binding[arg.name]
             case Below():
-                return class_of[self.spelled[arg.place]]
+                return class_of[self.view_nodes[arg.place]]
             case _:
                 return arg
 
 
 @cache
-def _flat(pattern: App) -> tuple[_PatternNode, ...]:
+def _flatten(pattern: App) -> tuple[_PatternNode, ...]:
     """The nodes of a pattern, operands first."""
     nodes: list[_PatternNode] = []
     for arg in pattern.args:
         if isinstance(arg, App):
-            below = _flat(arg)
+            below = _flatten(arg)
             offset = len(nodes)
-            nodes += [_shifted(node, offset) for node in below]
+            nodes += [_shift(node, offset) for node in below]
     args: list[Var | Below | str | int] = []
     end = -1
     for arg in pattern.args:
         if isinstance(arg, App):
-            end += len(_flat(arg))
+            end += len(_flatten(arg))
             args.append(Below(end))
         else:
             assert isinstance(arg, Var | str | int)
@@ -78,26 +80,26 @@ def _flat(pattern: App) -> tuple[_PatternNode, ...]:
     return (*nodes, _PatternNode(pattern.ctor.name, tuple(args)))
 
 
-def _shifted(node: _PatternNode, offset: int) -> _PatternNode:
+def _shift(node: _PatternNode, offset: int) -> _PatternNode:
     args = tuple([Below(arg.place + offset) if isinstance(arg, Below) else arg for arg in node.args])
     return node._replace(args=args)
 
 
 @cache
-def _joined(patterns: Sequence[App]) -> tuple[tuple[_PatternNode, ...], tuple[int, ...]]:
-    """The nodes of several patterns, and where their roots are."""
+def _join_patterns(patterns: Sequence[App]) -> tuple[tuple[_PatternNode, ...], tuple[int, ...]]:
+    """The nodes of several patterns in one sequence, and the places of the roots."""
     nodes: list[_PatternNode] = []
     roots = []
     for pattern in patterns:
         offset = len(nodes)
-        nodes += [_shifted(node, offset) for node in _flat(pattern)]
+        nodes += [_shift(node, offset) for node in _flatten(pattern)]
         roots.append(len(nodes) - 1)
     return tuple(nodes), tuple(roots)
 
 
 @cache
-def _repeated(patterns: Sequence[App]) -> tuple[str, ...]:
-    """The variables of class sorts that stand in patterns more than once."""
-    standing = [arg for node in _joined(patterns)[0] for arg in node.args if isinstance(arg, Var) and arg.sort.is_class]
-    names = [each.name for each in standing]
+def _repeated_variables(patterns: Sequence[App]) -> tuple[str, ...]:
+    """The class variables that occur in the patterns more than once."""
+    args = [arg for node in _join_patterns(patterns)[0] for arg in node.args]
+    names = [arg.name for arg in args if isinstance(arg, Var) and arg.sort.is_class]
     return tuple(sorted({name for name in names if names.count(name) > 1}))

@@ -1,4 +1,4 @@
-"""An instance of a rule that people look at: small, and with little in it that is beside the point."""
+"""An example of a rule for people: small, with few distracting details."""
 
 from __future__ import annotations
 
@@ -15,51 +15,55 @@ from rules.soundness import Draw, drawn, rewritten
 from rules.styles import PLAIN, Style
 
 _FEW, _MOST = 16, 32
-"""So many instances are looked at; more, while each has numbers where operands should be."""
+"""Instances among which the best one is chosen: the first number if one of them has only variables as operands, else up
+to the second."""
 _ATTEMPTS = 3_000
+"""Random draws before the search for instances ends."""
 
 
 @lru_cache(maxsize=256)
 def example(rule: Rule) -> tuple[App, Term] | None:
-    """A small instance of the left side and what the rule makes of it, always the same; None if none is found."""
+    """A small instance of the left side and the rule's result; deterministic. None if none is found."""
     plain = Style(PLAIN)
     return _best(rule, plain, ("fp32",)) or _best(rule, plain) or _best(rule)
 
 
 def _best(rule: Rule, style: Style | None = None, elements: tuple[str, ...] = ()) -> tuple[App, Term] | None:
-    """The plainest of the first instances of a style (None: of each in turn), of values of these dtypes."""
+    """The least distracting of the first instances in a style (None: in all styles) and with these dtypes."""
     draw = Draw.of(rule)
     if elements:
-        draw = draw._replace(elements=tuple(each for each in elements if each in draw.elements))
+        draw = draw._replace(elements=tuple(dtype for dtype in elements if dtype in draw.elements))
         if not draw.elements:
             return None
-    found: list[tuple[App, Term]] = []
+    instances: list[tuple[App, Term]] = []
     for instance in drawn(draw, np.random.default_rng(0), _ATTEMPTS, style=style):
         rhs = rewritten(rule, instance)
         if rhs is None:
             continue
-        found.append((instance.term, rhs))
-        if len(found) >= _MOST or (len(found) >= _FEW and any(not _numbers(rule, each) for each, _ in found)):
+        instances.append((instance.term, rhs))
+        if len(instances) >= _MOST or (
+            len(instances) >= _FEW and any(not _numbers(rule, term) for term, _ in instances)
+        ):
             break
-    return min(found, key=lambda pair: _oddity(rule, pair[0]), default=None)
+    return min(instances, key=lambda pair: _distraction(rule, pair[0]), default=None)
 
 
 def _numbers(rule: Rule, term: App) -> int:
-    """How many numbers stand where the rule has variables."""
+    """Numbers in the term at places where the rule has variables."""
     return str(term).count("Imm(") - str(rule.lhs).count("Imm(")
 
 
-def _oddity(rule: Rule, term: App) -> tuple[int, str]:
-    """How much in a term is beside the point: numbers for operands, sizes 0 and 1, other dtypes than fp32, maps that
-    move nothing, and its length."""
+def _distraction(rule: Rule, term: App) -> tuple[int, str]:
+    """How much in a term distracts: numbers as operands, sizes 0 and 1, dtypes other than fp32, maps that move nothing,
+    and its length."""
     text = str(term)
     small = len(re.findall(r"[\[,][01](?=[\],])", text)) + text.count("[]")
-    texts = [each for each in subterms(term) if isinstance(each, str)]
-    still = sum(_moves_nothing(each) for each in texts if " -> " in each)
-    foreign = sum(each in DTYPES and each != "fp32" for each in texts) + ("fp32" not in text)
+    texts = [text_ for text_ in subterms(term) if isinstance(text_, str)]
+    still = sum(_moves_nothing(text_) for text_ in texts if " -> " in text_)
+    foreign = sum(text_ in DTYPES and text_ != "fp32" for text_ in texts) + ("fp32" not in text)
     special = sum(word in text for word in ("nan", "inf", "-0.0"))
-    beside = 5 * (_numbers(rule, term) + still) + 3 * (small + foreign + special)
-    return beside + sum(1 for _ in subterms(term)), text
+    distraction = 5 * (_numbers(rule, term) + still) + 3 * (small + foreign + special)
+    return distraction + sum(1 for _ in subterms(term)), text
 
 
 def _moves_nothing(read: str) -> bool:

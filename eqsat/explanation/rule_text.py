@@ -1,18 +1,17 @@
-"""A rule for people: equation, level, certificate, both sides, conditions, what its words mean, and what it does to an
-example."""
+"""A rule for people: equation, exactness, certificate, both sides, conditions, a glossary, and an example."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from eqsat.explanation.notation import written
+from eqsat.explanation.notation import term_text
 from eqsat.explanation.rule_example import example
 from ir.term.language import App, Ctor, Fact, Prim, Sort, Term, Var, subterms
 from ir.term.rule import Certificate, Exactness, Rule, condition_terms
 
 WIDTH = 110
-"""Terms longer than a line are laid out over several."""
+"""Characters. A longer term is written on several lines."""
 
 _STANDS = {
     Certificate.PROVED: "both sides read the same at every point, whatever the maps, operations and operands",
@@ -34,7 +33,7 @@ _SORTS = {
 _FIELDS = {
     "map": "index map, [sizes] -> [coordinates]",
     "type": "type, as fp32[4,8]",
-    "sizes": "sizes, as [3,3]; of a reduction those of the axes that it reduces, the last ones",
+    "sizes": "sizes, as [3,3]; of a reduction: the sizes of the reduced axes, which are the last ones",
     "domain": "sizes, as [3,3]",
     "dtype": "dtype",
     "op": "op",
@@ -52,14 +51,14 @@ def rule_line(rule: Rule) -> str:
 
 
 def rule_text(name: str) -> str:
-    """All about the rule of that name. Raises EqsatError for a name that is none."""
+    """The page of a rule. Raises EqsatError if no rule has the name."""
     from rules import rule_named
 
     return rule_page(rule_named(name))
 
 
 def rule_page(rule: Rule) -> str:
-    """All about a rule, which may be a caller's own."""
+    """The page of a rule, which may be a caller's own."""
     from rules.certificates import certificate
 
     stands = certificate(rule)
@@ -67,59 +66,59 @@ def rule_page(rule: Rule) -> str:
         ("family", [rule.family]),
         ("level", [f"{rule.exactness}: {_DIFFER[rule.exactness]}"]),
         ("certificate", [f"{stands}: {_STANDS[stands]}"]),
-        ("from", _laid_out(rule.lhs)),
-        ("to", _laid_out(rule.rhs)),
-        ("when", [str(each) for each in rule.when]),
+        ("from", _wrap_term(rule.lhs)),
+        ("to", _wrap_term(rule.rhs)),
+        ("when", [str(condition) for condition in rule.when]),
     ]
-    lines = [rule.name, f"  {rule.equation}", "", *_labelled(facts), "", "where", *_glossary(rule)]
-    found = example(rule)
-    if found is not None:
-        lines += ["", "example", *_equation(*found), "", "before", *_tree(found[0]), "after", *_tree(found[1])]
+    lines = [rule.name, f"  {rule.equation}", "", *_label_lines(facts), "", "where", *_glossary(rule)]
+    instance = example(rule)
+    if instance is not None:
+        lines += ["", "example", *_equation(*instance), "", "before", *_tree(instance[0]), "after", *_tree(instance[1])]
     return "\n".join(lines)
 
 
 def _equation(before: Term, after: Term) -> list[str]:
-    """An instance in mathematics; with marks where nothing else tells the sides apart."""
-    sides = written(before), written(after)
+    """An example in mathematical notation; with marks if the sides look the same without them."""
+    sides = term_text(before), term_text(after)
     if sides[0] == sides[1]:
-        sides = written(before, marked=True), written(after, marked=True)
+        sides = term_text(before, marked=True), term_text(after, marked=True)
     return [f"  {sides[0]}", f"  becomes {sides[1]}"]
 
 
-def _labelled(facts: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """Labels before what they say, further lines below the first."""
-    for label, said in facts:
-        for place, line in enumerate(said):
+def _label_lines(facts: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """The lines of each fact; its first line carries the label."""
+    for label, fact_lines in facts:
+        for place, line in enumerate(fact_lines):
             yield f"{label if place == 0 else '':<12} {line}"
 
 
-def _laid_out(term: Term, indent: str = "") -> list[str]:
-    """A term on one line, or, where that is too long, its arguments below one another."""
+def _wrap_term(term: Term, indent: str = "") -> list[str]:
+    """A term on one line if it fits, else one line per argument."""
     text = f"{indent}{term}"
     if len(text) <= WIDTH or not isinstance(term, App | Prim):
         return [text]
     name = term.ctor.name if isinstance(term, App) else term.fn.name
     lines = [f"{indent}{name}("]
     for arg in term.args:
-        below = _laid_out(arg, f"{indent}  ")
+        below = _wrap_term(arg, f"{indent}  ")
         lines += [*below[:-1], f"{below[-1]},"]
     return [*lines, f"{indent})"]
 
 
 def _glossary(rule: Rule) -> list[str]:
-    """What each variable stands for, then what each constructor, fact and primitive means, as they come."""
-    terms = [each for side in (*rule.patterns, rule.rhs, *condition_terms(rule.when)) for each in subterms(side)]
-    meanings = {var.name: _stands_for(var, rule.patterns) for var in rule.bound.values()}
+    """The meaning of each variable, then of each constructor, fact and primitive, in order of appearance."""
+    terms = [part for side in (*rule.patterns, rule.rhs, *condition_terms(rule.when)) for part in subterms(side)]
+    meanings = {var.name: _meaning_of(var, rule.patterns) for var in rule.bound.values()}
     grouped: dict[str, list[str]] = {}
     for name, meaning in meanings.items():
         grouped.setdefault(meaning, []).append(name)
-    told = {", ".join(names): meaning for meaning, names in grouped.items()}
-    told |= {_signature(each.ctor): each.ctor.doc for each in terms if isinstance(each, App)}
-    facts = [each.analysis for each in terms if isinstance(each, Fact)]
-    told |= {each.name: each.doc.replace("(given", "(decided before any rule runs") for each in facts}
-    called = [each.fn for each in terms if isinstance(each, Prim)]
-    told |= {f"{each.name}({', '.join(each.parameters)})": each.meaning for each in called}
-    lines = [f"  {name}: {meaning}" if meaning else f"  {name}" for name, meaning in told.items()]
+    glossary = {", ".join(names): meaning for meaning, names in grouped.items()}
+    glossary |= {_signature(term.ctor): term.ctor.doc for term in terms if isinstance(term, App)}
+    analyses = [term.analysis for term in terms if isinstance(term, Fact)]
+    glossary |= {a.name: a.doc.replace("(given", "(decided before any rule runs") for a in analyses}
+    primitives = [term.fn for term in terms if isinstance(term, Prim)]
+    glossary |= {f"{fn.name}({', '.join(fn.parameters)})": fn.meaning for fn in primitives}
+    lines = [f"  {name}: {meaning}" if meaning else f"  {name}" for name, meaning in glossary.items()]
     return [part for line in lines for part in wrap(line, WIDTH, subsequent_indent="      ")]
 
 
@@ -127,17 +126,17 @@ def _signature(ctor: Ctor) -> str:
     return f"{ctor.name}({', '.join(ctor.places)})"
 
 
-def _stands_for(var: Var, patterns: Iterable[App]) -> str:
-    """What a variable stands for, by its sort, or by the field in which it stands."""
+def _meaning_of(var: Var, patterns: Iterable[App]) -> str:
+    """The meaning of a variable, by its sort, or by the field that it fills."""
     if var.sort in _SORTS:
         return _SORTS[var.sort]
-    apps = [each for pattern in patterns for each in subterms(pattern) if isinstance(each, App)]
+    apps = [term for pattern in patterns for term in subterms(pattern) if isinstance(term, App)]
     fields = (field for app in apps for field in app.fields.items())
     return _FIELDS[next(name for name, arg in fields if arg == var)]
 
 
 def _tree(term: Term, depth: int = 1) -> list[str]:
-    """One line per constructor, its texts and numbers beside it, its operands below."""
+    """One line per constructor with its texts and numbers; the operands are indented below it."""
     if not isinstance(term, App):
         return [f"{'  ' * depth}{term}"]
     texts = [str(arg) for arg in term.args if not isinstance(arg, App)]

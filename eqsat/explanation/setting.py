@@ -1,4 +1,4 @@
-"""What is explained or explored: a model, and how it is optimized."""
+"""The input of an explanation or exploration: a model, and how it is optimized."""
 
 from __future__ import annotations
 

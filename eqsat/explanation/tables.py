@@ -1,4 +1,4 @@
-"""Tables of rich below headings, as explorations and comparisons print them."""
+"""Rich tables below headings, for explorations and comparisons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def headed(title: str, content: object) -> Group:
+def with_heading(title: str, content: object) -> Group:
     """The content below its title, indented."""
     from rich.console import Group
     from rich.padding import Padding
@@ -18,8 +18,8 @@ def headed(title: str, content: object) -> Group:
     return Group(Text(title, style="bold"), Padding(content, (0, 0, 1, 2)))  # type: ignore[arg-type]
 
 
-def plain_table(*columns: str) -> Table:
-    """An empty table without lines."""
+def empty_table(*columns: str) -> Table:
+    """An empty table without borders."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""What `eqsat explain` and `eqsat explore` print."""
+"""Output of the commands `eqsat explain` and `eqsat explore`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from eqsat.runtime.program import Program
 
 
-def named(word: str | None) -> Wanted | None:
-    """A kernel as it is named on a command line: a number is its place."""
+def kernel_argument(word: str | None) -> Wanted | None:
+    """A kernel named on a command line: a number is its place, other words are names."""
     return int(word) if word is not None and word.lstrip("-").isdecimal() else word
 
 
 def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | None] | None, as_json: bool) -> None:
-    """All kernels, one, or why two are not one."""
+    """Print an explanation of all kernels, of one, or why a pair was not fused."""
     if pair is not None:
-        first, second = (each for each in pair if each is not None)
+        first, second = (kernel for kernel in pair if kernel is not None)
         answer = program.why_not(first, second)
         print(json.dumps(to_builtins(answer), indent=2) if as_json else answer)
     elif as_json:
@@ -32,8 +32,8 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
         _print(program.explanation(kernel))
 
 
-def explored(model: str, **keywords: Any) -> Exploration:
-    """The run of a model, or of a saved program."""
+def explore_model(model: str, **keywords: Any) -> Exploration:
+    """The exploration of a model, or of a saved program."""
     from eqsat.api import load
     from eqsat.explanation.explore import explore
     from eqsat.runtime.store import is_saved
@@ -42,7 +42,7 @@ def explored(model: str, **keywords: Any) -> Exploration:
 
 
 def show(run: Exploration, other: Exploration | None, as_json: bool) -> None:
-    """The run, and beside it another."""
+    """Print the run, or its comparison with another run."""
     if as_json:
         data = run.data()
         if other is not None:
@@ -53,13 +53,13 @@ def show(run: Exploration, other: Exploration | None, as_json: bool) -> None:
 
 
 def _print(content: Any) -> None:
-    """On a terminal in colours, as wide as that is; elsewhere as plain text."""
+    """In colours and as wide as the terminal; plain text if the output is no terminal."""
     from rich.console import Console
 
-    from eqsat.explanation.explain import rendered
+    from eqsat.explanation.explain import render
 
     console = Console(highlight=False)
     if console.is_terminal:
         console.print(content)
     else:
-        print(rendered(content), end="")
+        print(render(content), end="")

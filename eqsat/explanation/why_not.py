@@ -1,4 +1,4 @@
-"""Why two kernels are not one: what it would cost, or what forbids it and by which analysis."""
+"""Why two kernels were not fused: the fused kernel is dearer, or an analysis forbids it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "same"]
 class WhyNot(msgspec.Struct, frozen=True):
     """The answer for two kernels.
 
-    kind     cost     a kernel that is both, and reads what they read, is dearer: `figures` in ns
-             refused  a kernel that is both was refused by the code generator's analyses, or may not hold both
-             rules    no rule computes the first's result inside of the second
-             limits   the rules do, but one kernel may not hold all that both accumulate
-             between  the second needs what another kernel makes of the first's result
-             apart    neither reads what the other writes, and nothing was gained by one that writes both
-             same     they are one kernel
-    verdict  in one sentence; `reasons` with what stands behind it
+    kind     cost     a fused kernel is dearer: `figures` in ns
+             refused  the code generator's analyses refused the fused kernel, or it may not hold both
+             rules    no rule computes the first kernel's result inside the second
+             limits   the rules do, but one kernel may not hold the accumulators of both
+             between  the second kernel reads a result that another kernel computes from the first's
+             apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
+             same     they are the same kernel
+    verdict  in one sentence; `reasons` give the details
     """
 
     first: str
@@ -51,11 +51,13 @@ class WhyNot(msgspec.Struct, frozen=True):
     figures: dict[str, float] = {}
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.first} and {self.second}: {self.verdict}", *(f"  {each}" for each in self.reasons)])
+        return "\n".join(
+            [f"{self.first} and {self.second}: {self.verdict}", *(f"  {reason}" for reason in self.reasons)]
+        )
 
 
 class Launched(Chosen, Protocol):
-    """The kernels that were chosen, with their reports."""
+    """Chosen kernels with their reports and the setting of the run."""
 
     @property
     def kernels(self) -> tuple[KernelReport, ...]: ...
@@ -64,17 +66,17 @@ class Launched(Chosen, Protocol):
 
 
 def why_not(chosen: Launched, first: Wanted, second: Wanted) -> WhyNot:
-    """Why these two are not one kernel, in whichever order they run.
+    """Why these two are not one kernel, in either order.
 
     Raises:
-        EqsatError: InvalidOption for the name of no kernel, or of several.
+        EqsatError: InvalidOption if no kernel, or several kernels, have a name.
     """
     places = sorted((place_of(chosen.kernels, first), place_of(chosen.kernels, second)))
     return Pairs(chosen).why_not(*places)
 
 
 class Pairs:
-    """Answers for the pairs of one program's kernels."""
+    """Answers for pairs of one program's kernels."""
 
     def __init__(self, chosen: Launched) -> None:
         self._chosen, self._history = chosen, chosen.history
@@ -109,7 +111,7 @@ class Pairs:
         return self._adjacent(first, second, shared[0])
 
     def _not_adjacent(self, first: int, second: int) -> WhyNot:
-        """Neither reads the other's result: something stands between them, or nothing connects them."""
+        """The answer if the second kernel does not read the first one's result."""
         one, other = self._kernels[first], self._kernels[second]
         reached = set(one.writes)
         between = []
@@ -118,22 +120,22 @@ class Pairs:
                 reached.update(kernel.writes)
                 between.append(kernel)
         if reached.intersection(other.reads):
-            names = ", ".join(each.writes[0] for each in between)
-            verdict = "the second reads what other kernels make of the first's result"
+            names = ", ".join(kernel.writes[0] for kernel in between)
+            verdict = "the second reads a result that other kernels compute from the first's"
             return self._answer(one, other, "between", verdict, [f"between them: {names}"])
         common = [name for name in one.reads if name in other.reads]
-        told = f"both read {', '.join(common)}" if common else "they read nothing in common"
-        tried = _tried(one, other)
+        common_reads = f"both read {', '.join(common)}" if common else "they read nothing in common"
+        tried = _joint_attempt(one, other)
         if tried is None:
-            return self._answer(one, other, "apart", "neither reads what the other writes", [told])
+            return self._answer(one, other, "apart", "neither reads what the other writes", [common_reads])
         if tried.extra_ns is None:
             verdict = "a kernel that writes the results of both cannot be generated"
-            return self._answer(one, other, "refused", verdict, [tried.reason, told])
+            return self._answer(one, other, "refused", verdict, [tried.reason, common_reads])
         figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, **_figures(tried)}
-        return self._answer(one, other, "cost", _joint_text(tried), [told], figures)
+        return self._answer(one, other, "cost", _joint_text(tried), [common_reads], figures)
 
     def _adjacent(self, first: int, second: int, buffer: str) -> WhyNot:
-        """The second reads what the first writes."""
+        """The answer if the second kernel reads `buffer`, which the first writes."""
         one, other = self._kernels[first], self._kernels[second]
         classes, terms = self._history.classes, self._chosen.terms
         output = terms[second].outputs_reading(buffer)[0]
@@ -141,40 +143,41 @@ class Pairs:
         given = {classes[name] for name in terms[first].reads | terms[second].reads} - {read} | self._choices.constant
         fused = [tree for tree in self._choices.enumeration.of(written) if given.issuperset(tree.reads)]
         if fused:
-            return self._judged(one, other, buffer, written, fused)
+            return self._answer_by_price(one, other, buffer, written, fused)
         reads = [ENode("Load", (read, at)) for at in terms[second].loads(buffer)]
-        if reads and all(self._attempts.inlined(each, given) for each in reads):
-            return self._limited(one, other, buffer, len(reads))
-        reasons = self._missing(reads, buffer, other)
-        held = self._choices.buffer(read).memref
-        what = f"{buffer}, the {held.dtype}{sizes_text(held.shape)} that {one.name} writes,"
-        verdict = f"no rule computes {what} inside of {other.name}"
+        if reads and all(self._attempts.inlined_forms(node, given) for node in reads):
+            return self._answer_by_limits(one, other, buffer, len(reads))
+        reasons = self._missing_rules(reads, buffer, other)
+        memref = self._choices.buffer(read).memref
+        result = f"{buffer}, the {memref.dtype}{sizes_text(memref.shape)} that {one.name} writes,"
+        verdict = f"no rule computes {result} inside of {other.name}"
         too_much = self._too_much(one, other)
         besides = [f"besides, {too_much[0]}: {too_much[1]}"] if too_much else []
         return self._answer(one, other, "rules", verdict, [*reasons, *besides])
 
-    def _missing(self, reads: Sequence[ENode], buffer: str, reader: KernelReport) -> list[str]:
-        """The rules that would be needed at the reads, with the conditions that fail; of reads where the same rules
-        fail only the first."""
+    def _missing_rules(self, reads: Sequence[ENode], buffer: str, reader: KernelReport) -> list[str]:
+        """The rules that would be needed at the reads, with the conditions that fail there. Reads where the same rules
+        fail are reported once."""
         if not reads:
             return [f"{reader.name} reads {buffer} at indices that are computed: it must lie in memory"]
-        told: dict[tuple[str, ...], list[str]] = {}
-        for each in reads:
-            at = f"{reader.name} reads {buffer}{read_text(each.map)}"
-            failed = [attempt for attempt in self._attempts.at(each) if attempt.failed][:_TOLD]
+        lines_by_rules: dict[tuple[str, ...], list[str]] = {}
+        for node in reads:
+            at = f"{reader.name} reads {buffer}{read_text(node.map)}"
+            failed = [attempt for attempt in self._attempts.at(node) if attempt.failed][:MOST_RULES]
             if not failed:
-                held = ", ".join(sorted({node.ctor for node in self._value(each.buffer)}))
-                at += f": no rule has a left side for such a value ({held})"
+                ctors = ", ".join(sorted({value.ctor for value in self._value(node.buffer)}))
+                at += f": no rule's left side matches this value ({ctors})"
             lines = [f"{tried.rule.name} ({tried.rule.equation}) needs {tried.failed[0]}" for tried in failed]
-            told.setdefault(tuple(tried.rule.name for tried in failed), [at, *lines])
-        return [line for lines in told.values() for line in lines]
+            lines_by_rules.setdefault(tuple(tried.rule.name for tried in failed), [at, *lines])
+        return [line for lines in lines_by_rules.values() for line in lines]
 
     def _value(self, buffer: int) -> list[ENode]:
+        """The e-nodes of the value that a buffer holds."""
         view = self._history.view
         return [node for store in view.stores(buffer) for node in view.classes[store.value]]
 
-    def _limited(self, one: KernelReport, other: KernelReport, buffer: str, reads: int) -> WhyNot:
-        """The rules made one value of both, but no kernel may hold it; the second reads the first's result so often."""
+    def _answer_by_limits(self, one: KernelReport, other: KernelReport, buffer: str, reads: int) -> WhyNot:
+        """The answer if the rules fuse the kernels, but no kernel may hold the result. reads: of the first's result."""
         computed = f"the rules do compute {buffer} inside of {other.name}"
         computed += f", once for each of its {reads} reads" if reads > 1 else ""
         too_much = self._too_much(one, other, reads)
@@ -188,57 +191,59 @@ class Pairs:
         return self._answer(one, other, "limits", verdict, [computed, why])
 
     def _too_much(self, one: KernelReport, other: KernelReport, reads: int = 1) -> tuple[str, str] | None:
-        """Why one kernel may not hold the accumulators of both, those of the first once for each read, and what they
-        are; None where it may."""
+        """Why one kernel may not hold the accumulators of both kernels, and the accumulators; None if it may. The first
+        kernel's accumulators are needed once for each read."""
         first, second = self._accumulators(one), self._accumulators(other)
         often = f" for each of {reads} reads" if reads > 1 else ""
-        held = f"{one.writes[0]} holds {_listed(first)}{often}, {other.writes[0]} holds {_listed(second)}"
+        accumulators = (
+            f"{one.writes[0]} holds {_count_text(first)}{often}, {other.writes[0]} holds {_count_text(second)}"
+        )
         if "Contract" in (*first, *second) and len(first) * reads + len(second) > 1 and first:
-            return "one kernel may not hold a contraction beside another accumulator", held
+            return "one kernel may not hold a contraction beside another accumulator", accumulators
         return None
 
     def _accumulators(self, kernel: KernelReport) -> list[str]:
         term = self._chosen.terms[place_of(self._kernels, kernel)]
         return [str(line[0]) for line in term.lines if line[0] in ("Contract", "Reduce", "Scan", "Stream")]
 
-    def _judged(
+    def _answer_by_price(
         self, one: KernelReport, other: KernelReport, buffer: str, written: int, fused: Sequence[Tree]
     ) -> WhyNot:
-        """There are kernels that are both: what they cost, or why they were refused."""
+        """The answer if there are fused kernels: their prices, or why they were refused."""
         priced = [(self._price(written, tree), tree) for tree in fused]
         allowed = [(price, tree) for price, tree in priced if isinstance(price, Price)]
-        told = [(self._rival(other, tree), price, tree) for price, tree in allowed]
-        swaps = [(rival.extra_ns, price, tree) for rival, price, tree in told if rival and rival.extra_ns is not None]
+        rivals = [(self._rival(other, tree), price, tree) for price, tree in allowed]
+        swaps = [(rival.extra_ns, price, tree) for rival, price, tree in rivals if rival and rival.extra_ns is not None]
         if swaps:
             extra, price, tree = min(swaps, key=lambda swap: swap[0])
-            return self._dearer(one, other, buffer, price, tree, extra)
+            return self._answer_dearer(one, other, buffer, price, tree, extra)
         if allowed:
             price, tree = min(allowed, key=lambda pair: pair[0].time_ns)
-            return self._dearer(one, other, buffer, price, tree, None)
+            return self._answer_dearer(one, other, buffer, price, tree, None)
         refusals = [price for price, _ in priced if isinstance(price, Rejected)]
-        reasons = dict.fromkeys(f"{each.kind}: {each.reason}" for each in refusals)
+        reasons = dict.fromkeys(f"{refusal.kind}: {refusal.reason}" for refusal in refusals)
         return self._answer(one, other, "refused", "a kernel that is both cannot be generated", list(reasons))
 
-    def _dearer(
+    def _answer_dearer(
         self, one: KernelReport, other: KernelReport, buffer: str, price: Price, tree: Tree, extra: float | None
     ) -> WhyNot:
         names = self._history.names
         own = price.time_ns
         figures = {"first_ns": one.estimated_ns, "second_ns": other.estimated_ns, "fused_ns": own}
-        readers = [each.writes[0] for each in self._kernels if buffer in each.reads and each is not other]
-        reads = ", ".join(names[each] for each in tree.reads)
+        readers = [kernel.writes[0] for kernel in self._kernels if buffer in kernel.reads and kernel is not other]
+        reads = ", ".join(names[class_] for class_ in tree.reads)
         reasons = [
             f"the kernel that is both reads {reads} and takes {span(own)}; "
             f"{one.writes[0]} takes {span(one.estimated_ns)} and {other.writes[0]} {span(other.estimated_ns)}"
         ]
         if readers:
             reasons.append(f"{buffer} is also read by {', '.join(readers)}: it is written in any case")
-        tried = _tried(one, other)
+        tried = _joint_attempt(one, other)
         if tried is not None and tried.extra_ns is not None:
             reasons.append(_joint_text(tried))
         reasons += _differences(other, price)
-        gone = [other.work] if readers else [one.work, other.work]
-        reasons += fusion_text(fusion(price.work, gone, self._roofline))
+        replaced = [other.work] if readers else [one.work, other.work]
+        reasons += fusion_text(fusion(price.work, replaced, self._roofline))
         if extra is None:
             verdict = "a kernel that is both is not among the nearest candidates"
         else:
@@ -247,10 +252,10 @@ class Pairs:
         return self._answer(one, other, "cost", verdict, reasons, figures)
 
     def _rival(self, kernel: KernelReport, tree: Tree) -> Rival | None:
-        """What was told of this candidate when the kernel was chosen."""
-        reads = {self._history.names[each] for each in tree.reads}
-        same = [each for each in kernel.selection.rivals if set(each.reads) == reads and each.extra_ns is not None]
-        return min(same, key=lambda each: each.extra_ns or 0.0, default=None)
+        """The rejected candidate of the kernel that this tree is, with its price; None if it was not kept."""
+        reads = {self._history.names[class_] for class_ in tree.reads}
+        same = [rival for rival in kernel.selection.rivals if set(rival.reads) == reads and rival.extra_ns is not None]
+        return min(same, key=lambda rival: rival.extra_ns or 0.0, default=None)
 
     def _price(self, written: int, tree: Tree) -> Price | Rejected:
         buffer = self._choices.buffer
@@ -265,12 +270,12 @@ class Pairs:
         reasons: Sequence[str] = (),
         figures: dict[str, float] | None = None,
     ) -> WhyNot:
-        return WhyNot(_named(one), _named(other), kind, verdict, tuple(reasons), figures or {})
+        return WhyNot(_kernel_text(one), _kernel_text(other), kind, verdict, tuple(reasons), figures or {})
 
 
-def _tried(one: KernelReport, other: KernelReport) -> Apart | None:
-    """What became of one kernel that writes the results of both."""
-    return next((each for each in other.selection.apart if each.writes == one.writes), None)
+def _joint_attempt(one: KernelReport, other: KernelReport) -> Apart | None:
+    """The attempt at one kernel that writes the results of both; None if there was none."""
+    return next((attempt for attempt in other.selection.apart if attempt.writes == one.writes), None)
 
 
 def _joint_text(tried: Apart) -> str:
@@ -282,25 +287,25 @@ def _figures(tried: Apart) -> dict[str, float]:
     return {"fused_ns": tried.time_ns or 0.0, "extra_ns": tried.extra_ns or 0.0}
 
 
-_TOLD = 4
-"""Rules that are told of at one read."""
+MOST_RULES = 4
+"""Rules that an answer names at one read."""
 
 
 def _differences(kernel: KernelReport, fused: Price) -> list[str]:
-    """How the work of the fused kernel differs from that of the one that reads."""
+    """Work of the fused kernel compared with the work of the second kernel."""
     return [
         f"it computes {fused.work.flops:,.0f} flops (the second {kernel.flops:,.0f}) and moves {fused.work.bytes:,.0f} "
         f"bytes (the second {kernel.bytes:,.0f}), bound by {fused.bound}"
     ]
 
 
-def _listed(ctors: Sequence[str]) -> str:
+def _count_text(ctors: Sequence[str]) -> str:
     names = {"Contract": "contraction", "Reduce": "reduction", "Scan": "scan", "Stream": "streamed sum"}
-    told = [
+    counts = [
         f"{ctors.count(ctor)} {names[ctor]}{'s' if ctors.count(ctor) > 1 else ''}" for ctor in names if ctor in ctors
     ]
-    return ", ".join(told) or "no accumulator"
+    return ", ".join(counts) or "no accumulator"
 
 
-def _named(kernel: KernelReport) -> str:
+def _kernel_text(kernel: KernelReport) -> str:
     return f"{', '.join(kernel.writes)} = {kernel.name}"

@@ -1,7 +1,7 @@
-"""No public call ends in a bare traceback: a failure of ours becomes an EqsatError of kind InternalError.
+"""Turns a failure of eqsat in a public call into an EqsatError of kind InternalError, never a bare traceback.
 
-The error names stage and region, and the file that a reproducer was written to. A MemoryError becomes ResourceExceeded.
-KeyboardInterrupt, SystemExit, and what a caller's own code raises (`progress=`, a handler of a signal) pass through.
+The error names stage, region, and the file with a reproducer. A MemoryError becomes ResourceExceeded.
+KeyboardInterrupt, SystemExit, and exceptions of the caller's own code (`progress=`, a signal handler) pass unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from eqsat.failure.reproducer import Failure, ScriptCall, carried, write_reproducer
+from eqsat.failure.reproducer import Failure, ScriptCall, with_file, write_reproducer
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.region.region import Region
 
@@ -24,23 +24,23 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type[Any])
 
 Retell = Callable[[str, Sequence[Any], Mapping[str, Any]], Sequence[ScriptCall]]
-"""From a public call's name, arguments and keywords: the calls that make a script do the same."""
+"""From a public call's name, arguments and keywords to the calls of a script that does the same."""
 
 _HOME = Path(__file__).parents[2]
 _OURS = tuple(f"{_HOME / package}/" for package in ("eqsat", "rules", "codegen", "ir"))
 _STAGE, _CALLERS = "_eqsat_stage", "_eqsat_callers"
-"""What an exception on its way up is marked with."""
+"""Attributes of an exception: the stage where it was raised; that it is the caller's."""
 
 
 def reported(
     retell: Retell | None = None, passing: tuple[type[BaseException], ...] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Makes a function a public call: what leaves it is an EqsatError, or one of `passing`. `retell` None: a script can
-    make the call as it is."""
+    """Makes a function a public call, which raises only EqsatError and the exceptions in `passing`. retell: describes
+    the call for the reproducer; None if the script can repeat the call unchanged."""
 
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         name = getattr(function, "__name__", "call")
-        retold = retell or partial(_as_it_is, f"{function.__module__}:{name}")
+        describe = retell or partial(_same_call, f"{function.__module__}:{name}")
 
         @functools.wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> R:
@@ -53,17 +53,17 @@ def reported(
             except BaseException as error:
                 if _passes(error):
                     raise
-                raise _reported(error, name, lambda: retold(name, args, keywords)) from error
+                raise _as_eqsat_error(error, name, lambda: describe(name, args, keywords)) from error
 
         return call
 
-    return decorated
+    return decorate
 
 
 def reports_all(retell: Retell) -> Callable[[C], C]:
-    """Makes all methods and properties of a class public calls, those whose names begin with an underscore aside."""
+    """Makes all methods and properties of a class public calls, except those whose names begin with an underscore."""
 
-    def decorated(owner: C) -> C:
+    def decorate(owner: C) -> C:
         for name, member in list(vars(owner).items()):
             if name.startswith("_") and name not in _SPECIAL:
                 continue
@@ -73,20 +73,21 @@ def reports_all(retell: Retell) -> Callable[[C], C]:
                 setattr(owner, name, reported(retell)(member))
         return owner
 
-    return decorated
+    return decorate
 
 
 _SPECIAL = ("__call__", "__repr__", "__str__", "__reduce__")
+"""Methods with an underscore that are public calls all the same."""
 
 
-def _as_it_is(function: str, _: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[ScriptCall]:
-    """The same call of `function`."""
-    return [ScriptCall("", function, tuple(map(carried, args)), keywords)]
+def _same_call(function: str, _: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[ScriptCall]:
+    """The unchanged call of `function`."""
+    return [ScriptCall("", function, tuple(map(with_file, args)), keywords)]
 
 
 @contextmanager
 def at_stage(name: str) -> Iterator[None]:
-    """What fails inside fails at this stage, unless it failed at a stage inside that."""
+    """Marks an exception raised inside with this stage, unless an inner stage has marked it."""
     try:
         yield
     except BaseException as error:
@@ -97,7 +98,7 @@ def at_stage(name: str) -> Iterator[None]:
 
 @contextmanager
 def callers_code() -> Iterator[None]:
-    """What fails inside is none of our failures: it reaches the caller as it is."""
+    """Marks an exception raised inside as the caller's, so that it reaches the caller unchanged."""
     try:
         yield
     except BaseException as error:
@@ -106,7 +107,7 @@ def callers_code() -> Iterator[None]:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether it is the panic of a library written in Rust, which is no Exception."""
+    """Whether the exception is the panic of a library written in Rust, which is no Exception."""
     return type(error).__name__ == "PanicException" and not isinstance(error, Exception)
 
 
@@ -115,26 +116,26 @@ def _mark(error: BaseException, key: str, value: object) -> None:
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether the exception is meant for the caller as it is."""
+    """Whether the exception must reach the caller unchanged."""
     if not isinstance(error, Exception) and not is_panic(error):
         return True
     return _CALLERS in error.__dict__ or _is_no_call(error) or _is_interrupt(error)
 
 
 def _is_no_call(error: BaseException) -> bool:
-    """Whether the caller gave arguments that the function does not have, so that it never began."""
+    """Whether the call did not begin, because the function does not take these arguments."""
     traceback = error.__traceback__
     return isinstance(error, TypeError) and traceback is not None and traceback.tb_next is None
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Whether a handler of a signal raised it, as one that limits the time of a call does."""
+    """Whether a signal handler raised the exception, such as one that limits the time of a call."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
-    return any(place.code in handlers for place in _places(error.__traceback__))
+    return any(frame.code in handlers for frame in _frames(error.__traceback__))
 
 
 class _TracebackFrame(NamedTuple):
-    """A frame of a traceback: its code, the line that it was at, its local names."""
+    """A frame of a traceback: its code, its current line, its local names."""
 
     code: CodeType
     line: int
@@ -148,47 +149,47 @@ class _TracebackFrame(NamedTuple):
         return f"{Path(self.code.co_filename).relative_to(_HOME)}:{self.line} in {self.code.co_name}"
 
 
-def _places(traceback: TracebackType | None) -> list[_TracebackFrame]:
+def _frames(traceback: TracebackType | None) -> list[_TracebackFrame]:
     """The frames of a traceback, the innermost last."""
-    found = []
+    frames = []
     while traceback is not None:
         frame = traceback.tb_frame
-        found.append(_TracebackFrame(frame.f_code, traceback.tb_lineno, frame.f_locals))
+        frames.append(_TracebackFrame(frame.f_code, traceback.tb_lineno, frame.f_locals))
         traceback = traceback.tb_next
-    return found
+    return frames
 
 
-def _region(places: Sequence[_TracebackFrame]) -> Region | None:
-    """The region that the innermost function which knows of one was at work on."""
-    for place in reversed(places):
-        for value in place.names.values():
+def _region(frames: Sequence[_TracebackFrame]) -> Region | None:
+    """The region that the innermost function with a region among its locals worked on; None if there is none."""
+    for frame in reversed(frames):
+        for value in frame.names.values():
             if isinstance(value, Region):
                 return value
     return None
 
 
-def _reported(error: BaseException, name: str, retold: Callable[[], Sequence[ScriptCall]]) -> EqsatError:
-    """The exception as an EqsatError; whatever goes wrong meanwhile does not hide it."""
+def _as_eqsat_error(error: BaseException, name: str, describe: Callable[[], Sequence[ScriptCall]]) -> EqsatError:
+    """The exception as an EqsatError. A failure to write the reproducer does not hide it."""
     stage = error.__dict__.get(_STAGE, name.strip("_"))
-    places = _places(error.__traceback__)
-    region = _region(places)
+    frames = _frames(error.__traceback__)
+    region = _region(frames)
     at = region.name if region is not None else None
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
         hint = "a smaller program or smaller arrays, or a machine with more memory"
         return EqsatError(
-            Diagnostic(kind=Kind.RESOURCE_EXCEEDED, stage=stage, message=f"memory is full: {said}", at=at, hint=hint)
+            Diagnostic(kind=Kind.RESOURCE_EXCEEDED, stage=stage, message=f"memory is full: {text}", at=at, hint=hint)
         )
-    where = next((str(each) for each in reversed(places) if each.is_ours), "")
+    where = next((str(frame) for frame in reversed(frames) if frame.is_ours), "")
     details = {"where": where} if where else {}
     try:
         failure = Failure(error, stage, where, str(region) if region is not None else "")
-        details["reproducer"] = str(write_reproducer(failure, retold()))
+        details["reproducer"] = str(write_reproducer(failure, describe()))
         hint = "please report this with the file `reproducer`, which makes it happen again"
-    except Exception as problem:  # the caller is to learn of the failure, not of what came after it
+    except Exception as problem:  # the first failure matters to the caller, not this one
         details["reproducer"] = f"none could be written: {type(problem).__name__}: {problem}"
         hint = "please report this with the program and the traceback above"
-    message = f"eqsat failed, which is a defect of its own: {said}"
+    message = f"eqsat failed, which is a defect of its own: {text}"
     return EqsatError(
         Diagnostic(kind=Kind.INTERNAL_ERROR, stage=stage, message=message, at=at, hint=hint, details=details)
     )

@@ -1,7 +1,7 @@
-"""A failing call → a Python file that makes the call again: program, options, target and versions in one file.
+"""A failing call → a Python file that makes the call again, with program, options, target and versions.
 
-Small arrays are in the file, to the last bit. Of a large array the file has dtype, shape, least and greatest value, and
-draws others by a seed; a comment at its top says so.
+The file contains small arrays, to the last bit. A large array is replaced by random values of the same dtype and shape,
+between its least and greatest value; a comment at the top says so.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from ir.tiny.graph import Graph
 
 FOLDER = "reproducers"
 MOST_BYTES = 1 << 14
-"""Of an array that is written as it is."""
+"""Bytes of the largest array that is written as it is."""
 MOST_FILE_BYTES = 1 << 20
-"""Of a model or a saved program that is written as it is."""
+"""Bytes of the largest model or saved program that is written as it is."""
 _WIDTH = 110
 _PACKAGES = ("numpy", "egglog", "islpy", "msgspec", "onnx", "torch", "cupy-cuda13x", "nvidia-cuda-nvrtc")
 _HELPERS = ("array", "drawn", "noun", "data", "stored")
 
 
 class ScriptCall(NamedTuple):
-    """A call of a script: what `function` (`module:name`, or an expression over earlier results) returns is `result`.
-    `args` None: the expression alone, a property. `notes` are for the reader."""
+    """A call in a script: `result` = `function`(…); `function` is `module:name`, or an expression over earlier results.
+    args None: no call, but the expression alone, for a property. notes: for the reader of the script."""
 
     result: str
     function: str
@@ -54,7 +54,7 @@ class ScriptCall(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What failed, at which stage, in which function, on which region."""
+    """A failure: its exception, stage, function, and region."""
 
     error: BaseException
     stage: str
@@ -63,13 +63,13 @@ class Failure(NamedTuple):
 
 
 class StoredFile(NamedTuple):
-    """An argument that is the path of a file, whose bytes are to go along."""
+    """An argument that is the path of a file; the script contains the file's bytes."""
 
     path: Path
 
 
-def carried(value: Any) -> Any:
-    """The value; where it is the path of a file, the file, for a script is to need no other."""
+def with_file(value: Any) -> Any:
+    """The value; a StoredFile if it is the path of a file, so that the script needs no other file."""
     if isinstance(value, str | os.PathLike):
         with suppress(OSError, ValueError):
             if Path(value).is_file():
@@ -78,10 +78,10 @@ def carried(value: Any) -> Any:
 
 
 def write_reproducer(failure: Failure, calls: Sequence[ScriptCall]) -> Path:
-    """Where the reproducer lies: below the cache folder, or, where that cannot be written, that of temporary files.
+    """Writes a reproducer into the cache folder, or into the folder for temporary files. Returns its path.
 
     Raises:
-        OSError: where neither can be written.
+        OSError: if neither folder can be written.
     """
     text = reproducer(failure, calls)
     name = f"{failure.stage}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.py".replace("/", "-")
@@ -96,7 +96,7 @@ def write_reproducer(failure: Failure, calls: Sequence[ScriptCall]) -> Path:
 
 
 def reproducer(failure: Failure, calls: Sequence[ScriptCall]) -> str:
-    """The text of the file."""
+    """The text of the reproducer."""
     writer = _Writer()
     lines = [line for call in calls for line in writer.lines(call)]
     imports = [f"from {module} import {name}" for module, name in sorted(writer.imports)]
@@ -116,8 +116,8 @@ def _folders() -> Iterable[Path]:
 
 def _head(failure: Failure, notes: Sequence[str]) -> list[str]:
     error = failure.error
-    told = "".join(traceback.format_exception_only(error)).strip()
-    lines = [f"eqsat failed in stage {failure.stage}: {told}", ""]
+    exception = "".join(traceback.format_exception_only(error)).strip()
+    lines = [f"eqsat failed in stage {failure.stage}: {exception}", ""]
     lines += ["Run this file with Python to see it again.", ""]
     lines += [*_versions(), ""]
     lines += [*notes, ""] if notes else []
@@ -146,7 +146,7 @@ class _Code(str):
 
 
 class _Writer:
-    """Values as Python text. `notes` tells what the text cannot say, `used` the helpers it calls."""
+    """Writes values as Python text. notes: what the text cannot say. used: the helpers that the text calls."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -166,7 +166,7 @@ class _Writer:
         return [f"{head}(", *(self._argument(key, value) for key, value in values), ")"]
 
     def _argument(self, head: str, value: Any) -> str:
-        """An argument on lines of its own; keywords that are no names of Python's are not met here."""
+        """One argument on its own lines; every keyword is assumed to be a valid Python name."""
         text = pprint.pformat(self._value(value, head.rstrip("=")), width=_WIDTH, sort_dicts=False)
         return f"    {head}" + text.replace("\n", "\n    ") + ","
 
@@ -185,7 +185,7 @@ class _Writer:
             case np.ndarray():
                 return self._array(value, at)
             case StoredFile():
-                return self._stored(value.path, at)
+                return self._stored_file(value.path, at)
             case Path():
                 return str(value)
             case Graph():
@@ -193,11 +193,11 @@ class _Writer:
             case FrontendGraph():
                 return self._noun(value)
             case Mapping():
-                return {self._value(key, at): self._value(each, f"{at} {key}".strip()) for key, each in value.items()}
+                return {self._value(key, at): self._value(item, f"{at} {key}".strip()) for key, item in value.items()}
             case tuple():
-                return tuple(self._value(each, at) for each in value)
+                return tuple(self._value(item, at) for item in value)
             case list() | set() | frozenset():
-                return [self._value(each, at) for each in value]
+                return [self._value(item, at) for item in value]
             case msgspec.Struct():
                 return self._noun(value)
         return self._foreign(value, at)
@@ -224,7 +224,7 @@ class _Writer:
             return _Code(f'array("{name}", {shape}, "{np.ascontiguousarray(value).tobytes().hex()}")')
         self.used.add("drawn")
         finite = value[np.isfinite(value)] if value.dtype.kind not in "biu" else value
-        low, high = (jsonable(each.item()) for each in (finite.min(), finite.max())) if finite.size else (0, 1)
+        low, high = (jsonable(bound.item()) for bound in (finite.min(), finite.max())) if finite.size else (0, 1)
         self.notes.append(
             f"Drawn anew, between the least and the greatest of its values: {at or 'an array'}, {name}{list(shape)}."
         )
@@ -242,9 +242,9 @@ class _Writer:
             self.notes.append(f"Left out: {at or 'an argument'}, {len(value)} bytes.")
             return None
         self.used.add("data")
-        return _Code(f"data({_packed(value)})")
+        return _Code(f"data({_pack(value)})")
 
-    def _stored(self, path: Path, at: str) -> Any:
+    def _stored_file(self, path: Path, at: str) -> Any:
         try:
             whole = path.read_bytes() if path.stat().st_size <= MOST_FILE_BYTES else None
         except OSError:
@@ -253,9 +253,9 @@ class _Writer:
             self.notes.append(f"The file {path} is needed besides.")
             return str(path)
         self.used.add("stored")
-        return _Code(f"stored({path.name!r}, {_packed(whole)})")
+        return _Code(f"stored({path.name!r}, {_pack(whole)})")
 
 
-def _packed(value: bytes) -> str:
-    """A literal of the bytes, as `eqsat.failure.reproducer_values` reads them."""
+def _pack(value: bytes) -> str:
+    """A literal of the compressed bytes, which `eqsat.failure.reproducer_values` can read."""
     return repr(base64.b85encode(zlib.compress(value, 9)).decode())

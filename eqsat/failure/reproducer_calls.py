@@ -1,4 +1,4 @@
-"""A public call → the calls of a script that does the same, which a reproducer is written from."""
+"""A public call → the calls of a script that does the same, for a reproducer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from eqsat.failure.reproducer import ScriptCall, carried
+from eqsat.failure.reproducer import ScriptCall, with_file
 from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
 from ir.target import Target
@@ -32,19 +32,19 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
         rest["rules"], notes = _without_own(rest["rules"])
     if "exactness" in rest:
         rest["exactness"] = str(rest["exactness"])
-    with suppress(Exception):  # the model itself may be what cannot be read
+    with suppress(Exception):  # the model itself may be unreadable
         model = read_model(source, rest.get("constants"))
         rest |= {"constants": model.constants} if model.constants else {}
         source = document_of(model)
-    return [ScriptCall("program", function, (carried(source), *args[1:]), rest, notes)]
+    return [ScriptCall("program", function, (with_file(source), *args[1:]), rest, notes)]
 
 
 def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
     """A call of `eqsat.pipeline.compile_model`."""
-    return [_compiling(*args, **keywords)]
+    return [_describe_compile(*args, **keywords)]
 
 
-def _compiling(
+def _describe_compile(
     bound: BoundModel, target: Target, options: Options, cache: bool, _: Any = None, running: Running = ON_TARGET
 ) -> ScriptCall:
     """The parameters are those of `eqsat.pipeline.compile_model`."""
@@ -55,7 +55,7 @@ def of_load(name: str, args: Args, keywords: Keywords) -> Calls:
     """A call of `eqsat.load`."""
     path, *rest = args or (keywords.get("path"),)
     others = {key: value for key, value in keywords.items() if key != "path"}
-    return [ScriptCall("program", "eqsat:load", (carried(path), *rest), others)]
+    return [ScriptCall("program", "eqsat:load", (with_file(path), *rest), others)]
 
 
 def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
@@ -64,25 +64,27 @@ def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
     latest = program._variants.latest
     if latest is None:
         note = "The options of the program are not known here: the script has the default ones."
-        made = ScriptCall(
+        creation = ScriptCall(
             "program", MAKE, (document_of(program._model),), {"constants": program._model.constants}, (note,)
         )
     else:
         artifact = latest.artifact
-        made = making(latest.bound, artifact.target, artifact.options, latest.running, threads=program._threads)
-    return [made, _method("program", type(program), name, rest, keywords)]
+        creation = making(latest.bound, artifact.target, artifact.options, latest.running, threads=program._threads)
+    return [creation, _method("program", type(program), name, rest, keywords)]
 
 
 def of_exploration(name: str, args: Args, keywords: Keywords) -> Calls:
     """A method or property of an `Exploration`."""
     run, *rest = args
-    return [_exploring(run.setting), _method("run", type(run), name, rest, keywords)]
+    return [_describe_exploration(run.setting), _method("run", type(run), name, rest, keywords)]
 
 
-def _exploring(setting: Setting) -> ScriptCall:
-    made = making(setting.bound, setting.target, setting.options)
-    known = {key: made.keywords[key] for key in made.keywords if key not in ("cache", "emulate", "graph", "autotune")}
-    return made._replace(result="run", function="eqsat.explanation.explore:explore", keywords=known)
+def _describe_exploration(setting: Setting) -> ScriptCall:
+    creation = making(setting.bound, setting.target, setting.options)
+    known = {
+        key: creation.keywords[key] for key in creation.keywords if key not in ("cache", "emulate", "graph", "autotune")
+    }
+    return creation._replace(result="run", function="eqsat.explanation.explore:explore", keywords=known)
 
 
 def making(
@@ -103,12 +105,12 @@ def making(
     return ScriptCall("program", MAKE, (bound.graph,), {"target": target, **keywords}, notes)
 
 
-def _keywords(several: Options | Running) -> dict[str, Any]:
-    return {name: getattr(several, name) for name in several.__struct_fields__}
+def _keywords(settings: Options | Running) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
 def document_of(model: Model) -> Any:
-    """The program of a model, as JSON-ready data; its constants aside. None where it has no program of its own."""
+    """The program of a model as JSON-ready data, without its constants; None if the model has no program of its own."""
     if isinstance(model, FrontendModel):
         return json.loads(model.frontend.to_json())
     if not isinstance(model, TinyModel):
@@ -121,12 +123,12 @@ def document_of(model: Model) -> Any:
 
 
 def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:
-    """The rules that names stand for, and a note of those of a caller's own."""
+    """The rules without those of the caller, and a note on each rule that is left out."""
     if rules is None or isinstance(rules, str):
         return rules, ()
     rules = [rules] if isinstance(rules, Rule) else rules
-    own = [each.name if isinstance(each, Rule) else each for each in rules if isinstance(each, Rule) or "@" in each]
-    kept = [each for each in rules if isinstance(each, str) and "@" not in each]
+    own = [rule.name if isinstance(rule, Rule) else rule for rule in rules if isinstance(rule, Rule) or "@" in rule]
+    kept = [rule for rule in rules if isinstance(rule, str) and "@" not in rule]
     notes = tuple(f"Left out: the rule {name}, which is the caller's own." for name in own)
     return kept or (None if own else kept), notes
 

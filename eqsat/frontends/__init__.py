@@ -1,1 +1,1 @@
-"""What models come in: ONNX and Frontend IR, lowered to Tiny IR."""
+"""Input formats of models, ONNX and Frontend IR, and their lowering to Tiny IR."""

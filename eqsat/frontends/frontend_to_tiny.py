@@ -1,4 +1,4 @@
-"""Frontend IR → Tiny IR: each node by the lowering of its op (`eqsat.frontends.ops`), located where it goes wrong."""
+"""Frontend IR → Tiny IR: each node has the lowering of its op (`eqsat.frontends.ops`); errors name the node."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def frontend_to_tiny(
     """The model as a Tiny graph with bound sizes, and its constants by tensor_id.
 
     Raises:
-        EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, what the
-            uops' type rules find, located at the node, and tensors that are not what the graph declares.
+        EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, errors of the
+            uops' type rules, with the node, and errors for tensors that differ from the graph's declaration.
     """
     _require_sizes(graph, dims)
     values: dict[str, Tensor | None] = {"": None}
     arguments = []
-    for name in (each.tensor for each in graph.signature.inputs):
+    for name in (item.tensor for item in graph.signature.inputs):
         info = graph.tensors[name]
         if name in constants:
             values[name] = tensor.constant(constants[name], name=name)
@@ -50,7 +50,7 @@ def frontend_to_tiny(
         result = lower_node(node, inputs)
         _check_declared(node, result, graph.tensors.get(node.outputs[0]), dims)
         values |= {name: result for name in node.outputs[:1] if name}
-    outputs = [_value(values, each.tensor, each.tensor) for each in graph.signature.outputs]
+    outputs = [_value(values, output.tensor, output.tensor) for output in graph.signature.outputs]
     return tensor_to_tiny(typing.cast("list[Tensor]", outputs), arguments)
 
 
@@ -59,7 +59,7 @@ def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Tensor:
 
     Raises:
         EqsatError: UnsupportedOp for an op without a lowering, MalformedGraph for inputs or attributes that do not
-            fit it, and what the uops' type rules find; all located at the node.
+            fit the op, and errors of the uops' type rules; all name the node.
     """
     lowering = OPS.get(node.op)
     if lowering is None:
@@ -78,8 +78,8 @@ def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Tensor:
         return lowering(*_operands(node, inputs), **_attributes(node, arguments))
     except EqsatError as error:
         raise EqsatError(
-            msgspec.structs.replace(one, message=f"{one.message} (in {node.op})", at=node.name)
-            for one in error.diagnostics
+            msgspec.structs.replace(diagnostic, message=f"{diagnostic.message} (in {node.op})", at=node.name)
+            for diagnostic in error.diagnostics
         ) from None
     except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
         fail(
@@ -88,18 +88,18 @@ def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Tensor:
             f"inputs or attributes do not fit the op: {error}",
             at=node.name,
             op=node.op,
-            inputs=[str(each.type) if each is not None else "absent" for each in inputs],
+            inputs=[str(operand.type) if operand is not None else "absent" for operand in inputs],
             attrs=node.attrs,
         )
 
 
 def _operands(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """The inputs, as many as the lowering takes, the mandatory ones present."""
-    places = [each for each in _parameters(node.op) if each.kind is not each.KEYWORD_ONLY]
-    many = any(each.kind is each.VAR_POSITIONAL for each in places)
-    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in places)
-    absent = [each.name for each, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
-    missing = [name for name in absent if name in {each.name for each in places[:least]}]
+    """The inputs, after a check of their number, and that no mandatory input is absent."""
+    places = [p for p in _parameters(node.op) if p.kind is not p.KEYWORD_ONLY]
+    many = any(p.kind is p.VAR_POSITIONAL for p in places)
+    least = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in places)
+    absent = [p.name for p, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
+    missing = [name for name in absent if name in {p.name for p in places[:least]}]
     if missing or (len(inputs) > len(places) and not many):
         wanted = f"{least} to {len(places)} inputs" if least < len(places) and not many else with_count(least, "input")
         fail(
@@ -107,16 +107,16 @@ def _operands(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Sequence[T
             STAGE,
             f"takes {wanted}{' or more' if many else ''}" + (f", {missing[0]!r} is missing" if missing else ""),
             op=node.op,
-            expected=[each.name for each in places],
+            expected=[p.name for p in places],
         )
     return inputs
 
 
 def _attributes(node: FrontendNode, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes in the types that the lowering declares for its keywords."""
-    keywords = {each.name: each for each in _parameters(node.op) if each.kind is each.KEYWORD_ONLY}
+    """The attributes, converted to the types of the lowering's keywords."""
+    keywords = {p.name: p for p in _parameters(node.op) if p.kind is p.KEYWORD_ONLY}
     unknown = [name for name in given if name not in keywords]
-    absent = [name for name, each in keywords.items() if each.default is each.empty and name not in given]
+    absent = [name for name, p in keywords.items() if p.default is p.empty and name not in given]
     if unknown or absent:
         message = f"has no attribute {unknown[0]!r}" if unknown else f"needs the attribute {absent[0]!r}"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, op=node.op, hint=", ".join(keywords))
@@ -146,12 +146,12 @@ def _value(values: Mapping[str, Tensor | None], name: str, at: str) -> Tensor | 
 
 
 def _check_declared(node: FrontendNode, result: Tensor, info: TensorInfo | None, dims: Mapping[str, int]) -> None:
-    """What the graph says of a tensor must be what the node makes; symbols without a size say nothing."""
+    """Raise unless the node's result has the declared dtype and shape; a symbol without a size fits any size."""
     if info is None:
         return
-    said = tuple(dims.get(size, size) if isinstance(size, str) else size for size in info.shape)
-    agrees = len(said) == result.ndim and all(
-        isinstance(size, str) or size == found for size, found in zip(said, result.shape, strict=True)
+    declared = tuple(dims.get(size, size) if isinstance(size, str) else size for size in info.shape)
+    agrees = len(declared) == result.ndim and all(
+        isinstance(size, str) or size == actual for size, actual in zip(declared, result.shape, strict=True)
     )
     if not agrees or dtype(info.dtype) != result.dtype:
         fail(
@@ -160,7 +160,7 @@ def _check_declared(node: FrontendNode, result: Tensor, info: TensorInfo | None,
             "the node makes another tensor than the graph declares",
             at=node.name,
             op=node.op,
-            declared=f"{info.dtype}{list(said)}",
+            declared=f"{info.dtype}{list(declared)}",
             found=str(result.type),
         )
 

@@ -1,4 +1,4 @@
-"""The ONNX operators that can be imported: one function each turns a node into one of Frontend IR."""
+"""The ONNX operators that can be imported, with one function each that converts a node to Frontend IR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """One ONNX node as the converters see it: `known` are the inputs whose value is a constant."""
+    """One ONNX node, as the converters see it. known: the values of constant inputs."""
 
     name: str
     op: str
@@ -29,7 +29,7 @@ class Operator:
     opset: int
 
     def constant(self, position: int, what: str) -> np.ndarray:
-        """The value of an input that must be known when the model is imported."""
+        """The value of an input that must be a constant. Raises EqsatError, UnsupportedOp, if it is not."""
         name = self.inputs[position]
         if name not in self.known:
             fail(
@@ -58,7 +58,7 @@ def supported() -> list[str]:
 
 
 def converts(*names: str) -> Callable[[Converter], Converter]:
-    """Register the converter of ONNX operators."""
+    """Registers the converter of ONNX operators."""
 
     def register(convert: Converter) -> Converter:
         CONVERTERS.update(dict.fromkeys(names, convert))
@@ -68,7 +68,7 @@ def converts(*names: str) -> Callable[[Converter], Converter]:
 
 
 def _pads(operator: Operator) -> list[list[int]] | str:
-    """ONNX's [top, left, bottom, right] as (before, after) per axis, or how the padding follows from the sizes."""
+    """ONNX's [top, left, bottom, right] as (before, after) per axis; or "same_upper" or "same_lower"."""
     automatic = operator.attrs.get("auto_pad", "NOTSET")
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
         return str(automatic).lower()
@@ -158,14 +158,14 @@ def _matmul(o: Operator) -> FrontendNode:
 
 @converts("Softmax")
 def _softmax(o: Operator) -> FrontendNode:
-    """Before opset 13 the axes from `axis` on count as one."""
+    """Before opset 13, the axes from `axis` on are flattened into one."""
     flatten = o.opset < 13
     return o.node("Softmax", axis=o.attrs.get("axis", 1 if flatten else -1), flatten=flatten)
 
 
 @converts("ArgMax", "ArgMin")
 def _arg_reduce(o: Operator) -> FrontendNode:
-    """ONNX leaves open where NaN stands; here it is the extremum, as in NumPy."""
+    """ONNX does not define the result for NaN; here NaN is the extremum, as in NumPy."""
     return o.node(
         "ArgReduce",
         o.op[3:].lower(),
@@ -212,7 +212,7 @@ def _identity(o: Operator) -> FrontendNode:
 
 @converts("Dropout")
 def _dropout(o: Operator) -> FrontendNode:
-    """The identity, as inference has it."""
+    """The identity, as in inference."""
     if len(o.inputs) > 2 and o.inputs[2] and o.constant(2, "training_mode").any():
         _refuse(o, "training mode")
     return o.node("Identity", inputs=o.inputs[:1])

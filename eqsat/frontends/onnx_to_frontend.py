@@ -1,4 +1,4 @@
-"""ONNX → Frontend IR: the model's protobuf, read; its operators are `eqsat.frontends.onnx_operators`."""
+"""ONNX → Frontend IR: reads the model's protobuf; `eqsat.frontends.onnx_operators` converts the operators."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ T = TypeVar("T")
 
 @reported()
 def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
-    """The model of a path, of bytes or of a ModelProto, and its constants by tensor name.
+    """The model from a path, bytes or a ModelProto, and its constants by tensor name.
 
     Raises:
-        EqsatError: UnsupportedOp naming the operator, MalformedGraph for what is no ONNX model.
+        EqsatError: UnsupportedOp that names the operator, MalformedGraph if the source is no ONNX model.
     """
     model = _read(source)
-    opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
-    known = {each.name: _array(each, each.name) for each in model.graph.initializer}
+    opset = max((opset_id.version for opset_id in model.opset_import if opset_id.domain in ("", "ai.onnx")), default=1)
+    known = {tensor.name: _array(tensor, tensor.name) for tensor in model.graph.initializer}
     nodes: list[FrontendNode] = []
     _check_operators(model.graph.node)
     for position, proto in enumerate(model.graph.node):
         operator = _operator(proto, position, known, opset)
         if operator.op in EVALUATORS:
-            known[operator.outputs[0]] = _guarded(EVALUATORS[operator.op], operator)
+            known[operator.outputs[0]] = _convert(EVALUATORS[operator.op], operator)
         else:
-            nodes.append(_guarded(CONVERTERS[operator.op], operator))
-    read = {name for node in nodes for name in node.inputs} | {each.name for each in model.graph.output}
+            nodes.append(_convert(CONVERTERS[operator.op], operator))
+    read = {name for node in nodes for name in node.inputs} | {output.name for output in model.graph.output}
     constants = {name: value for name, value in known.items() if name in read}
-    data = [each for each in model.graph.input if each.name not in known]
+    data = [value for value in model.graph.input if value.name not in known]
     graph = FrontendGraph(_signature(data, constants, model.graph.output), _tensors(data, constants), tuple(nodes))
     verify_frontend(graph)
     return graph, constants
@@ -75,18 +75,18 @@ def _read(source: Any) -> Any:
 
 
 def _names(graph: Any) -> Iterator[str | bytes]:
-    """Every text in the graph that we read."""
-    for each in (*graph.input, *graph.output):
-        yield each.name
-        yield from (size.dim_param for size in each.type.tensor_type.shape.dim)
-    yield from (each.name for each in graph.initializer)
+    """Every text of the graph that is read."""
+    for item in (*graph.input, *graph.output):
+        yield item.name
+        yield from (size.dim_param for size in item.type.tensor_type.shape.dim)
+    yield from (item.name for item in graph.initializer)
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (each.name for each in node.attribute)
+        yield from (item.name for item in node.attribute)
 
 
 def _check_operators(protos: Sequence[Any]) -> None:
-    """Raises EqsatError, UnsupportedOp, that names every operator of the model which cannot be imported."""
+    """Raises EqsatError, UnsupportedOp, with every operator of the model that cannot be imported."""
     lacking: dict[str, str] = {}
     for position, proto in enumerate(protos):
         op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
@@ -94,12 +94,14 @@ def _check_operators(protos: Sequence[Any]) -> None:
             lacking.setdefault(op, _name(proto, position))
     if lacking:
         op, name = next(iter(lacking.items()))
-        said = f"the ONNX operator {op} is" if len(lacking) == 1 else f"the ONNX operators {', '.join(lacking)} are"
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"{said} not supported", at=name, op=op, supported=supported())
+        operators = (
+            f"the ONNX operator {op} is" if len(lacking) == 1 else f"the ONNX operators {', '.join(lacking)} are"
+        )
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{operators} not supported", at=name, op=op, supported=supported())
 
 
 def _name(proto: Any, position: int) -> str:
-    """A node's name; one without gets its operator's, with its position."""
+    """A node's name, or else its operator's name with the node's position."""
     return proto.name or f"{proto.op_type.lower()}_{position}"
 
 
@@ -110,7 +112,7 @@ def _operator(proto: Any, position: int, known: Mapping[str, np.ndarray], opset:
     if not any(proto.output):
         fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
     try:
-        attrs = {each.name: _attribute(get_attribute_value(each), name) for each in proto.attribute}
+        attrs = {attribute.name: _attribute(get_attribute_value(attribute), name) for attribute in proto.attribute}
     except ValueError as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"an attribute cannot be read: {error}", at=name, op=proto.op_type)
     return Operator(name, proto.op_type, tuple(proto.input), tuple(proto.output), attrs, known, opset)
@@ -127,12 +129,12 @@ def _array(proto: Any, at: str) -> np.ndarray:
 
     try:
         return np.asarray(to_array(proto))
-    except Exception as error:  # whatever onnx makes of a damaged tensor
+    except Exception as error:  # onnx raises many types for a damaged tensor
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {error}", at=at)
 
 
-def _guarded(convert: Callable[[Operator], T], operator: Operator) -> T:
-    """What the converter makes of the node; attributes that are missing or of another kind are the model's fault."""
+def _convert(convert: Callable[[Operator], T], operator: Operator) -> T:
+    """Converts a node. Missing attributes, or attributes of another type, are reported as the model's error."""
     try:
         return convert(operator)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
@@ -147,20 +149,20 @@ def _guarded(convert: Callable[[Operator], T], operator: Operator) -> T:
 
 
 def _signature(data: Sequence[Any], constants: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> Signature:
-    """Old models list their initialisers among the inputs; only what the caller passes is data."""
+    """Old models list initialisers among the inputs; here only what the caller passes is data."""
     params = [SignatureInput(name, "param", storage="const_pool") for name in constants]
-    inputs = (*(SignatureInput(each.name) for each in data), *params)
-    return Signature(inputs, tuple(SignatureOutput(each.name) for each in outputs))
+    inputs = (*(SignatureInput(value.name) for value in data), *params)
+    return Signature(inputs, tuple(SignatureOutput(output.name) for output in outputs))
 
 
 def _tensors(data: Sequence[Any], constants: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
     symbols: dict[str, str] = {}
-    typed = {each.name: _info(each, symbols) for each in data}
-    return typed | {name: TensorInfo(str(dtype(each.dtype)), each.shape) for name, each in constants.items()}
+    infos = {value.name: _info(value, symbols) for value in data}
+    return infos | {name: TensorInfo(str(dtype(array.dtype)), array.shape) for name, array in constants.items()}
 
 
 def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:
-    """dtype and sizes of a graph input; a size without a name gets the input's name and its axis."""
+    """dtype and sizes of a graph input; a size without a name is named after the input and the axis."""
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 
@@ -175,7 +177,7 @@ def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:
 
 
 def _symbol(name: str, symbols: dict[str, str]) -> str:
-    """`name` as an identifier, which no other name has."""
+    """`name` as an identifier that no other name has."""
     if name not in symbols:
         symbol = re.sub(r"\W", "_", name) if not name[0].isdigit() else "_" + re.sub(r"\W", "_", name)
         while symbol in symbols.values():

@@ -1,8 +1,7 @@
-"""The ops of Frontend IR, one function each, written in lazy tensors.
+"""The ops of Frontend IR, one function each, in terms of lazy tensors.
 
-Positional parameters are the op's inputs (those with a default may be left out), keywords its attributes: their
-annotations are what `eqsat.frontends.frontend_to_tiny` checks a node against. `fn` picks a function where an op has
-several.
+Positional parameters are the op's inputs; those with a default may be left out. Keywords are its attributes;
+`eqsat.frontends.frontend_to_tiny` checks a node against their annotations. `fn` selects one of an op's functions.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.frontends.windows import Padding, Pair, around
-from eqsat.lazy.written import axis_in
+from eqsat.lazy.argument_checks import axis_in
 from eqsat.tensor import Tensor, extremum_position
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
@@ -30,12 +29,12 @@ _FUNCTIONS = {uop.fn: name for name, uop in UOPS.items() if uop.kind.is_elementw
 
 
 def supported() -> list[str]:
-    """The names of the ops that have a lowering."""
+    """The names of all ops with a lowering."""
     return sorted(OPS)
 
 
 def op(name: str) -> Callable[[Lowering], Lowering]:
-    """Register the lowering of an op."""
+    """Registers the lowering of an op."""
 
     def register(lowering: Lowering) -> Lowering:
         OPS[name] = lowering
@@ -56,7 +55,7 @@ def _gemm(
     beta: float = 1.0,
     acc_dtype: str | None = None,
 ) -> Tensor:
-    """alpha · op(A) · op(B) + beta · C; sums in acc_dtype, which is that of the dtype, and rounds to A's dtype."""
+    """alpha · op(A) · op(B) + beta · C, rounded to A's dtype. acc_dtype must be the accumulator of A's dtype."""
     if acc_dtype is not None and dtype(acc_dtype) != a.dtype.accumulator:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"a product of {a.dtype} sums in {a.dtype.accumulator}, not in {acc_dtype}")
     product = (a.T if trans_a else a) @ (b.T if trans_b else b)
@@ -90,7 +89,7 @@ def _conv(
 
 @op("BatchNorm")
 def _batch_norm(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, eps: float = 1e-5) -> Tensor:
-    """In the dtype of x, whatever that of the statistics."""
+    """In the dtype of x; the statistics may have another."""
     return nn.batch_norm(x, mean=mean, var=var, weight=scale, bias=bias, eps=eps).cast(x.dtype)
 
 
@@ -109,25 +108,25 @@ def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: flo
 
 @op("Attention")
 def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
-    """q, k, v [B, H, M, D] and a mask: floats are added, bools hide where they are False."""
+    """q, k, v [B, H, M, D]. mask: floats are added to the scores; False hides a position."""
     return nn.attention(q, k, v, mask, causal)
 
 
 @op("Softmax")
 def _softmax(x: Tensor, *, axis: int = -1, flatten: bool = False) -> Tensor:
-    """Along `axis`, or with `flatten` over all axes from `axis` on as if they were one."""
+    """Along `axis`; with `flatten`, over all axes from `axis` on, as if they were one."""
     first = axis_in(axis, x.shape)
     return nn.softmax(x, tuple(range(first, x.ndim)) if flatten else first)
 
 
 @op("Elementwise")
 def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> Tensor:
-    """`fn` is a lower-case uop, div, trunc_div, silu or gelu; associative ones take any number of operands. `to` is
-    cast's."""
+    """`fn` is a uop in lower case, div, trunc_div, silu or gelu; associative ones take any number of operands. `to` is
+    the dtype of cast."""
     operands = (x, *others)
     if fn == "trunc_div":
         _require_operands(fn, operands, 2)
-        return _truncated(*operands)
+        return _divide_to_zero(*operands)
     if fn in _ACTIVATIONS:
         _require_operands(fn, operands, 1)
         return _ACTIVATIONS[fn](x)
@@ -141,7 +140,7 @@ def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> 
     if to is not None or uop == "CAST":
         fail(Kind.MALFORMED_GRAPH, STAGE, "the attribute 'to' goes with the function cast")
     if fn in ("add", "mul", "max", "min", "and", "or", "xor"):
-        return _folded(uop, operands)
+        return _apply_pairwise(uop, operands)
     _require_operands(fn, operands, UOPS[uop].arity)
     if uop == "WHERE":
         return tensor.where(*operands)
@@ -150,7 +149,7 @@ def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> 
 
 @op("Reduce")
 def _reduce(x: Tensor, *, fn: str, axes: Pair | None = None, keepdims: bool = False) -> Tensor:
-    """`fn` is sum, max, min, prod or mean; without `axes` over all."""
+    """`fn` is sum, max, min, prod or mean; without `axes`, over all axes."""
     if fn not in _REDUCTIONS:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"no reduction {fn!r}", supported=list(_REDUCTIONS))
     result: Tensor = getattr(x, fn)(axes, keepdims)
@@ -161,7 +160,7 @@ def _reduce(x: Tensor, *, fn: str, axes: Pair | None = None, keepdims: bool = Fa
 def _arg_reduce(
     x: Tensor, *, fn: Literal["max", "min"], axis: int = 0, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
-    """The position of the extremum along `axis`, i64; of several the first, or the last."""
+    """The position of the extremum along `axis`, i64; of equal ones the first, or the last if asked."""
     return extremum_position(x, fn, axis, keepdims, select_last_index)
 
 
@@ -177,8 +176,8 @@ def _pool(
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Tensor:
-    """Windows of [N, C, H, W]. Dilation is the maximum's, `count_include_pad` the average's: it counts `pad`, but
-    never what `ceil_mode` reads beyond."""
+    """Windows of [N, C, H, W]. Only the maximum has a dilation, only the average `count_include_pad`: it counts `pad`,
+    but not the elements that `ceil_mode` reads beyond `pad`."""
     stride = kernel if stride is None else stride
     padding = around(x, kernel, stride, pad, dilation, ceil_mode)
     if fn == "max":
@@ -192,20 +191,20 @@ def _pool(
 
 @op("GlobalPool")
 def _global_pool(x: Tensor, *, fn: Literal["max", "avg"]) -> Tensor:
-    """Over all axes but the first two, which stay as axes of size 1."""
+    """Over all axes but the first two; the others remain with size 1."""
     over = tuple(range(2, x.ndim))
     return x.max(over, keepdims=True) if fn == "max" else x.mean(over, keepdims=True)
 
 
 @op("Reshape")
 def _reshape(x: Tensor, *, shape: tuple[int, ...], allow_zero: bool = False) -> Tensor:
-    """`shape` may hold one -1; a 0 keeps the size at that place unless `allow_zero`."""
+    """`shape` may hold one -1; a 0 keeps the size of the axis, unless `allow_zero`."""
     return x.reshape([x.shape[place] if size == 0 and not allow_zero else size for place, size in enumerate(shape)])
 
 
 @op("Flatten")
 def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
-    """To rank 2: the axes before `axis`, and the rest."""
+    """To rank 2: the axes before `axis`, and the others."""
     first = x.ndim if axis == x.ndim else axis_in(axis, x.shape)
     return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
 
@@ -217,7 +216,7 @@ def _squeeze(x: Tensor, *, axes: Pair | None = None) -> Tensor:
 
 @op("Unsqueeze")
 def _unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
-    """`axes` are places of the new axes of size 1 in the result."""
+    """`axes` are the positions in the result of the new axes of size 1."""
     rank = x.ndim + len(axes)
     places = {axis + rank if axis < 0 else axis for axis in axes}
     if len(places) != len(axes) or not places <= set(range(rank)):
@@ -228,7 +227,7 @@ def _unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 
 @op("Transpose")
 def _transpose(x: Tensor, *, perm: tuple[int, ...] = ()) -> Tensor:
-    """Without `perm` the order of the axes is reversed."""
+    """Without `perm`, the axes are reversed."""
     return x.transpose(*perm)
 
 
@@ -247,8 +246,8 @@ def _identity(x: Tensor) -> Tensor:
     return x
 
 
-def _truncated(a: Tensor, b: Tensor) -> Tensor:
-    """a / b; of integers rounded to zero, where IDIV rounds down."""
+def _divide_to_zero(a: Tensor, b: Tensor) -> Tensor:
+    """a / b; an integer quotient is rounded to zero, while IDIV rounds down."""
     if a.dtype.is_float:
         return _binary("FDIV", a, b)
     below = _binary("IDIV", a, b)
@@ -256,7 +255,7 @@ def _truncated(a: Tensor, b: Tensor) -> Tensor:
     return _binary("ADD", below, rounded)
 
 
-def _folded(uop: str, operands: tuple[Tensor, ...]) -> Tensor:
+def _apply_pairwise(uop: str, operands: tuple[Tensor, ...]) -> Tensor:
     result = operands[0]
     for operand in operands[1:]:
         result = _binary(uop, result, operand)
@@ -264,12 +263,12 @@ def _folded(uop: str, operands: tuple[Tensor, ...]) -> Tensor:
 
 
 def _binary(uop: str, a: Tensor, b: Tensor) -> Tensor:
-    """The uop on operands that broadcast; of two dtypes floats come before integers and those
-    before bool, then the wider."""
-    wider = max(a.dtype, b.dtype, key=lambda each: (each.is_float, each.is_int, each.bits))
+    """The uop on operands that broadcast. Two dtypes meet in the promoted one; else floats win over integers, integers
+    over bool, then the wider dtype."""
+    wider = max(a.dtype, b.dtype, key=lambda element: (element.is_float, element.is_int, element.bits))
     element = promote(a.dtype, b.dtype) or wider
     shape = tensor.broadcast_shape(uop, a.shape, b.shape)
-    return Tensor(uop, [each.cast(element).expand(shape) for each in (a, b)])
+    return Tensor(uop, [operand.cast(element).expand(shape) for operand in (a, b)])
 
 
 def _require_operands(fn: str, operands: tuple[Tensor, ...], wanted: int) -> None:

@@ -1,1 +1,1 @@
-"""Lazy tensors: NumPy's habits, and the Tiny graph that they build."""
+"""Lazy tensors with NumPy's conventions, and the Tiny graph that they build."""

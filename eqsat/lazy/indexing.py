@@ -1,4 +1,4 @@
-"""NumPy's basic indexing: what a key of numbers, slices, `...` and None reads of a shape."""
+"""NumPy's basic indexing: which elements a key of numbers, slices, `...` and None selects from a shape."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, NamedTuple, NoReturn
 
-from eqsat.lazy.written import STAGE
+from eqsat.lazy.argument_checks import STAGE
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
 
 
 class BasicIndex(NamedTuple):
-    """What an index reads: per axis the elements lo, lo + step, … below hi, backwards along the axes `flipped`, in the
-    shape that is left after axes are dropped and added. `step` None: 1 along every axis. `shrinks`: some elements are
-    not read."""
+    """The elements that an index selects. Per axis: lo, lo + step, … below hi, backwards along the axes `flipped`.
+    step: None if 1 along every axis. shrinks: whether some elements are left out. shape: of the result, after axes
+    were dropped or added."""
 
     lo: tuple[int, ...]
     hi: tuple[int, ...]
@@ -26,12 +26,12 @@ class BasicIndex(NamedTuple):
 
 
 def basic_index(shape: tuple[int, ...], key: Sequence[Any]) -> BasicIndex:
-    """What `tensor[key]` reads of a tensor of this shape.
+    """The elements that `tensor[key]` selects from a tensor of this shape.
 
     Raises:
-        EqsatError: MalformedGraph for an index that the shape has not, UnsupportedOp for one that is not basic.
+        EqsatError: MalformedGraph for an index outside the shape, UnsupportedOp for an index that is not basic.
     """
-    full = _whole(shape, [_item(each) for each in key])
+    full = _expand_dots(shape, [_item(item) for item in key])
     read = [item for item in full if item is not None]
     ranges = [_range(item, shape[axis], axis, shape) for axis, item in enumerate(read)]
     sizes = iter([-(-(hi - lo) // step) for lo, hi, step, _ in ranges])
@@ -48,7 +48,7 @@ def basic_index(shape: tuple[int, ...], key: Sequence[Any]) -> BasicIndex:
 
 
 def _item(item: Any) -> int | slice | EllipsisType | None:
-    """One basic index; numbers with `__index__` count as integers."""
+    """A checked item of a key; a number with `__index__` becomes an int."""
     if item is None or isinstance(item, EllipsisType):
         return item
     if isinstance(item, slice):
@@ -64,7 +64,7 @@ def _item(item: Any) -> int | slice | EllipsisType | None:
 def _checked_slice(item: slice) -> slice:
     try:
         start, stop, step = (
-            None if each is None else operator.index(each) for each in (item.start, item.stop, item.step)
+            None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)
         )
     except TypeError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the bounds of a slice are whole numbers or nothing")
@@ -75,14 +75,14 @@ def _checked_slice(item: slice) -> slice:
 
 def _not_basic(item: Any) -> NoReturn:
     boolean = isinstance(item, bool) or str(getattr(item, "dtype", "")) == "bool"
-    what = "a boolean index" if boolean else with_article(type(item).__name__)
+    index_text = "a boolean index" if boolean else with_article(type(item).__name__)
     by_index = "take(index, axis) or gather(axis, index) read by an index tensor"
     hint = "where(condition, a, b) keeps the shape" if boolean else by_index
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} is no basic index", hint=hint)
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"{index_text} is no basic index", hint=hint)
 
 
-def _whole(shape: tuple[int, ...], key: Sequence[int | slice | EllipsisType | None]) -> list[int | slice | None]:
-    """The key with `...` spelled out and every axis present."""
+def _expand_dots(shape: tuple[int, ...], key: Sequence[int | slice | EllipsisType | None]) -> list[int | slice | None]:
+    """The key with one item per axis: `...` is replaced by full slices."""
     used = sum(isinstance(item, int | slice) for item in key)
     dots = sum(isinstance(item, EllipsisType) for item in key)
     if used > len(shape) or dots > 1:
@@ -94,7 +94,7 @@ def _whole(shape: tuple[int, ...], key: Sequence[int | slice | EllipsisType | No
 
 
 def _range(item: int | slice, size: int, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int, bool]:
-    """(lo, hi, step, backwards) of one axis: a backward slice is its elements forwards, to be flipped."""
+    """(lo, hi, step, backwards) of one axis. A backward slice lists its elements forwards, to be flipped later."""
     if isinstance(item, int):
         if not -size <= item < size:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"index {item} is out of bounds for axis {axis}", shape=shape)

@@ -1,4 +1,4 @@
-"""Which element goes where: the shapes of lazy tensors, changed as NumPy changes them."""
+"""Methods of lazy tensors that rearrange elements, with NumPy's conventions for shapes and axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
+from eqsat.lazy.argument_checks import STAGE, Axis, Number, axes_in, axis_in, integers, pairs, refuse, spread
 from eqsat.lazy.indexing import basic_index
-from eqsat.lazy.written import STAGE, Axis, Number, axes_in, axis_in, integers, pairs, refuse, spread
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
 
@@ -16,7 +16,7 @@ Key = SupportsIndex | slice | EllipsisType | None
 
 
 class Movements:
-    """What `Tensor` inherits; each method is a movement uop or a few, and nothing where nothing would move."""
+    """Base class of `Tensor`. A method applies movement uops, or returns the tensor itself if nothing moves."""
 
     __slots__ = ()
 
@@ -31,12 +31,12 @@ class Movements:
         @property
         def size(self) -> int: ...
 
-        def _moved(self, uop: str, still: bool, /, **arg: Any) -> Self:
-            """The uop of this tensor, or the tensor itself where nothing moves."""
+        def _move(self, uop: str, still: bool, /, **arg: Any) -> Self:
+            """The uop applied to this tensor; the tensor itself if `still`, that is, if nothing moves."""
             ...
 
     def reshape(self, *shape: Any) -> Self:
-        """Row-major; one size may be -1."""
+        """In row-major order; one size may be -1."""
         wanted = spread(shape, "a shape")
         if -1 in wanted:
             known = math.prod(size for size in wanted if size != -1)
@@ -44,21 +44,21 @@ class Movements:
                 refuse(
                     Kind.AXIS_SIZE_MISMATCH,
                     "RESHAPE",
-                    "-1 has no one meaning",
+                    "the size for -1 is not determined",
                     self.shape,
                     wanted,
                     hint="the sizes; one of them may be -1",
                 )
             wanted = tuple(self.size // known if size == -1 else size for size in wanted)
-        return self._moved("RESHAPE", wanted == self.shape, result_shape=wanted)
+        return self._move("RESHAPE", wanted == self.shape, result_shape=wanted)
 
     def permute(self, *axes: Any) -> Self:
         """Axis i of the result is axis `axes[i]`."""
         order = tuple(axis_in(axis, self.shape) for axis in spread(axes, "a permutation"))
-        return self._moved("PERMUTE", order == tuple(range(self.ndim)), perm=order)
+        return self._move("PERMUTE", order == tuple(range(self.ndim)), perm=order)
 
     def transpose(self, *axes: Any) -> Self:
-        """NumPy's: without axes the order is reversed."""
+        """As in NumPy: without axes, their order is reversed."""
         given = axes and not (len(axes) == 1 and axes[0] is None)
         return self.permute(*axes) if given else self.permute(tuple(reversed(range(self.ndim))))
 
@@ -73,7 +73,7 @@ class Movements:
         return self.transpose()
 
     def expand(self, *shape: Any) -> Self:
-        """Broadcast to `shape` (right-aligned); -1 keeps a size."""
+        """Broadcasts to `shape` (aligned at the right); -1 keeps a size."""
         wanted = spread(shape, "a shape")
         lead = len(wanted) - self.ndim
         if lead < 0:
@@ -87,11 +87,11 @@ class Movements:
             )
         aligned = self.reshape((1,) * lead + self.shape)
         wanted = tuple(have if want == -1 else want for want, have in zip(wanted, aligned.shape, strict=True))
-        return aligned._moved("EXPAND", wanted == aligned.shape, result_shape=wanted)
+        return aligned._move("EXPAND", wanted == aligned.shape, result_shape=wanted)
 
     def pad(self, widths: Sequence[Sequence[int]], value: Number = 0) -> Self:
-        """`widths` is one (before, after) per axis, in elements; they hold `value`."""
-        each = pairs(widths, "widths")
+        """Adds elements of this value; `widths` is one (before, after) per axis, in elements."""
+        padding = pairs(widths, "widths")
         if not isinstance(value, bool | int | float):
             fail(
                 Kind.DTYPE_MISMATCH,
@@ -99,17 +99,17 @@ class Movements:
                 f"a pad holds a Python number, not {with_article(type(value).__name__)}",
                 op="PAD",
             )
-        still = len(each) == self.ndim and not any(map(any, each))
-        return self._moved("PAD", still, pad=each, value=value)
+        still = len(padding) == self.ndim and not any(map(any, padding))
+        return self._move("PAD", still, pad=padding, value=value)
 
     def flip(self, axis: Axis = None) -> Self:
         axes = axes_in(axis, self.shape)
-        return self._moved("FLIP", not axes, axes=axes)
+        return self._move("FLIP", not axes, axes=axes)
 
     def shrink(self, lo: Sequence[int], hi: Sequence[int], step: Sequence[int] | None = None) -> Self:
-        """Per axis the elements lo, lo + step, … below hi."""
+        """The elements lo, lo + step, … below hi along each axis."""
         steps = {} if step is None else {"step": integers(step, "step")}
-        return self._moved("SHRINK", False, lo=integers(lo, "lo"), hi=integers(hi, "hi"), **steps)
+        return self._move("SHRINK", False, lo=integers(lo, "lo"), hi=integers(hi, "hi"), **steps)
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> Self:
         """NumPy's basic indexing: integers, slices with any step, `...` and None."""
@@ -128,7 +128,7 @@ class Movements:
         return (self[position] for position in range(len(self)))
 
     def squeeze(self, axis: Axis = None) -> Self:
-        """Without these axes of size 1; None is all of them."""
+        """Without these axes, which must have size 1; None drops all axes of size 1."""
         ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
         drop = ones if axis is None else axes_in(axis, self.shape)
         if not set(drop) <= set(ones):
@@ -139,12 +139,12 @@ class Movements:
         return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
 
     def unsqueeze(self, axis: int) -> Self:
-        """A new axis of size 1, which is axis `axis` of the result."""
+        """With a new axis of size 1 at position `axis` of the result."""
         place = axis_in(axis, (*self.shape, 1))
         return self.reshape(*self.shape[:place], 1, *self.shape[place:])
 
     def flatten(self, start: int = 0, end: int = -1) -> Self:
-        """The axes from `start` to `end`, both inclusive, as one."""
+        """With the axes from `start` to `end` (inclusive) merged into one."""
         if not self.shape:
             return self.reshape(1)
         first, last = axis_in(start, self.shape), axis_in(end, self.shape)

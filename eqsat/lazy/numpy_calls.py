@@ -1,4 +1,4 @@
-"""NumPy's functions on lazy tensors: `np.exp(x)`, `np.sum(x, axis=1)` build uops; what has none is refused."""
+"""NumPy's functions on lazy tensors: `np.exp(x)` and `np.sum(x, axis=1)` build uops; other functions are refused."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from eqsat.lazy.argument_checks import STAGE, Axis, pair
 from eqsat.lazy.promotion import UOP_OF
-from eqsat.lazy.written import STAGE, Axis, pair
 from ir.diagnostics import Kind, fail
 
 Tensor = Any
-"""`eqsat.tensor.Tensor`, which is made of this file."""
+"""`eqsat.tensor.Tensor`, whose file imports this one."""
 
 
 class TensorFunctions(NamedTuple):
-    """The functions of `eqsat.tensor` that NumPy's are made of, besides the methods of tensors."""
+    """The functions of `eqsat.tensor` that NumPy functions are built from, besides the methods of tensors."""
 
     as_tensor: Callable[[Any], Tensor]
     elementwise: Callable[..., Tensor]
@@ -31,7 +31,7 @@ class TensorFunctions(NamedTuple):
 def call_ufunc(
     t: TensorFunctions, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Tensor:
-    """What `ufunc(*inputs)` is. Raises EqsatError, UnsupportedOp, for other functions, methods and keywords."""
+    """The value of `ufunc(*inputs)`. Raises EqsatError, UnsupportedOp, for other functions, methods and keywords."""
     name = f"np.{ufunc.__name__}"
     if method != "__call__":
         _unsupported(f"{name}.{method}")
@@ -47,7 +47,7 @@ def call_ufunc(
 def call_function(
     t: TensorFunctions, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Any:
-    """What `function(*args, **keywords)` is. Raises EqsatError, UnsupportedOp, for other functions and arguments."""
+    """The value of `function(*args, **keywords)`. Raises EqsatError, UnsupportedOp, for others."""
     name = f"np.{getattr(function, '__name__', function)}"
     if function not in _FUNCTIONS:
         _unsupported(name)
@@ -64,7 +64,7 @@ def _unsupported(what: str, why: str = "is not defined for lazy tensors") -> NoR
 
 
 def _logical(join: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *operands: join(*(each.cast("bool") for each in operands))
+    return lambda *operands: join(*(operand.cast("bool") for operand in operands))
 
 
 def _reduction(name: str) -> Callable[..., Tensor]:
@@ -74,7 +74,7 @@ def _reduction(name: str) -> Callable[..., Tensor]:
     return reduce
 
 
-def _summing(name: str) -> Callable[..., Tensor]:
+def _reduction_with_dtype(name: str) -> Callable[..., Tensor]:
     def reduce(t: TensorFunctions, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         return getattr(t.as_tensor(a), name)(axis, keepdims, dtype)
 
@@ -85,7 +85,7 @@ def _pad(t: TensorFunctions, array: Any, pad_width: Any, mode: str = "constant",
     if mode != "constant":
         _unsupported(f"np.pad with mode={mode!r}")
     x = t.as_tensor(array)
-    many = isinstance(pad_width, list | tuple) and any(isinstance(each, list | tuple) for each in pad_width)
+    many = isinstance(pad_width, list | tuple) and any(isinstance(width, list | tuple) for width in pad_width)
     return x.pad(pad_width if many else [pair(pad_width, "pad_width")] * x.ndim, constant_values)
 
 
@@ -117,8 +117,8 @@ _COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
     np.logical_not: _logical(operator.invert),
 }
 _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
-    np.sum: _summing("sum"),
-    np.prod: _summing("prod"),
+    np.sum: _reduction_with_dtype("sum"),
+    np.prod: _reduction_with_dtype("prod"),
     np.max: _reduction("max"),
     np.min: _reduction("min"),
     np.amax: _reduction("max"),

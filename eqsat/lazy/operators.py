@@ -1,4 +1,4 @@
-"""Python's operators and the elementwise functions of lazy tensors, one uop each but for what NumPy promotes."""
+"""Python's operators and the elementwise functions of lazy tensors. Each is one uop, besides casts for promotion."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Self
 
 
 class Operators:
-    """What `Tensor` inherits. Operands broadcast and meet in one dtype, as `Tensor._apply` has it."""
+    """Base class of `Tensor`. Operands broadcast, and are cast to one dtype by `Tensor._apply`."""
 
     __slots__ = ()
 
     @abstractmethod
     def _apply(self, uop: str, *operands: Any) -> Self:
-        """The uop on operands of which at least one is a tensor."""
+        """The uop on operands, at least one of which is a tensor."""
 
     def __add__(self, other: Any) -> Self:
         return self._apply("ADD", self, other)

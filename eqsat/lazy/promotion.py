@@ -1,6 +1,6 @@
-"""The dtype in which operands meet: what NumPy's own loops take, Python numbers being weak (NEP 50).
+"""Type promotion: operands are cast to the dtype of NumPy's own loops, where Python numbers are weak (NEP 50).
 
-bf16, which NumPy lacks, stands where fp16 does; the two together meet in fp32, as the loader has it.
+bf16, which NumPy lacks, is promoted as fp16 would be. bf16 and fp16 together are promoted to fp32, as in the loader.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ir.dtype import DType, bf16, bool_, dtype, fp16, fp32, fp64
 from ir.uop.table import UOPS
 
 Weak = type[int] | type[float]
-"""A Python number, which takes the dtype beside it as long as that is of its kind."""
+"""A Python number; it takes the dtype of the other operand if that is of the same kind."""
 
 STAGE = "tensor"
 
@@ -57,75 +57,77 @@ UFUNCS: Mapping[str, np.ufunc] = MappingProxyType(
         "ROUND": np.rint,
     }
 )
-"""The NumPy function that a uop is."""
+"""The NumPy function that is the same as a uop."""
 
 LIKE: Mapping[str, np.ufunc] = MappingProxyType(
     {"RSQRT": np.sqrt, "ERF": np.exp, "SIGMOID": np.exp, "RELU": np.positive, "ROUND": np.floor}
 )
-"""The NumPy function whose dtypes a uop follows, where NumPy has not the uop itself, or has other dtypes for it:
-`ndarray.round` keeps integers, as `np.floor` does."""
+"""The NumPy function whose dtypes a uop follows, if NumPy lacks the uop or gives it other dtypes: `ndarray.round` keeps
+integers, as `np.floor` does."""
 
 
 def uops_by_ufunc(ufuncs: Mapping[str, np.ufunc]) -> Mapping[np.ufunc, str]:
-    """The uop that a NumPy function is, from the NumPy function that each uop is.
+    """Inverts a mapping from uops to NumPy functions.
 
     Raises:
-        ValueError: two uops are said to be one function, or what is named is no elementwise uop.
+        ValueError: two uops have the same function, or a name is no elementwise uop.
     """
-    found: dict[np.ufunc, str] = {}
+    uops: dict[np.ufunc, str] = {}
     for uop, ufunc in ufuncs.items():
         if uop not in UOPS or not UOPS[uop].kind.is_elementwise:
             raise ValueError(f"{uop}, which stands for np.{ufunc.__name__}, is no elementwise uop")
-        if ufunc in found:
-            both = f"{found[ufunc]} and {uop} cannot both be np.{ufunc.__name__}"
+        if ufunc in uops:
+            both = f"{uops[ufunc]} and {uop} cannot both be np.{ufunc.__name__}"
             raise ValueError(f"{both}: a uop that only follows its dtypes is in LIKE")
-        found[ufunc] = uop
-    return MappingProxyType(found)
+        uops[ufunc] = uop
+    return MappingProxyType(uops)
 
 
 UOP_OF = uops_by_ufunc(UFUNCS)
-"""The uop that a NumPy function is."""
+"""The uop that is the same as a NumPy function."""
 
 
 def dtypes_of(uop: str) -> np.ufunc:
-    """The NumPy function whose dtypes a uop follows."""
+    """The NumPy function that determines a uop's dtypes."""
     return LIKE.get(uop) or UFUNCS[uop]
 
 
 def loop(ufunc: np.ufunc, operands: Sequence[DType | Weak]) -> DType:
-    """The dtype in which `ufunc` takes these operands.
+    """The dtype to which `ufunc` casts these operands.
 
     Raises:
-        EqsatError: DtypeMismatch where NumPy has no such loop: the negative of a bool, the bits of a float.
+        EqsatError: DtypeMismatch if NumPy has no such loop, as for the negative of a bool or the bits of a float.
     """
-    specs, short = _as_fp16(operands)
+    specs, half = _as_fp16(operands)
     try:
-        found = ufunc.resolve_dtypes((*specs, *(None,) * ufunc.nout))[0]
+        numpy_dtype = ufunc.resolve_dtypes((*specs, *(None,) * ufunc.nout))[0]
     except TypeError:
-        types = ", ".join(each.__name__ if isinstance(each, type) else each.name for each in operands)
+        types = ", ".join(operand.__name__ if isinstance(operand, type) else operand.name for operand in operands)
         fail(Kind.DTYPE_MISMATCH, STAGE, f"not defined for {types}, as in NumPy", hint="cast an operand first")
-    return short if found == np.float16 else dtype(found)
+    return half if numpy_dtype == np.float16 else dtype(numpy_dtype)
 
 
 def common(operands: Sequence[DType | Weak]) -> DType:
     """The dtype that holds all operands, as in `np.where` and `np.concatenate`."""
-    specs, short = _as_fp16(operands)
-    found = np.result_type(*(each(0) if isinstance(each, type) else each for each in specs))
-    return short if found == np.float16 else dtype(found)
+    specs, half = _as_fp16(operands)
+    numpy_dtype = np.result_type(*(spec(0) if isinstance(spec, type) else spec for spec in specs))
+    return half if numpy_dtype == np.float16 else dtype(numpy_dtype)
 
 
 def floating(element: DType) -> DType:
-    """The dtype of a mean or a quotient: floats keep theirs, integers and bools take fp64."""
+    """The dtype of a mean or a quotient: fp64 for integers and bools, the same for floats."""
     return element if element.is_float else fp64
 
 
 def weak(value: bool | int | float) -> DType | Weak:
-    """A Python number as an operand; a bool is no weak number."""
+    """The type of a Python number as an operand; a bool is not weak."""
     return bool_ if isinstance(value, bool) else type(value)
 
 
 def _as_fp16(operands: Sequence[DType | Weak]) -> tuple[list[Any], DType]:
-    """The operands as NumPy knows them, and what its fp16 stands for."""
+    """The operands with fp16 in place of bf16 (fp32 if both occur), and the dtype that a resulting fp16 means."""
     stand_in = fp32 if fp16 in operands else fp16
-    known = [stand_in if each == bf16 else each for each in operands]
-    return [each.numpy if isinstance(each, DType) else each for each in known], bf16 if bf16 in operands else fp16
+    known = [stand_in if operand == bf16 else operand for operand in operands]
+    return [
+        operand.numpy if isinstance(operand, DType) else operand for operand in known
+    ], bf16 if bf16 in operands else fp16

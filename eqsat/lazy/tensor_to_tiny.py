@@ -1,4 +1,4 @@
-"""Lazy tensors → a Tiny graph: one uop a tensor, shared where tensors are shared."""
+"""Lazy tensors → a Tiny graph, one uop per tensor; shared tensors are shared uops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tensor_to_tiny(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The Tiny graph of these outputs as `{"uops": …, "outputs": …}`, and its constants by tensor_id.
 
-    `arguments` are inputs that come first and stay even where nothing reads them; others follow as they are read.
+    arguments: inputs that come first and stay even if nothing reads them; other inputs follow as they are read.
 
     Raises:
         EqsatError: MalformedGraph for an output that is no tensor.
@@ -27,7 +27,7 @@ def tensor_to_tiny(
     for root in roots:
         if not isinstance(root, Tensor):
             fail(Kind.MALFORMED_GRAPH, "tensor", f"an output is {with_article(type(root).__name__)}, not a lazy tensor")
-    tensors = post_order([*arguments, *roots], lambda tensor: [each for each in tensor.src if isinstance(each, Tensor)])
+    tensors = post_order([*arguments, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
     ids = {id(tensor): f"n{number}" for number, tensor in enumerate(tensors)}
     names = _constant_names(tensors)
     uops = []
@@ -35,14 +35,14 @@ def tensor_to_tiny(
         arg = dict(tensor.arg)
         if tensor.array is not None:
             arg |= {"tensor_id": names[id(tensor)], "dtype": str(tensor.dtype), "shape": tensor.shape}
-        src = [ids[id(each)] if isinstance(each, Tensor) else each for each in tensor.src]
+        src = [ids[id(operand)] if isinstance(operand, Tensor) else operand for operand in tensor.src]
         uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg})
     constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
     return {"uops": uops, "outputs": [ids[id(root)] for root in roots]}, constants
 
 
 def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:
-    """A tensor_id per constant: the name that it was given, or a number; no two are alike."""
+    """A distinct tensor_id per constant: its given name, or a number; made distinct by underscores."""
     taken = {tensor.arg["tensor_id"] for tensor in tensors if tensor.uop == "INPUT" and tensor.array is None}
     names: dict[int, str] = {}
     for tensor in tensors:

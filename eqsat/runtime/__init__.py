@@ -1,1 +1,1 @@
-"""The compiled program: its variants, its arrays, what is kept on disk, and its stages for those who look."""
+"""The compiled program: its variants, its arrays, its files, and its checks."""

@@ -1,8 +1,8 @@
-"""Arrays at the edge of a program: whatever the caller holds comes in as NumPy and goes back as what it was.
+"""Arrays at the edge of a program: arguments become NumPy arrays, results become arrays of the caller's library.
 
-Torch tensors share their memory (bf16 through a 16-bit view, which DLPack and NumPy lack); every other CPU
-array comes through `__array__` or DLPack. Arrays on a device are refused here: nothing crosses silently
-(`eqsat.runtime.device_call` takes them to a GPU's program).
+A torch tensor shares its memory with the NumPy array (bf16 through a 16-bit view, because DLPack and NumPy lack bf16).
+Any other CPU array is converted by `__array__` or DLPack. An array on a device is refused here, because no array
+crosses to another device silently; `eqsat.runtime.device_call` hands device arrays to programs that run on a GPU.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from ir.host.memory import memory_for
 STAGE = "call"
 _DLPACK_HOST = {1, 3, 11, 13}  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged are readable by the host
 _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2}
+"""NumPy dtype kinds from narrow to wide; a Python number may convert only to its own kind or a wider one."""
 
 
 class Family(Enum):
-    """Whose arrays the caller works with."""
+    """The library that the caller's arrays belong to."""
 
     NUMPY = "numpy"
     TORCH = "torch"
 
 
 def family_of(arrays: Iterable[Any]) -> Family:
-    """Torch when any of the arrays is a tensor, else NumPy."""
+    """TORCH if any of the arrays is a torch tensor, else NUMPY."""
     return Family.TORCH if any(is_tensor(array) for array in arrays) else Family.NUMPY
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
-    """The sizes of an argument. Raises EqsatError, InputMismatch, for a device array or for what is no array."""
+    """The shape of an argument. Raises EqsatError, InputMismatch, for a device array, and for no array."""
     return tuple(value.shape) if is_tensor(value) else as_numpy(name, value).shape
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether it is an array that the host cannot read."""
+    """Whether the value is an array that the host cannot read."""
     if is_tensor(value):
         return bool(value.device.type != "cpu")
     if isinstance(value, np.ndarray):
@@ -52,24 +53,23 @@ def is_on_device(value: Any) -> bool:
     try:
         return int(value.__dlpack_device__()[0]) not in _DLPACK_HOST
     except Exception as error:  # a foreign library's protocol may fail in any way
-        what = f"{with_article(type(value).__name__)} that does not say where it lies"
-        fail(Kind.INPUT_MISMATCH, STAGE, f"{what}: {error}")
+        array = f"{with_article(type(value).__name__)} that does not say where it lies"
+        fail(Kind.INPUT_MISMATCH, STAGE, f"{array}: {error}")
 
 
 def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -> np.ndarray:
-    """`value` as a C-contiguous, aligned NumPy array of dtype `wanted` and of `shape` (None: any), copied only if
-    needed.
+    """`value` as a C-contiguous, aligned NumPy array of dtype `wanted` and of `shape` (None: any shape).
 
-    Python numbers and sequences take the wanted dtype where that loses no kind (a float is no integer); an array
-    must have it already.
+    The array is copied only if it has gaps or is misaligned. Python numbers and sequences are converted to the dtype
+    unless the conversion changes their kind (a float does not become an integer); an array must have the dtype already.
 
     Raises:
-        EqsatError: InputMismatch for another dtype or shape, for a device array, or for what is no array;
+        EqsatError: InputMismatch for another dtype or shape, for a device array, and for a value that is no array;
             ResourceExceeded for an array with gaps that is too large to be copied.
     """
     array = as_numpy(name, value)
     if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
-        array = _converted(name, value, array, wanted)
+        array = _convert(name, value, array, wanted)
     check_type(name, _dtype_name(array), array.shape, wanted, shape)
     if array.flags.c_contiguous and array.flags.aligned:
         return array
@@ -78,18 +78,18 @@ def adopt(name: str, value: Any, wanted: DType, shape: tuple[int, ...] | None) -
 
 
 def check_type(
-    name: str, found: DType | str, sizes: tuple[int, ...], wanted: DType, shape: tuple[int, ...] | None
+    name: str, given: DType | str, sizes: tuple[int, ...], wanted: DType, shape: tuple[int, ...] | None
 ) -> None:
-    """Raises EqsatError, InputMismatch, unless an array of dtype `found` and these sizes is what the program takes."""
-    if str(found) != str(wanted):
+    """Raises EqsatError, InputMismatch, unless dtype and sizes of an array are what the program takes."""
+    if str(given) != str(wanted):
         fail(
             Kind.INPUT_MISMATCH,
             STAGE,
-            f"the array has dtype {found}, the program takes {wanted}",
+            f"the array has dtype {given}, the program takes {wanted}",
             at=name,
             hint="convert it first"
-            + (f", or put a CAST to {wanted} behind an input of its dtype" if str(found) in DTYPES else ""),
-            got=str(found),
+            + (f", or put a CAST to {wanted} behind an input of its dtype" if str(given) in DTYPES else ""),
+            got=str(given),
             expected=str(wanted),
         )
     if shape is not None and sizes != shape:
@@ -105,7 +105,7 @@ def check_type(
 
 
 def give_back(array: np.ndarray, family: Family) -> Any:
-    """The array in the caller's family, without a copy."""
+    """The array as an array of the caller's library, without a copy."""
     if family is Family.NUMPY:
         return array
     import torch
@@ -116,10 +116,10 @@ def give_back(array: np.ndarray, family: Family) -> Any:
 
 
 def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.ndarray:
-    """The memory of the caller's `out=` array as NumPy; results are written straight into it.
+    """The memory of the caller's `out=` array as a NumPy array, so that results are written straight into that memory.
 
     Raises:
-        EqsatError: InputMismatch unless it is a writable, contiguous CPU array of that dtype and shape.
+        EqsatError: InputMismatch unless `out` is a writable, contiguous, aligned CPU array of this dtype and shape.
     """
     array = as_numpy(name, out)
     fits = array.dtype == wanted.numpy and array.shape == shape
@@ -136,14 +136,15 @@ def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.n
 
 
 def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
-    """The value in the dtype that it has by itself, without a copy where its memory can be shared, as an `ndarray` of
-    NumPy's own: what a subclass says of its shape, dtype or strides may differ from its memory.
+    """The value as a plain `ndarray` in its own dtype, without a copy where the memory can be shared.
+
+    A subclass is not kept: the shape, dtype or strides that it reports may differ from its memory.
 
     Raises:
-        EqsatError: InputMismatch for what is no array, for an array on a device, and for one that says more than its
-            elements: a mask, or a gradient that would be lost.
+        EqsatError: InputMismatch for a value that is no array, for an array on a device, and for an array with more
+            than elements: a mask, or a gradient that would be lost.
     """
-    if any(isinstance(each, np.ma.MaskedArray) for each in (value if isinstance(value, list | tuple) else [value])):
+    if any(isinstance(item, np.ma.MaskedArray) for item in (value if isinstance(value, list | tuple) else [value])):
         fail(Kind.INPUT_MISMATCH, stage, "a masked array would lose its mask", at=name, hint="array.filled(value)")
     try:
         if isinstance(value, np.ndarray):
@@ -162,8 +163,8 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
     fail(Kind.INPUT_MISMATCH, stage, f"{with_article(type(value).__name__)} is not an array", at=name)
 
 
-def _converted(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
-    """Python numbers in the wanted dtype; `natural` is what NumPy makes of them unasked."""
+def _convert(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.ndarray:
+    """Python numbers in the wanted dtype; `natural` is the array that NumPy makes of them by itself."""
     rank = _KIND_RANK.get(natural.dtype.kind, 3)
     if natural.size and rank > (0 if wanted.is_bool else 1 if wanted.is_int else 2):
         fail(Kind.INPUT_MISMATCH, STAGE, f"Python numbers of kind {natural.dtype} are no {wanted}", at=name)
@@ -187,7 +188,7 @@ def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
 
     refuse_gradient(name, tensor, stage)
     if tensor.device.type != "cpu":
-        _device_array(name, f"torch tensor on {tensor.device}")
+        _fail_device_array(name, f"torch tensor on {tensor.device}")
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.dtype is torch.bfloat16:
         return np.asarray(plain.contiguous().view(torch.int16).numpy()).view(bf16.numpy)
@@ -197,21 +198,21 @@ def _from_tensor(name: str | None, tensor: Any, stage: str) -> np.ndarray:
 def _refuse_device(name: str | None, value: Any) -> None:
     """Raise for an array that the host cannot read."""
     if is_on_device(value):
-        _device_array(name, f"{type(value).__module__}.{type(value).__name__} on a device")
+        _fail_device_array(name, f"{type(value).__module__}.{type(value).__name__} on a device")
 
 
-def _device_array(name: str | None, what: str) -> NoReturn:
+def _fail_device_array(name: str | None, array: str) -> NoReturn:
     fail(
         Kind.INPUT_MISMATCH,
         STAGE,
-        f"{with_article(what)} was given to a program that runs on the CPU",
+        f"{with_article(array)} was given to a program that runs on the CPU",
         at=name,
         hint="copy it to host memory first: arrays never cross devices silently",
     )
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch tensor, wherever it lies."""
+    """Whether the value is a torch tensor, on any device."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

@@ -20,7 +20,7 @@ from ir.target import Target
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """What an optimized program is, before any text of it is written; the model's own names and the constants aside.
+    """An optimized program before its texts are written. Names of the model and constants are not part of it.
 
     tiny: the bound graph's JSON. prices, selections, terms: one per run-time call.
     """
@@ -36,10 +36,10 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class Artifact(Recipe, frozen=True):
-    """Everything but the model's own names, the constants and the machine code.
+    """An optimized program with its texts, but without names of the model, constants and machine code.
 
-    units: the texts to compile by name; kernels: the text of each kernel by function name. contract: `contract_of` all
-    this, which the texts of a CPU's program name, and so does the machine code that is made of them.
+    units: the texts to compile, by name; kernels: the text of each kernel, by function name. contract: the hash from
+    `contract_of`; the texts of a CPU program contain it, so the machine code contains it too.
     """
 
     table: LaunchTable
@@ -48,18 +48,19 @@ class Artifact(Recipe, frozen=True):
     contract: str = UNBOUND
 
 
-def sealed(found: Artifact) -> Artifact:
-    """The artifact with its contract, in its texts too."""
-    contract = contract_of(found)
-    units = {name: text.replace(found.contract, contract) for name, text in found.units.items()}
-    return msgspec.structs.replace(found, units=units, contract=contract)
+def sealed(artifact: Artifact) -> Artifact:
+    """The artifact with its contract filled in, also in its texts."""
+    contract = contract_of(artifact)
+    units = {name: text.replace(artifact.contract, contract) for name, text in artifact.units.items()}
+    return msgspec.structs.replace(artifact, units=units, contract=contract)
 
 
-def contract_of(found: Artifact) -> str:
-    """SHA-256 of all that machine code takes for granted, the graph and the texts included.
+def contract_of(artifact: Artifact) -> str:
+    """SHA-256 of all that the machine code relies on: graph, module, launches and texts.
 
-    It tells whether the parts of an artifact are of one program. Prices and times are for people, and no part of it."""
-    units = {name: text.replace(found.contract, UNBOUND) for name, text in found.units.items()}
-    arch, exactness = found.target.arch, str(found.options.exactness)
-    parts = (arch, exactness, found.tiny, found.module, found.table, units, found.kernels)
+    Parts of an artifact belong to one program if their contracts agree. Prices and times are for people only, so they
+    are left out."""
+    units = {name: text.replace(artifact.contract, UNBOUND) for name, text in artifact.units.items()}
+    arch, exactness = artifact.target.arch, str(artifact.options.exactness)
+    parts = (arch, exactness, artifact.tiny, artifact.module, artifact.table, units, artifact.kernels)
     return hashlib.sha256(json.dumps(to_builtins(parts), sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Optimized programs on disk, as JSON below a checksum (`ir.host.checked_file`); others are made again."""
+"""Optimized programs on disk, as JSON below a checksum (`ir.host.checked_file`); an unusable file is made again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PACKAGES = ("ir", "rules", "eqsat", "codegen")
 
 
 def key_of(bound: BoundModel, target: Target, options: Options, measured: str = "") -> str:
-    """What an artifact depends on: the graph, which inputs are constants, the target, the options, our own text, and
-    what its plans were corrected by (`measured`: a compiler's report, or a device)."""
+    """Hash of all that an artifact depends on: the graph, the names of the constants, the target, the options, our own
+    text, and `measured`, the source of corrections to its plans: a compiler's report, or a device."""
     parts = {
         "eqsat": source_digest(),
         "graph": bound.graph.to_json(),
@@ -49,23 +49,23 @@ def source_digest() -> str:
 
 
 def recall(path: Path, bound: BoundModel, make: Callable[[], Artifact]) -> tuple[Artifact, tuple[Diagnostic, ...]]:
-    """The artifact of a model that is stored at `path`, else what `make` returns, stored there for the next run; and
-    what was amiss: a file that was damaged, or one that cannot be written."""
+    """The artifact stored at `path`; if there is none, or it is unusable, the result of `make`, which is then stored.
+    Also warnings about a damaged file, or a file that cannot be written."""
     notes = []
     try:
-        found = from_json(read_checked(path), Artifact)
-        verify(found, bound)
-        return found, ()
+        artifact = from_json(read_checked(path), Artifact)
+        verify(artifact, bound)
+        return artifact, ()
     except FileNotFoundError:
         pass
-    except Exception as error:  # what is no artifact fails in many ways
+    except Exception as error:  # bytes that are no artifact fail in many ways
         notes.append(_warning(f"a stored program was unusable and has been made again: {error}", path))
-    made = make()
+    artifact = make()
     try:
-        write_checked(path, to_json(made).encode())
+        write_checked(path, to_json(artifact).encode())
     except OSError as error:
         notes.append(_warning(f"the program cannot be kept for the next run: {error}", path))
-    return made, tuple(notes)
+    return artifact, tuple(notes)
 
 
 def _warning(message: str, path: Path) -> Diagnostic:

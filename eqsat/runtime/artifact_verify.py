@@ -1,7 +1,7 @@
-"""Checks an artifact that comes from a file: its parts agree with each other, and with the model.
+"""Checks an artifact that was read from a file: its parts agree with each other, and with the model.
 
-Whatever a program runs on is checked before it runs: slots lie where there is memory, launches take what their calls
-say, and the contract tells that graph, module, launches and texts are of one program.
+A program runs only on what was checked here: slots lie inside the memory, launches take the arguments of their calls,
+and the contract shows that graph, module, launches and texts belong to one program.
 """
 
 from __future__ import annotations
@@ -20,45 +20,47 @@ from ir.tiny.graph import Graph
 STAGE = "artifact"
 
 
-def verify(found: Artifact, bound: BoundModel) -> None:
-    """Check an artifact, its texts included.
+def verify(artifact: Artifact, bound: BoundModel) -> None:
+    """Check an artifact with its texts.
 
     Raises:
-        EqsatError: MalformedGraph naming what is wrong, or does not belong together.
+        EqsatError: MalformedGraph that names the part that is wrong or does not fit.
     """
-    verify_recipe(found, bound)
-    verify_table(found.table, found.module, found.target.is_gpu)
-    for launch in found.table.launches:
-        _require(launch.function in found.kernels, launch.function, "a launch of a kernel that is not there")
-    if found.target.is_gpu:
-        _require(found.units == found.kernels, "units", "the texts to compile are not those of the kernels")
+    verify_recipe(artifact, bound)
+    verify_table(artifact.table, artifact.module, artifact.target.is_gpu)
+    for launch in artifact.table.launches:
+        _require(launch.function in artifact.kernels, launch.function, "a launch of a kernel that is not there")
+    if artifact.target.is_gpu:
+        _require(artifact.units == artifact.kernels, "units", "the texts to compile are not those of the kernels")
     else:
-        named = any(found.contract in text for text in found.units.values())
-        _require(named, "units", "the texts name no contract, or another one")
+        has_contract = any(artifact.contract in text for text in artifact.units.values())
+        _require(has_contract, "units", "the texts name no contract, or another one")
     _require(
-        found.contract == contract_of(found), "contract", "graph, module, launches and texts are not of one program"
+        artifact.contract == contract_of(artifact),
+        "contract",
+        "graph, module, launches and texts are not of one program",
     )
 
 
-def verify_recipe(found: Recipe, bound: BoundModel) -> None:
-    """Check what an artifact says beside its texts.
+def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
+    """Check all of an artifact but its texts.
 
     Raises:
         EqsatError: as `verify`.
     """
-    _verify_target(found.target)
-    _require(found.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
-    verify_module(found.module)
-    _verify_interface(found.module, bound)
-    _verify_uops(found.module, bound.graph)
-    calls = len(found.module.running)
+    _verify_target(recipe.target)
+    _require(recipe.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
+    verify_module(recipe.module)
+    _verify_interface(recipe.module, bound)
+    _verify_uops(recipe.module, bound.graph)
+    calls = len(recipe.module.running)
     for name in ("prices", "selections", "terms"):
-        count = len(getattr(found, name))
+        count = len(getattr(recipe, name))
         _require(count == calls, name, f"{count} for {calls} calls")
 
 
 def _verify_target(target: Target) -> None:
-    """A machine that kernels are written for."""
+    """Check that kernels can be written for the target, and that its rates and sizes are usable numbers."""
     _require(target.is_gpu or target.arch in LANES, "target", f"no instruction set {target.arch!r}")
     rates = {"bandwidth": target.bandwidth, "cache_bandwidth": target.cache_bandwidth, **target.peak_flops}
     for name, rate in rates.items():
@@ -70,7 +72,7 @@ def _verify_target(target: Target) -> None:
 
 
 def _verify_interface(module: Module, bound: BoundModel) -> None:
-    """What the caller passes and gets, and the constants, are those of the graph."""
+    """Check that inputs, outputs and constants of the module are those of the graph."""
     graph = bound.graph
     types = {name: graph.types[node.id] for name, node in graph.inputs.items()}
     _require(bound.constants.keys() <= types.keys(), "constants", "a constant that is no input of the graph")
@@ -78,7 +80,7 @@ def _verify_interface(module: Module, bound: BoundModel) -> None:
         fits = (array.shape, array.dtype) == (types[name].shape, types[name].dtype.numpy)
         _require(fits, name, f"a constant of {array.dtype}{list(array.shape)}, the graph takes {types[name]}")
     _require(module.inputs == tuple(bound.signature), "inputs", f"{module.inputs} are not those of the graph")
-    slots = {each.name: each for each in module.slots}
+    slots = {slot.name: slot for slot in module.slots}
     for name in (*module.inputs, *module.constants):
         _require(name in types, name, "is no input of the graph")
         _require(name in bound.signature or name in bound.constants, name, "there is no constant of this name")
@@ -91,9 +93,9 @@ def _verify_interface(module: Module, bound: BoundModel) -> None:
 
 
 def _verify_uops(module: Module, graph: Graph) -> None:
-    """Calls compute uops of the graph; a buffer that has the name of a uop has its type."""
+    """Check that calls compute uops of the graph, and that a buffer named after a uop has the uop's type."""
     for call in module.calls:
-        unknown = [each for each in call.uops if each not in graph.types]
+        unknown = [uop for uop in call.uops if uop not in graph.types]
         _require(not unknown, call.name, f"computes {', '.join(unknown)}, which the graph does not have")
     written = {name for call in module.calls for name in call.writes}
     for slot in module.slots:
@@ -102,8 +104,8 @@ def _verify_uops(module: Module, graph: Graph) -> None:
 
 
 def _verify_type(slot: Slot, shape: tuple[int, ...], dtype: str) -> None:
-    lies = shape if slot.order is None else tuple(shape[axis] for axis in slot.order)
-    fits = len(slot.memref.shape) == len(shape) and slot.memref.shape == lies and slot.memref.dtype == dtype
+    stored = shape if slot.order is None else tuple(shape[axis] for axis in slot.order)
+    fits = len(slot.memref.shape) == len(shape) and slot.memref.shape == stored and slot.memref.dtype == dtype
     _require(fits, slot.name, f"{slot.memref} in the module, {dtype}{list(shape)} in the graph")
 
 

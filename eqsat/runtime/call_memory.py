@@ -1,4 +1,4 @@
-"""What a call of a program takes of the host's memory, looked at before there is a call."""
+"""The host memory that a call of a program needs, checked before the first call."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ STAGE = "load"
 
 
 def memory_of_a_call(bound: BoundModel, module: Module) -> tuple[Diagnostic, ...]:
-    """A warning where the arguments and results of a call are larger than the memory: they may be mapped files.
+    """A warning if arguments and results of a call exceed the host's memory; they may still be mapped files.
 
     Raises:
-        EqsatError: ResourceExceeded where what the program keeps between its kernels is larger.
+        EqsatError: ResourceExceeded if the buffers between kernels exceed the memory.
     """
-    memrefs = {slot.name: slot.memref for slot in module.slots if slot.role == "arena"}
-    kept = {name: TensorType.of(each.dtype, each.shape) for name, each in memrefs.items()}
-    largest = sorted(kept, key=lambda name: kept[name].nbytes, reverse=True)[:3]
-    what = "what a call keeps between its kernels"
-    check_memory(module.arena_bytes, STAGE, what, largest={name: str(kept[name]) for name in largest})
+    buffers = {
+        slot.name: TensorType.of(slot.memref.dtype, slot.memref.shape) for slot in module.slots if slot.role == "arena"
+    }
+    largest = sorted(buffers, key=lambda name: buffers[name].nbytes, reverse=True)[:3]
+    what = "a call, for the buffers between its kernels,"
+    check_memory(module.arena_bytes, STAGE, what, largest={name: str(buffers[name]) for name in largest})
     types = {**bound.signature, **dict(bound.outputs)}
-    nbytes = sum(each.nbytes for each in types.values())
+    nbytes = sum(type_.nbytes for type_ in types.values())
     if nbytes <= host_bytes():
         return ()
-    large = {name: str(each) for name, each in types.items() if each.nbytes > host_bytes() // len(types)}
+    large = {name: str(type_) for name, type_ in types.items() if type_.nbytes > host_bytes() // len(types)}
     message = too_large(nbytes, "a call with its arguments and results")
     return (note(Kind.RESOURCE_EXCEEDED, STAGE, message, severity=Severity.WARNING, largest=large),)

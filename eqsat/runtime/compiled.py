@@ -1,4 +1,4 @@
-"""One compiled variant of a program: its module, its plans and prices, its text, and what runs it."""
+"""One compiled variant of a program: its module, plans and prices, its text, and its executable."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 class KernelReport(msgspec.Struct, frozen=True):
-    """One kernel launch, of a name of its own. `function` names its text in `program.source()`; `reads` and `writes`
-    are buffers; times are in ns, sizes in bytes; `work` is what its plan makes the machine do, `selection` says
-    which other candidates there were for its output. Of a GPU's kernel, `geometry` is what a launch asks for,
-    `resources` what NVRTC says that it takes (None where it was not asked)."""
+    """One kernel launch; its name is unique. Times are in ns, sizes in bytes.
+
+    function: names its text in `program.source()`. reads, writes: buffers. work: what its plan makes the machine do.
+    selection: the other candidates for its output. For a GPU only: geometry, what a launch asks for; resources, what
+    the kernel takes as NVRTC reports it (None if NVRTC was not asked)."""
 
     name: str
     function: str
@@ -63,7 +64,7 @@ def report_of(
     launch: Launch | None = None,
     resources: KernelResources | None = None,
 ) -> KernelReport:
-    """The report of a call by its price; `launch` is that of its kernel, where there is one."""
+    """The report of a kernel call with this price."""
     return KernelReport(
         name=call.name,
         function=launch.function if launch else "",
@@ -86,10 +87,10 @@ def report_of(
 
 @dataclass(frozen=True)
 class Compiled:
-    """All there is to know of one variant.
+    """All that is known of one variant.
 
-    kernels: one report per launch. seconds: of each stage of this compilation. features: the instruction sets that
-    the code may use. running: emulated or not. stages: the dumps.
+    kernels: one report per launch. seconds: wall time by stage of this compilation. features: the instruction sets
+    that the code may use. running: emulated or not. stages: the dumps.
     """
 
     bound: BoundModel
@@ -105,12 +106,12 @@ class Compiled:
 
     @cached_property
     def on_device(self) -> OnDevice | None:
-        """What takes arrays on a device, where the program runs on one."""
+        """The executable, if it takes arrays on a device."""
         return self.executable if isinstance(self.executable, OnDevice) else None
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
-        """What the module calls at each launch."""
+        """The kernel call of each launch."""
         return self.artifact.module.running
 
     @property
@@ -120,19 +121,19 @@ class Compiled:
 
     @property
     def history(self) -> History:
-        """How the kernels came about."""
+        """The rewrites that led to the kernels."""
         return self.stages.history
 
     @property
     def setting(self) -> Setting:
-        """What was compiled, and how."""
+        """The model, target and options of the compilation."""
         from eqsat.explanation.setting import Setting
 
         return Setting(self.bound, self.artifact.target, self.artifact.options)
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
-        """What the caller passes, by name, in order."""
+        """Types of the arguments by name, in order."""
         return self.bound.signature
 
     @property
@@ -141,7 +142,7 @@ class Compiled:
         return self.bound.outputs
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """The results in arrays of their own."""
+        """The results in new arrays."""
         outputs = self._outputs()
         self.executable.run(inputs, outputs, threads)
         return outputs
@@ -158,7 +159,7 @@ class Compiled:
         )
 
     def _outputs(self) -> list[np.ndarray]:
-        nbytes = sum(each.nbytes for _, each in self.outputs)
+        nbytes = sum(type_.nbytes for _, type_ in self.outputs)
         sizes = {name: str(type_) for name, type_ in self.outputs}
         with memory_for(nbytes, "call", "an array for every output", outputs=sizes):
-            return [np.empty(each.shape, each.dtype.numpy) for _, each in self.outputs]
+            return [np.empty(type_.shape, type_.dtype.numpy) for _, type_ in self.outputs]

@@ -1,7 +1,7 @@
-"""A call whose arrays are on a device: they go to the kernels as they lie, and results come back as their family's.
+"""A call with arrays on a device: kernels get their memory without a copy, results belong to the caller's library.
 
-Memory is handed over as CuPy's flat arrays of bytes, by DLPack or the CUDA array interface; work is put on the stream
-that the caller's library works on, and nothing waits for it.
+Memory is passed as flat CuPy arrays of bytes, by DLPack or the CUDA array interface. The work is queued on the current
+stream of the caller's library, and the call does not wait for it.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from ir.dtype import DType, TensorType, bf16, dtype
 from ir.grammar import with_article
 
 ALIGNMENT = 16
-"""Bytes: kernels load so many at once from where an array starts."""
+"""Bytes. A kernel's widest load; so the address of each array has to be a multiple of this."""
 
 
 @runtime_checkable
 class OnDevice(Protocol):
-    """What runs on the memory of a device."""
+    """An executable that takes memory of a device."""
 
     def require_device(self) -> None:
-        """Raises EqsatError, NoDevice, where there is none."""
+        """Raises EqsatError, NoDevice, if there is no device."""
         ...
 
     def run_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One call, on flat bytes, in the module's order and that of the current stream."""
+        """One call on flat arrays of bytes, in the module's order, on the current stream."""
         ...
 
 
 def call_on_device(executable: OnDevice, bound: BoundModel, given: Mapping[str, Any], out: Sequence[Any] | None) -> Any:
-    """The results, in order, in the family of the arrays; `out`: the caller's, to write into.
+    """The results, in order, as arrays of the caller's library; written into the arrays `out` where given.
 
     Raises:
         EqsatError: InputMismatch for an array of another dtype, shape or device, or an `out` that cannot take the
-            results; what a call on NumPy arrays raises.
+            results; all that a call on NumPy arrays raises.
     """
     executable.require_device()
     import cupy
 
-    there = [each for each in (*given.values(), *(out or ())) if is_on_device(each)]
-    in_torch = any(map(is_tensor, there))
-    with _stream_of(there):
-        inputs = [_adopted(name, given[name], each) for name, each in bound.signature.items()]
+    on_device = [array for array in (*given.values(), *(out or ())) if is_on_device(array)]
+    in_torch = any(map(is_tensor, on_device))
+    with _stream_of(on_device):
+        inputs = [_device_memory(name, given[name], type_) for name, type_ in bound.signature.items()]
         if out is None:
-            outputs = [cupy.empty(_nbytes(each), cupy.uint8) for _, each in bound.outputs]
+            outputs = [cupy.empty(_nbytes(type_), cupy.uint8) for _, type_ in bound.outputs]
         else:
-            outputs = [_writable(name, one, each) for one, (name, each) in zip(out, bound.outputs, strict=True)]
+            outputs = [_out_memory(name, array, type_) for array, (name, type_) in zip(out, bound.outputs, strict=True)]
             _refuse_shared(outputs)
-            inputs = [each.copy() if _meets(each, outputs) else each for each in inputs]
+            inputs = [memory.copy() if _overlaps(memory, outputs) else memory for memory in inputs]
         executable.run_on_device(inputs, outputs)
         if out is not None:
             return tuple(out)
-        give = _as_tensor if in_torch else _as_cupy
-        return tuple(give(memory, each) for memory, (_, each) in zip(outputs, bound.outputs, strict=True))
+        from_bytes = _as_tensor if in_torch else _as_cupy
+        return tuple(from_bytes(memory, type_) for memory, (_, type_) in zip(outputs, bound.outputs, strict=True))
 
 
 @contextmanager
 def _stream_of(arrays: Sequence[Any]) -> Iterator[None]:
-    """torch's current stream where one of the arrays is a tensor, else CuPy's own; where there are both, what is done
-    comes after the work of CuPy's stream and before what follows there."""
-    tensor = next((each for each in arrays if is_tensor(each)), None)
+    """Makes torch's current stream CuPy's if an array is a tensor. If other arrays are not, the work on torch's stream
+    waits for the work on CuPy's own stream, and later work there waits for it."""
+    tensor = next((array for array in arrays if is_tensor(array)), None)
     if tensor is None:
         yield
         return
@@ -84,8 +84,8 @@ def _stream_of(arrays: Sequence[Any]) -> Iterator[None]:
             own.wait_event(stream.record())
 
 
-def _adopted(name: str, value: Any, wanted: TensorType) -> Any:
-    """The memory of an argument, copied only where it is the host's, has gaps, or starts at an odd place."""
+def _device_memory(name: str, value: Any, wanted: TensorType) -> Any:
+    """The memory of an argument. Copies host arrays, arrays with gaps, and arrays that are not aligned."""
     import cupy
 
     if not is_on_device(value):
@@ -95,8 +95,8 @@ def _adopted(name: str, value: Any, wanted: TensorType) -> Any:
     return memory.copy() if memory.data.ptr % ALIGNMENT else memory
 
 
-def _writable(name: str, out: Any, wanted: TensorType) -> Any:
-    """The memory of the caller's `out=`."""
+def _out_memory(name: str, out: Any, wanted: TensorType) -> Any:
+    """The memory of the caller's `out=` array."""
     if not is_on_device(out):
         fail(Kind.INPUT_MISMATCH, STAGE, "out= is on the host, and arguments are on a device", at=name)
     memory = _memory(name, out, wanted)
@@ -117,7 +117,7 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
             check_type(name, _tensor_dtype(plain), tuple(plain.shape), wanted.dtype, wanted.shape)
             memory = _tensor_bytes(plain.contiguous())
         else:
-            array = value if isinstance(value, cupy.ndarray) else _imported(value)
+            array = value if isinstance(value, cupy.ndarray) else _import_array(value)
             check_type(name, dtype(array.dtype), tuple(array.shape), wanted.dtype, wanted.shape)
             memory = cupy.ascontiguousarray(array).reshape(-1).view(cupy.uint8)
     except EqsatError:
@@ -125,18 +125,18 @@ def _memory(name: str, value: Any, wanted: TensorType) -> Any:
     except Exception as error:  # a foreign library's conversion may fail in any way
         fail(Kind.INPUT_MISMATCH, STAGE, f"{with_article(type(value).__name__)} that makes no array: {error}", at=name)
     if memory.device.id != cupy.cuda.Device().id:
-        _elsewhere(name, memory.device.id, cupy.cuda.Device().id)
+        _fail_other_device(name, memory.device.id, cupy.cuda.Device().id)
     return memory
 
 
-def _imported(value: Any) -> Any:
+def _import_array(value: Any) -> Any:
     import cupy
 
     return cupy.asarray(value) if hasattr(value, "__cuda_array_interface__") else cupy.from_dlpack(value)
 
 
 def _tensor_bytes(tensor: Any) -> Any:
-    """By bytes, as neither CuPy nor DLPack knows all of torch's dtypes."""
+    """The memory of a tensor as bytes, because neither CuPy nor DLPack knows all dtypes of torch."""
     import cupy
     import torch
 
@@ -167,16 +167,16 @@ def _address(array: Any) -> int:
         return int(array.data_ptr())
     import cupy
 
-    return int((array if isinstance(array, cupy.ndarray) else _imported(array)).data.ptr)
+    return int((array if isinstance(array, cupy.ndarray) else _import_array(array)).data.ptr)
 
 
 def _refuse_shared(outputs: Sequence[Any]) -> None:
-    if any(_meets(each, outputs[:place]) for place, each in enumerate(outputs)):
+    if any(_overlaps(memory, outputs[:place]) for place, memory in enumerate(outputs)):
         fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
 
 
-def _meets(memory: Any, others: Iterable[Any]) -> bool:
-    """Whether flat arrays of bytes overlap."""
+def _overlaps(memory: Any, others: Iterable[Any]) -> bool:
+    """Whether the memory shares bytes with one of the others; all are flat arrays of bytes."""
     start, stop = memory.data.ptr, memory.data.ptr + memory.size
     return any(start < other.data.ptr + other.size and other.data.ptr < stop for other in others)
 
@@ -185,6 +185,6 @@ def _nbytes(type_: TensorType) -> int:
     return int(np.prod(type_.shape, dtype=np.int64)) * type_.dtype.bytes
 
 
-def _elsewhere(name: str, found: int, current: int) -> NoReturn:
-    message = f"the array is on device {found}, the program runs on the current device, {current}"
-    fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint=f"with cupy.cuda.Device({found}): …")
+def _fail_other_device(name: str, device: int, current: int) -> NoReturn:
+    message = f"the array is on device {device}, the program runs on the current device, {current}"
+    fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint=f"with cupy.cuda.Device({device}): …")

@@ -1,4 +1,4 @@
-"""The compiled program as its users hold it: a callable that can be looked at."""
+"""The compiled program as users hold it: a callable with methods that show how it was optimized."""
 
 from __future__ import annotations
 
@@ -30,21 +30,18 @@ if TYPE_CHECKING:
     from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
-"""Keywords of a program's own, which hide inputs of the same name."""
+"""Keyword arguments of a program's own methods. An input of the same name must be passed in a mapping."""
 Unpickled = Callable[[bytes, int], "Program"]
-"""From the bytes that `Program.save` writes, and a number of threads: the program. Pickles hold the function's name."""
+"""Makes a program from the bytes of `Program.save` and a number of threads. Pickles refer to this function by name."""
 
 
 @reports_all(of_program)
 class Program:
-    """Call it with arrays, by name or by position.
+    """Call the program with arrays, by name, by position, or as one mapping: `program({"x": a, "out": b})`.
 
-    A program whose sizes were all known has one variant; one with free dims compiles a variant at the first call
-    of each shape and keeps it, as many as `eqsat.runtime.variants.MOST_VARIANTS`. What is asked of the program as a
-    whole (kernels, explain, dump …) is answered for the variant of the latest call. Calls may come from many threads
-    at once.
-
-    Arguments may also come as one mapping, `program({"x": a, "out": b})`, whatever the inputs are called.
+    A program whose sizes were all known has one variant. A program with free dims compiles a variant at the first call
+    with new sizes, and keeps the latest `eqsat.runtime.variants.MOST_VARIANTS`. Methods without arguments (kernels,
+    explain, dump …) are about the variant of the latest call. A program may be called from many threads at once.
     """
 
     def __init__(
@@ -64,10 +61,10 @@ class Program:
         self._free = tuple(free)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
-        """The outputs: an array, or a tuple in signature order, in the caller's family of arrays.
+        """The outputs, as arrays of the caller's library: one array, or a tuple in signature order.
 
         Args:
-            out: an array, or a tuple of them, that the results are written into and that is returned.
+            out: an array, or a tuple of arrays. Results are written into it, and it is returned.
 
         Raises:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
@@ -75,10 +72,10 @@ class Program:
         """
         given = self._by_name(args, named)
         compiled = self._variant(given)
-        if compiled.on_device is not None and _meets_device(given, out):
+        if compiled.on_device is not None and _any_on_device(given, out):
             results = call_on_device(compiled.on_device, compiled.bound, given, self._targets(compiled, out))
             return out if out is not None else results[0] if len(results) == 1 else results
-        inputs = self._adopted(compiled, given)
+        inputs = self._adopt(compiled, given)
         if out is not None:
             self._fill(compiled, inputs, out)
             return out
@@ -92,8 +89,7 @@ class Program:
             return f"Program(free dims: {', '.join(self._free)}; no variant yet)"
         from eqsat.explanation.price_text import micros
 
-        count = len(self.kernels)
-        kernels = with_count(count, "kernel")
+        kernels = with_count(len(self.kernels), "kernel")
         return f"Program({kernels} for {latest.artifact.target.name}, {micros(self.cost)} estimated)"
 
     @property
@@ -103,13 +99,12 @@ class Program:
 
     @property
     def output_names(self) -> list[str]:
-        """The results' names, in order."""
+        """The names of the results, in order."""
         return [name for name, _ in self._compiled.outputs]
 
     @property
     def variants(self) -> list[dict[str, int]]:
-        """The sizes for which there is compiled code, of the latest call last; one empty entry where no size was
-        free."""
+        """The sizes that there is compiled code for, the latest call's last; one empty entry if no size is free."""
         return [dict(key) for key in self._variants.held]
 
     @property
@@ -119,71 +114,71 @@ class Program:
 
     @property
     def cost(self) -> float:
-        """§11's estimate of one call, in ns."""
+        """The estimated time of one call in ns, by the cost model of seed 000 §11."""
         return sum(kernel.estimated_ns for kernel in self.kernels)
 
     @property
     def stats(self) -> Stats:
-        """Sizes, rules fired, stop reasons, seconds per stage."""
+        """Sizes, how often rules fired, why saturation stopped, seconds per stage."""
         return self._compiled.artifact.stats
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Notes and warnings; nothing was done silently."""
+        """Notes and warnings of the optimizer and the compiler."""
         return self._compiled.notes
 
     def explain(self, kernel: Wanted | None = None) -> str:
-        """Per kernel its uops, the rules that built it, its price, and what was rejected, by how much; of one kernel
-        also the chain of rewrites that led to it.
+        """Per kernel: its uops, the rules that built it, its price, and the rejected candidates with their prices. For
+        one kernel, also the chain of rewrites that led to it.
 
-        kernel: its place, its report, the buffer that it writes, or its name, where no other has the same.
+        kernel: the kernel's place, its report, the buffer that it writes, or its name if that is unique.
 
         Raises:
-            EqsatError: InvalidOption for the name of no kernel or of several, or where rules of a caller's, with which
-                a loaded program was made, are not known here.
+            EqsatError: InvalidOption if no kernel or several kernels have the name, or if a loaded program was made
+                with the caller's own rules and they are not known here.
         """
         from eqsat.explanation.explain import explain
 
         return explain(self._compiled, kernel)
 
     def explanation(self, kernel: Wanted | None = None) -> Group:
-        """What `explain` says, as a renderable of rich."""
+        """The text of `explain` as a renderable of rich."""
         from eqsat.explanation.explain import explanation
 
         return explanation(self._compiled, kernel)
 
     def explained(self, kernel: Wanted | None = None) -> dict[str, Any]:
-        """What `explain` says, as JSON-ready data."""
+        """The content of `explain` as JSON-ready data."""
         from eqsat.explanation.explain import explained
 
         return explained(self._compiled, kernel)
 
     def chain(self, kernel: Wanted) -> Chain:
-        """The rewrites, in order, that led from the uops of a kernel to it; named as in `explain`. Of several outputs
-        the one that is named, else the first."""
+        """The rewrites, in order, from the uops of a kernel to the kernel. `kernel` as in `explain`; if it names one of
+        several outputs, the rewrites are that output's, else the first output's."""
         from eqsat.explanation.chain import chain_at
         from eqsat.explanation.which import output_of
 
         return chain_at(self._compiled, *output_of(self.kernels, kernel))
 
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
-        """Why two kernels are not one: legality with the analysis behind it, or cost with figures."""
+        """Why two kernels were not fused: an illegal fusion with the analysis that says so, or the two prices."""
         from eqsat.explanation.why_not import why_not
 
         return why_not(self._compiled, first, second)
 
     def explore(self) -> Exploration:
-        """The optimization again, step by step, as data, tables, or (`html(path)`) one page for a browser."""
+        """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser."""
         from eqsat.explanation.explore import Explorer
 
         return Explorer(self._compiled.setting).finish()
 
     def source(self) -> str:
-        """The kernels' text."""
+        """The text of all kernels."""
         return "\n".join(self._compiled.artifact.kernels.values())
 
     def dump(self, stage: str) -> Any:
-        """Any stage of the path as JSON-ready data; the text stages ("c", "cu") as text."""
+        """One stage as JSON-ready data; the text stages ("c", "cu") as text."""
         return self._compiled.stages(stage)
 
     def egraph(self) -> EGraphView:
@@ -191,7 +186,7 @@ class Program:
         return self._compiled.stages.egraph()
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
-        """The reports with the median measured ns of `repeats` runs beside the estimate."""
+        """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate."""
         compiled, inputs = self._bound(args, named)
         if not is_count(repeats, least=1):
             fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
@@ -204,10 +199,10 @@ class Program:
         return random_inputs(self._compiled.inputs, seed)
 
     def verify(self, /, *args: Any, seed: int = 0, **named: Any) -> dict[str, float]:
-        """The error of each output against playback, on these arguments or, where there are none, on random ones.
+        """The error of each output against playback, on these arguments, or on random ones if there are none.
 
         Raises:
-            EqsatError: WrongResult where an output is further off than its dtype allows; what a call raises.
+            EqsatError: WrongResult if an output is further off than its dtype allows; all that a call raises.
         """
         from eqsat.runtime.verify import verify_compiled
 
@@ -217,7 +212,7 @@ class Program:
         return verify_compiled(self._compiled, self._threads, list(self.random_inputs(seed).values()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that `eqsat.load` needs to `path`, atomically: every variant, and no compiler on a like machine."""
+        """Writes every variant to a file for `eqsat.load`, atomically. A like machine needs no compiler to load it."""
         from eqsat.runtime.store import save
 
         if not self._variants.held:
@@ -225,7 +220,7 @@ class Program:
         save(self._model, self._free, self._variants.held, checked_path(path))
 
     def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
-        """Pickles and deep copies hold what `save` writes: the variants that there are."""
+        """Pickles and deep copies contain the bytes that `save` writes, with the present variants."""
         from eqsat.runtime.store import packed
 
         if not self._variants.held:
@@ -241,19 +236,21 @@ class Program:
 
     def _fail_unbound(self) -> NoReturn:
         shapes = [self._model.declared[name].shape for name in self._arguments]
-        told = {size for shape in shapes for size in shape}
-        hint = "give dims= when compiling" + (", or call the program once" if told.issuperset(self._free) else "")
+        input_sizes = {size for shape in shapes for size in shape}
+        hint = "give dims= when compiling" + (
+            ", or call the program once" if input_sizes.issuperset(self._free) else ""
+        )
         message = f"no size is known for {', '.join(self._free)}"
         fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=self._free)
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Compiled, list[np.ndarray]]:
-        """The variant for these arguments, and the arguments as it takes them."""
+        """The variant for these arguments, and the arguments as arrays that it takes."""
         given = self._by_name(args, named)
         compiled = self._variant(given)
-        return compiled, self._adopted(compiled, given)
+        return compiled, self._adopt(compiled, given)
 
-    def _adopted(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
-        return [adopt(name, given[name], each.dtype, each.shape) for name, each in compiled.inputs.items()]
+    def _adopt(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
+        return [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
 
     def _targets(self, compiled: Compiled, out: Any) -> list[Any] | None:
         """The arrays of `out=`, one for each output."""
@@ -271,7 +268,7 @@ class Program:
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = self._arguments
         if len(args) == 1 and isinstance(args[0], Mapping):
-            args, named = [], self._together(args[0], named)
+            args, named = [], self._merge(args[0], named)
         if len(args) > len(names):
             fail(
                 Kind.INPUT_MISMATCH,
@@ -287,19 +284,19 @@ class Program:
         self._refuse(missing=missing, unknown=unknown, twice=twice)
         return given
 
-    def _together(self, mapping: Mapping[Any, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by one mapping, with those given by name besides."""
+    def _merge(self, mapping: Mapping[Any, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments of a call that passes some in a mapping and others by name."""
         self._refuse(
             unknown=[name for name in mapping if not isinstance(name, str)], twice=sorted(mapping.keys() & named.keys())
         )
         return {**mapping, **named}
 
     def _refuse(self, **wrong: Sequence[Any]) -> None:
-        """Fail where any of these lists of names holds one."""
-        found = {what: list(names) for what, names in wrong.items() if names}
-        if not found:
+        """Fail if one of these lists of names is not empty."""
+        errors = {what: list(names) for what, names in wrong.items() if names}
+        if not errors:
             return
-        reserved = next((name for name in found.get("missing", ()) if name in RESERVED), None)
+        reserved = next((name for name in errors.get("missing", ()) if name in RESERVED), None)
         hint = reserved and f"an input named {reserved!r} is given in a mapping: program({{{reserved!r}: …}})"
         raise EqsatError(
             Diagnostic(
@@ -307,12 +304,12 @@ class Program:
                 stage=STAGE,
                 message="arguments do not match the inputs",
                 hint=hint,
-                details={**found, "expected": list(self._arguments)},
+                details={**errors, "expected": list(self._arguments)},
             )
         )
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
-        """The code for these shapes, compiled at their first call."""
+        """The code for the shapes of these arguments, compiled at the first call with them."""
         if not self._free:
             return self._compiled
         shapes = {
@@ -321,17 +318,17 @@ class Program:
         return self._variants(self._model.infer(shapes))
 
     def _fill(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> None:
-        """Run into the memory of `out`; inputs that lie in it are copied first."""
+        """Run and write the results into `out`; inputs that share memory with `out` are copied first."""
         outputs = [
-            writable(name, target, each.dtype, each.shape)
-            for target, (name, each) in zip(self._targets(compiled, out) or (), compiled.outputs, strict=True)
+            writable(name, target, type_.dtype, type_.shape)
+            for target, (name, type_) in zip(self._targets(compiled, out) or (), compiled.outputs, strict=True)
         ]
         if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
-        apart = [each.copy() if any(np.may_share_memory(each, one) for one in outputs) else each for each in inputs]
-        compiled.executable.run(apart, outputs, self._threads)
+        copies = [a.copy() if any(np.may_share_memory(a, other) for other in outputs) else a for a in inputs]
+        compiled.executable.run(copies, outputs, self._threads)
 
 
-def _meets_device(given: Mapping[str, Any], out: Any) -> bool:
-    """Whether any array of a call is on a device."""
+def _any_on_device(given: Mapping[str, Any], out: Any) -> bool:
+    """Whether any argument or `out` array is on a device."""
     return any(map(is_on_device, [*given.values(), *(out if isinstance(out, tuple | list) else [out])]))

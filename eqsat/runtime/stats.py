@@ -1,4 +1,4 @@
-"""How a program came about, in numbers."""
+"""Figures of the optimization of a program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ir.diagnostics import Diagnostic
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """uops of the graph as bound; kernels before (one a uop) and after; candidates that extraction considered; a bound
-    from below on the time of the program as written; seconds of wall clock per stage of the optimizer; what extraction
-    had to say, and what chose other plans than the estimate did."""
+    """uops: of the bound graph. kernels_before: one per uop. candidates: that extraction considered.
+    estimated_before_ns: a lower bound on the time of the program as written. seconds: wall time by stage of the
+    optimizer. extraction: notes of extraction. planning: notes on plans chosen against the estimate."""
 
     uops: int
     kernels_before: int
@@ -25,5 +25,5 @@ class Stats(msgspec.Struct, frozen=True):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that the optimizer had to say."""
+        """All notes and warnings of the optimizer."""
         return (*self.saturation.warnings, *self.extraction, *self.planning)

@@ -1,8 +1,7 @@
-"""Programs on disk: one zip file with the model's inputs, and of each variant its artifact, its names, its constants
-and its machine code.
+"""Programs on disk: one zip file with the model's inputs and, per variant, artifact, names, constants and machine code.
 
-`read` checks each part against the SHA-256 in the manifest before it uses it, and all parts against each other. None of
-this is a signature: a file is to be trusted as a program is, for the machine code in it runs.
+`read` checks each part against its SHA-256 in the manifest before use, and all parts against each other. The checksums
+are no signature: trust a file as you trust a program, because its machine code runs.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
 
 FORMAT = 5
+"""Version of the file's layout. A file of another version is refused."""
 SIGNATURE = b"PK\x03\x04"
-"""How a zip file with something in it begins."""
+"""The first bytes of a zip file that is not empty."""
 
 _AGAIN = "save the program again"
 MANIFEST, MODEL = "manifest.json", "model.json"
@@ -53,8 +53,8 @@ class StoredConstant(msgspec.Struct, frozen=True):
 
 
 class StoredVariant(msgspec.Struct, frozen=True):
-    """One variant: the sizes that were free, what its bound model says beyond its graph, and the names of the parts
-    that hold its artifact and its machine code."""
+    """One variant. dims: the sizes that were free. results, notes: of the bound model. artifact, code: the names of the
+    parts that hold its artifact and its machine code."""
 
     dims: dict[str, int]
     results: tuple[str, ...]
@@ -65,8 +65,8 @@ class StoredVariant(msgspec.Struct, frozen=True):
 
 
 class StoredModel(msgspec.Struct, frozen=True):
-    """The arguments in order, the sizes that are known without them, those that are free, the Frontend graph, and the
-    variants, the least recently used first; how it ran."""
+    """inputs: the arguments, in order. dims: the sizes that the model fixes. free: the sizes that calls fix.
+    variants: the least recently used first. running: emulated or not."""
 
     inputs: dict[str, TensorInfo]
     dims: dict[str, int]
@@ -77,7 +77,7 @@ class StoredModel(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The first part of a file: its format, the instruction sets that its code uses, the checksums of the others."""
+    """The first part of a file: its format, instruction sets that its code uses, and checksums of the other parts."""
 
     format: int
     features: tuple[str, ...]
@@ -85,7 +85,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class LoadedVariant(NamedTuple):
-    """What a file holds of one variant: `code` is its machine code, empty where only the recipe was asked for."""
+    """One variant read from a file. code: the machine code, empty if only the recipe was read."""
 
     recipe: Recipe
     bound: BoundModel
@@ -93,7 +93,7 @@ class LoadedVariant(NamedTuple):
 
 
 class StoredProgram(NamedTuple):
-    """What a file holds, the instruction sets that its code uses, and how it ran."""
+    """The content of a file. features: the instruction sets that its code uses. running: emulated or not."""
 
     model: SavedModel
     free: tuple[str, ...]
@@ -104,7 +104,7 @@ class StoredProgram(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel(Model):
-    """What a saved program knows of its model: its arguments, and the sizes for which there is code."""
+    """The model of a saved program: its arguments, and the sizes that there is code for."""
 
     inputs: Mapping[str, TensorInfo]
     sizes: tuple[Mapping[str, int], ...]
@@ -115,7 +115,7 @@ class SavedModel(Model):
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> NoReturn:
         """Fails: there is code for the saved sizes only."""
-        wanted = {name: size for name, size in dims.items() if any(each.get(name) != size for each in self.sizes)}
+        wanted = {name: size for name, size in dims.items() if any(saved.get(name) != size for saved in self.sizes)}
         fail(
             Kind.UNBOUND_DIM,
             "load",
@@ -132,7 +132,7 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
         EqsatError: InvalidOption where the file cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe is not to be replaced by a file
+        if path.exists() and not path.is_file():  # a file must not replace a device or a pipe
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         write_atomically(path, packed(model, free, variants))
     except OSError as error:
@@ -140,16 +140,18 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
 
 
 def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
-    """A program of at least one variant as the bytes of its file. What variants share is stored once."""
+    """The bytes of the file of a program with at least one variant. Parts that variants share are stored once."""
     parts: dict[str, bytes] = {}
-    stored = tuple(_stored(dict(key), compiled, parts) for key, compiled in variants.items())
-    several = list(variants.values())
+    stored_variants = tuple(_store_variant(dict(key), compiled, parts) for key, compiled in variants.items())
+    all_compiled = list(variants.values())
     inputs = {name: model.declared[name] for name in model.arguments}
-    known = StoredModel(inputs, model.infer({}), tuple(free), several[-1].bound.frontend, stored, several[-1].running)
-    parts[MODEL] = to_json(known).encode()
+    stored_model = StoredModel(
+        inputs, model.infer({}), tuple(free), all_compiled[-1].bound.frontend, stored_variants, all_compiled[-1].running
+    )
+    parts[MODEL] = to_json(stored_model).encode()
     manifest = {
         "format": FORMAT,
-        "features": sorted({feature for compiled in several for feature in compiled.features}),
+        "features": sorted({feature for compiled in all_compiled for feature in compiled.features}),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
     }
     file = io.BytesIO()
@@ -161,7 +163,7 @@ def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) 
 
 
 def is_saved(path: Path) -> bool:
-    """Whether the file looks like one that `save` wrote, whatever it is called."""
+    """Whether the file begins as a file written by `save`; its name does not matter."""
     try:
         with path.open("rb") as file:
             return file.read(len(SIGNATURE)) == SIGNATURE
@@ -170,8 +172,8 @@ def is_saved(path: Path) -> bool:
 
 
 def read(source: Path | bytes, only_recipes: bool = False) -> StoredProgram:
-    """The program in a file, or in the bytes of one. `only_recipes`: without texts and machine code, which may then be
-    missing or damaged.
+    """The program in a file, or in the bytes of a file. With `only_recipes`, texts and machine code are not read, so
+    they may be missing or damaged.
 
     Raises:
         EqsatError: MalformedGraph for a file that is missing, damaged, or of another version.
@@ -181,8 +183,8 @@ def read(source: Path | bytes, only_recipes: bool = False) -> StoredProgram:
         with zipfile.ZipFile(source if isinstance(source, Path) else io.BytesIO(source)) as archive:
             return _read(FileParts(archive), only_recipes)
     except EqsatError as error:
-        found = error.diagnostics[0]
-        _refuse(path, f"is damaged or of another version: {found.message}", found)
+        diagnostic = error.diagnostics[0]
+        _refuse(path, f"is damaged or of another version: {diagnostic.message}", diagnostic)
     except OSError as error:
         _refuse(path, f"cannot be read: {error}")
     except MemoryError:
@@ -192,7 +194,7 @@ def read(source: Path | bytes, only_recipes: bool = False) -> StoredProgram:
 
 
 class FileParts:
-    """The parts of an open file, each as its checksum in the manifest says."""
+    """The parts of an open file; each is checked against the manifest when it is read."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -206,31 +208,33 @@ class FileParts:
 
     def _bytes(self, name: str) -> bytes:
         _require(self._archive.namelist().count(name) == 1, name, "is not there, or more than once")
-        stored_as_it_is = self._archive.getinfo(name).compress_type == zipfile.ZIP_STORED
-        _require(stored_as_it_is, name, "is compressed, which no part is")
+        is_uncompressed = self._archive.getinfo(name).compress_type == zipfile.ZIP_STORED
+        _require(is_uncompressed, name, "is compressed, but parts are stored uncompressed")
         return self._archive.read(name)
 
 
 def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     manifest = parts.manifest
     _require(manifest.format == FORMAT, "format", f"{manifest.format}, where this eqsat reads format {FORMAT}")
-    known = from_json(parts[MODEL], StoredModel)
-    _require(bool(known.variants), MODEL, "holds no variant")
-    sizes = tuple(each.dims for each in known.variants)
-    variants = {key_of(each.dims): _loaded(each, known, parts, only_recipes) for each in known.variants}
+    stored = from_json(parts[MODEL], StoredModel)
+    _require(bool(stored.variants), MODEL, "holds no variant")
+    sizes = tuple(variant.dims for variant in stored.variants)
+    variants = {
+        key_of(variant.dims): _load_variant(variant, stored, parts, only_recipes) for variant in stored.variants
+    }
     _require(len(variants) == len(sizes), MODEL, "holds two variants of the same sizes")
-    targets = {(each.recipe.target.arch, each.recipe.target.is_gpu) for each in variants.values()}
+    targets = {(variant.recipe.target.arch, variant.recipe.target.is_gpu) for variant in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
-    model = SavedModel(inputs=known.inputs, dims=known.dims, sizes=sizes)
-    return StoredProgram(model, known.free, variants, tuple(manifest.features), known.running)
+    model = SavedModel(inputs=stored.inputs, dims=stored.dims, sizes=sizes)
+    return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running)
 
 
-def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
-    """The variant, its bytes added to `parts`."""
+def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
+    """Describes the variant, and adds its bytes to `parts`."""
     bound = compiled.bound
     constants = tuple(
-        StoredConstant(name, str(dtype(each.dtype)), each.shape, _part(np.ascontiguousarray(each).tobytes(), parts))
-        for name, each in bound.constants.items()
+        StoredConstant(name, str(dtype(array.dtype)), array.shape, _part(np.ascontiguousarray(array).tobytes(), parts))
+        for name, array in bound.constants.items()
     )
     artifact = _part(to_json(compiled.artifact).encode(), parts)
     code = _part(compiled.code.code, parts)
@@ -238,19 +242,19 @@ def _stored(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -
 
 
 def _part(data: bytes, parts: dict[str, bytes]) -> str:
-    """The name under which the bytes are stored: that of their content."""
+    """Adds the bytes to `parts` under a name made from their hash, and returns the name."""
     name = f"parts/{hashlib.sha256(data).hexdigest()}"
     parts[name] = data
     return name
 
 
-def _loaded(stored: StoredVariant, model: StoredModel, parts: FileParts, only_recipe: bool) -> LoadedVariant:
-    """A variant whose parts agree with each other."""
+def _load_variant(stored: StoredVariant, model: StoredModel, parts: FileParts, only_recipe: bool) -> LoadedVariant:
+    """A variant read from the parts of a file, after checks that the parts agree with each other."""
     recipe = from_json(parts[stored.artifact], Recipe if only_recipe else Artifact)
     graph, _ = load(recipe.tiny)
     bound = BoundModel(
         graph,
-        {each.tensor: _array(each, parts) for each in stored.constants},
+        {constant.tensor: _array(constant, parts) for constant in stored.constants},
         stored.results,
         stored.notes,
         model.frontend,
@@ -272,12 +276,12 @@ def _array(stored: StoredConstant, parts: FileParts) -> np.ndarray:
 
 
 def verify_signature(model: StoredModel, dims: Mapping[str, int], bound: BoundModel) -> None:
-    """Raises EqsatError, MalformedGraph, unless the arguments of the model are, at these sizes, those of the graph."""
+    """Raises EqsatError, MalformedGraph, unless the model's arguments agree with the graph's at these sizes."""
     _require(model.inputs.keys() == bound.signature.keys(), MODEL, "has other arguments than the graph")
-    _require(set(model.free) <= dims.keys(), MODEL, "says no value of a size that is free")
+    _require(set(model.free) <= dims.keys(), MODEL, "lacks the value of a free size")
     for name, info in model.inputs.items():
-        found = bound.signature[name]
-        _require(dtype(info.dtype) == found.dtype, name, f"is {info.dtype} in the model, {found} in the graph")
+        type_ = bound.signature[name]
+        _require(dtype(info.dtype) == type_.dtype, name, f"is {info.dtype} in the model, {type_.dtype} in the graph")
     wanted = {name: info.shape for name, info in model.inputs.items()}
     match_shapes(wanted, {name: type_.shape for name, type_ in bound.signature.items()}, dims)
 
@@ -291,6 +295,6 @@ def _require(holds: bool, at: str, message: str) -> None:
         fail(Kind.MALFORMED_GRAPH, "load", f"{at} {message}", at=at)
 
 
-def _refuse(path: Path, message: str, found: Diagnostic | None = None) -> NoReturn:
-    details = {"part": found.at} if found is not None and found.at else {}
+def _refuse(path: Path, message: str, diagnostic: Diagnostic | None = None) -> NoReturn:
+    details = {"part": diagnostic.at} if diagnostic is not None and diagnostic.at else {}
     fail(Kind.MALFORMED_GRAPH, "load", f"the file {message}", at=str(path), hint=_AGAIN, **details)

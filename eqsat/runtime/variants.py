@@ -14,7 +14,7 @@ Specialise = Callable[[Mapping[str, int]], Compiled]
 Key = tuple[tuple[str, int], ...]
 
 MOST_VARIANTS = 64
-"""Variants that a program holds; beyond that, the one that was used least recently is forgotten."""
+"""Variants that a program keeps; beyond that, the least recently used variant is dropped."""
 
 
 def key_of(dims: Mapping[str, int]) -> Key:
@@ -23,10 +23,10 @@ def key_of(dims: Mapping[str, int]) -> Key:
 
 
 class Variants:
-    """Compiled code by sizes, for many threads at once.
+    """Compiled code by sizes, safe to use from many threads.
 
     Args:
-        specialise: compiles the variant of these sizes.
+        specialise: compiles the variant for the given sizes.
         known: variants that exist already, the least recently used first.
     """
 
@@ -37,17 +37,17 @@ class Variants:
         _ALIVE.add(self)
 
     def __call__(self, dims: Mapping[str, int]) -> Compiled:
-        """The code for these sizes, compiled when they are first asked for; calls for other sizes that are not held
-        wait meanwhile, those for sizes that are held do not."""
+        """The code for these sizes, compiled at their first use. One variant compiles at a time; calls with sizes that
+        are compiled already do not wait for it."""
         key = key_of(dims)
-        found = self._used(key)
-        if found is None:
+        compiled = self._use(key)
+        if compiled is None:
             with self._compiling:
-                found = self._used(key)
-                if found is None:
-                    found = self._specialise(dims)
-                    self._hold(key, found)
-        return found
+                compiled = self._use(key)
+                if compiled is None:
+                    compiled = self._specialise(dims)
+                    self._hold(key, compiled)
+        return compiled
 
     @property
     def held(self) -> dict[Key, Compiled]:
@@ -57,14 +57,14 @@ class Variants:
 
     @property
     def latest(self) -> Compiled | None:
-        """The variant of the latest call; None where there is none yet."""
+        """The variant of the latest call; None before the first one."""
         with self._using:
             return next(reversed(self._held.values()), None)
 
     def _renew_locks(self) -> None:
         self._using, self._compiling = threading.Lock(), threading.Lock()
 
-    def _used(self, key: Key) -> Compiled | None:
+    def _use(self, key: Key) -> Compiled | None:
         with self._using:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -81,9 +81,9 @@ _ALIVE: weakref.WeakSet[Variants] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """A forked child has none of its parent's other threads, which may have held locks."""
-    for each in list(_ALIVE):
-        each._renew_locks()
+    """New locks in a forked child, because other threads of the parent, which the child lacks, may have held them."""
+    for variants in list(_ALIVE):
+        variants._renew_locks()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""`verify=True`: the compiled program against the NumPy playback of the Tiny graph that it came from."""
+"""`verify=True`: compares a compiled program with the NumPy playback of its Tiny graph."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ir.tiny.playback import playback
 from ir.tiny.tf32 import summed_products
 
 TOLERANCE: Mapping[str, float] = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 1e-3, "bf16": 1e-2}
-"""Largest error of a result against `playback(wide=True)`, relative to the norm of the result."""
+"""Largest error of a result against `playback(wide=True)`, relative to the result's largest magnitude, by dtype."""
 SLACK = 4.0
-"""Times the error of a playback that rounds as kernels may."""
+"""A result may have this many times the error of a playback that rounds as kernels may."""
 
 
 def random_inputs(signature: Mapping[str, TensorType], seed: int = 0) -> dict[str, np.ndarray]:
     """Seeded arrays for the inputs: unit normal floats, small integers, fair bools.
 
     Raises:
-        EqsatError: InvalidOption for a seed that is no number from 0 on; ResourceExceeded where they do not fit in
+        EqsatError: InvalidOption for a seed that is no number from 0 on; ResourceExceeded if the arrays do not fit in
             memory.
     """
     if not isinstance(seed, int | np.integer) or seed < 0:
         fail(Kind.INVALID_OPTION, "random_inputs", f"seed= is a number from 0 on, not {seed!r}")
     rng = np.random.default_rng(seed)
-    nbytes = sum(each.nbytes for each in signature.values())
-    sizes = {name: str(each) for name, each in signature.items()}
+    nbytes = sum(type_.nbytes for type_ in signature.values())
+    sizes = {name: str(type_) for name, type_ in signature.items()}
     with memory_for(nbytes, "random_inputs", "an array for every input", inputs=sizes):
-        return {name: _random(rng, each) for name, each in signature.items()}
+        return {name: _random(rng, type_) for name, type_ in signature.items()}
 
 
 def _random(rng: np.random.Generator, type_: TensorType) -> np.ndarray:
@@ -45,7 +45,7 @@ def _random(rng: np.random.Generator, type_: TensorType) -> np.ndarray:
 
 
 def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
-    """The greatest difference relative to the greatest finite magnitude; inf where NaN or inf do not match."""
+    """The largest difference divided by the largest finite magnitude; inf where NaN or inf do not match."""
     a, b = got.astype(np.float64), expected.astype(np.float64)
     if a.shape != b.shape:
         return float("inf")
@@ -62,13 +62,14 @@ def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
 def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarray] | None = None) -> dict[str, float]:
     """The error of each output, relative to its largest value, on these inputs (None: random ones).
 
-    An output may be as far from `playback(wide=True)` as its dtype's tolerance, or as four times the playback that
-    rounds at every uop, in index order where kernels keep that; where kernels round to tf32, as four times the playback
-    that rounds the operands of products so, too. An element that is further off must be as near to another playback, or
-    between the two: one that rounds (and overflows), or one that takes denormals for 0, where kernels may.
+    The reference is `playback(wide=True)`. An output may differ from it by the larger of its dtype's tolerance and
+    SLACK times the error of another playback. The other playbacks round at every uop (in index order where kernels keep
+    it), and round the operands of products to tf32 where kernels do. An element that is further off is right if it is
+    as near to another playback, or little further from the reference than that playback is. For such elements there are
+    also playbacks that take denormals for 0, where kernels may.
 
     Raises:
-        EqsatError: WrongResult naming the outputs that are further off.
+        EqsatError: WrongResult that names the outputs that are further off.
     """
     graph = compiled.bound.graph
     if arrays is None:
@@ -79,13 +80,13 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
     references = [playback(graph, inputs, wide=True), playback(graph, inputs, ordered=ordered)]
     if any(rounds_to_tf32(price.plan) for price in compiled.artifact.prices):
         references.append(playback(graph, inputs, tf32=summed_products(graph)))
-    found = [_Checked(got, [each[k] for each in references]) for k, got in enumerate(outputs)]
-    if not all(each.is_right for each in found):
-        flushing = [playback(graph, inputs, flush=each) for each in _flushes(compiled.artifact.options.exactness)]
-        for place, each in enumerate(found):
-            each.others += [several[place] for several in flushing]
-    errors = {name: each.error for (name, _), each in zip(compiled.outputs, found, strict=True)}
-    wrong = {name: each.error for name, each in zip(errors, found, strict=True) if not each.is_right}
+    checks = [_OutputCheck(got, [values[k] for values in references]) for k, got in enumerate(outputs)]
+    if not all(check.is_right for check in checks):
+        flushing = [playback(graph, inputs, flush=flush) for flush in _flushes(compiled.artifact.options.exactness)]
+        for place, check in enumerate(checks):
+            check.others += [values[place] for values in flushing]
+    errors = {name: check.error for (name, _), check in zip(compiled.outputs, checks, strict=True)}
+    wrong = {name: check.error for name, check in zip(errors, checks, strict=True) if not check.is_right}
     if wrong:
         fail(
             Kind.WRONG_RESULT,
@@ -97,19 +98,20 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
     return errors
 
 
-class _Checked:
-    """An output beside its value in the playbacks: the wide one of floats, that of others as it rounds, comes first."""
+class _OutputCheck:
+    """An output and its values in the playbacks. The reference is the wide playback of a float output, and the rounding
+    playback of any other."""
 
     def __init__(self, got: np.ndarray, references: Sequence[np.ndarray]) -> None:
         wide, *near = references
         self.is_float = wide.dtype.kind not in "biu"
         self.got, self.reference, self.others = got, wide if self.is_float else near[0], near
         least = TOLERANCE.get(str(dtype(got.dtype)), 0.0)
-        self.allowed = max(least, *(SLACK * _finite_error(each, self.reference) for each in near))
+        self.allowed = max(least, *(SLACK * _finite_error(value, self.reference) for value in near))
 
     @property
     def error(self) -> float:
-        """Against the reference; where that is too much, of each element against the playback that is nearest to it."""
+        """The error against the reference; if too large, the error of each element against its nearest playback."""
         error = relative_error(self.got, self.reference)
         if error > self.allowed:
             error = relative_error(self.got, _nearest(self.got, [self.reference, *self.others]))
@@ -121,7 +123,7 @@ class _Checked:
 
 
 def _flushes(level: Exactness) -> list[Flush]:
-    """What kernels of this level may take for 0, each a playback of its own."""
+    """What kernels at this exactness level may flush to 0; each entry needs a playback of its own."""
     return [
         *([Flush.DENORMALS] if level >= Exactness.REASSOCIATE else []),
         *([Flush.RECIPROCALS] if level >= Exactness.ROUNDING else []),
@@ -135,20 +137,20 @@ def _finite_error(got: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _nearest(got: np.ndarray, references: Sequence[np.ndarray]) -> np.ndarray:
-    """Of each element the reference that is nearest, or the element itself where it is as near to the first reference,
-    but for the slack, as another one is: a result that loses less to denormals than either playback."""
+    """Per element the nearest reference. An element that is at most SLACK times as far from the first reference as
+    another reference is counts as right: a kernel may lose less to denormals than either playback does."""
     nearest, least = references[0].astype(np.float64), _distance(got, references[0])
     to_first = least
-    for each in references[1:]:
-        distance, apart = _distance(got, each), _distance(each, references[0])
-        nearest, least = np.where(distance < least, each.astype(np.float64), nearest), np.minimum(distance, least)
+    for reference in references[1:]:
+        distance, apart = _distance(got, reference), _distance(reference, references[0])
+        nearest, least = np.where(distance < least, reference.astype(np.float64), nearest), np.minimum(distance, least)
         is_between = (to_first / SLACK <= apart) & np.isfinite(apart)
         nearest, least = np.where(is_between, got.astype(np.float64), nearest), np.where(is_between, 0.0, least)
     return nearest
 
 
 def _distance(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Per element; 0 between infinities of one sign, and between NaNs, else infinite where either is not finite."""
+    """Absolute difference per element: 0 for equal infinities and two NaNs, inf if only one value is finite."""
     a, b = got.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         between = np.nan_to_num(np.abs(a - b), nan=np.inf)

@@ -1,22 +1,21 @@
-"""When a result is right: the rule by which what kernels compute is compared with playback.
+"""The rule by which tests judge results of kernels against playback.
 
-A rewritten program may round elsewhere, sum in another order, fuse a multiplication into an addition, keep a narrow
-float wide, and flush denormals. So a result is judged against what such freedom can do to this very element, found by
-Monte Carlo arithmetic (Parker, 1997): playback in fp64 in which every result that its dtype cannot hold exactly is
-moved at random by about its rounding error, every sum and product takes a random order in the accumulator's precision
-or in fp64, and overflow and denormals are kept or cut as a coin falls. Rounded and wide playback are two more samples.
-Where products may round their operands to tf32, these are moved by as much, too.
+A rewritten program may round at other places, sum in another order, fuse a multiplication into an addition, keep a
+narrow float wide, and flush denormals. So the allowed error of an element is the effect of this freedom on that
+element, found by Monte Carlo arithmetic (Parker, 1997). A sample is a playback in fp64 with random changes: a result
+that its dtype cannot hold exactly is moved by about its rounding error; every sum and product has a random order, in
+the accumulator's precision or in fp64; overflow and denormals are kept or cut. Rounded and wide playback are two more
+samples. Where products may round their operands to tf32, samples move the operands by as much.
 
-Every value is computed twice in this way, and a reader now and then takes the other one; with `once`, one value has
-one rounding, whoever reads it: that some element equals the greatest is then known, whatever the roundings were.
+Every value is computed twice in this way, and some readers take the second one. With `once`, a value has one rounding
+for all its readers: then tests can rely on some element being equal to the maximum.
 
 - An element on which all samples agree to be NaN, inf, −inf or finite must be of that class; integers and bools on
-  which all agree must be equal. Where samples disagree the element is ill-conditioned, and nothing is asked of it.
-- Above the level exact, an infinity and a NaN that comes of infinities may stand for each other, and such a NaN may be
-  a number (docs/rules.md). It comes of infinities if playback of numbers alone, in which 1e60 stands for an infinity,
-  has a number in its place.
+  which all samples agree must be equal. Where samples disagree, the element is ill-conditioned and is not judged.
+- Above the level exact, an infinity and a NaN that comes from infinities may replace each other, and such a NaN may be
+  a number (docs/rules.md). A NaN comes from infinities if a playback that uses 1e60 for an infinity has a number there.
 - A finite element may differ from wide playback by TOLERANCE · max(|element|, median of the output) plus SLACK times
-  the farthest sample.
+  the largest deviation of a sample.
 
 The median, not the maximum, stands for the norm: one huge element must not excuse errors in all others.
 """

@@ -1,4 +1,4 @@
-"""What extraction needs of the stages around it, for tests: a pricer without code generation, graphs, checks."""
+"""Stand-ins for the stages around extraction: a pricer without code generation, graphs, checks of covers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def with_held_numbers(graph: Graph) -> Graph:
     nodes = []
     for node in graph.nodes:
         operands = zip(node.src, graph.operand_types(node), strict=True)
-        src = tuple(Imm(held(each.value, type_.dtype)) if isinstance(each, Imm) else each for each, type_ in operands)
+        src = tuple(
+            Imm(held(operand.value, type_.dtype)) if isinstance(operand, Imm) else operand
+            for operand, type_ in operands
+        )
         numbers = {key: held(node.arg[key], graph.types[node.id].dtype) for key in ("value", "init") if key in node.arg}
         nodes.append(msgspec.structs.replace(node, src=src, arg=node.arg.with_(**numbers)))
     return Graph.build(nodes, graph.outputs)

@@ -1,4 +1,4 @@
-"""Programs that stream: softmax attention as people write it, and other means weighted by exponentials."""
+"""Programs with streams: softmax attention in common forms, and other means weighted by exponentials."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def hidden_by_addition() -> Tensor:
 
 
 def grouped_queries() -> Tensor:
-    """Two heads of keys and values, each for three heads of queries."""
+    """Two heads of keys and values; three heads of queries share one of them."""
     q = tensor.input("q", (2, 6, M, D))
     k, v = (
         tensor.input(name, (2, 2, N, D)).reshape(2, 2, 1, N, D).expand(2, 2, 3, N, D).reshape(2, 6, N, D)
@@ -174,8 +174,8 @@ def log_sum_exp_of_logits() -> Tensor:
 
 
 ATTENTION: dict[str, Program] = {
-    each.__name__: each
-    for each in (
+    program.__name__: program
+    for program in (
         *(plain, scaled, divided, biased, causal, hidden_by_number, hidden_by_infinity, hidden_by_addition),
         *(grouped_queries, batch_and_heads, one_value, half, brain, half_throughout, by_powers_of_two),
         *(divided_at_last, by_reciprocal, as_the_seed_writes_it, as_the_seed_writes_it_in_half),
@@ -184,6 +184,7 @@ ATTENTION: dict[str, Program] = {
 """Each is one kernel, with a product of matrices inside its scores."""
 
 MEANS: dict[str, Program] = {
-    each.__name__: each for each in (mean_over_the_first_axis, mean_of_quotients, log_sum_exp, log_sum_exp_of_logits)
+    program.__name__: program
+    for program in (mean_over_the_first_axis, mean_of_quotients, log_sum_exp, log_sum_exp_of_logits)
 }
 """Each is one kernel that streams, and no attention."""

@@ -1,4 +1,4 @@
-"""Many small programs as one: one graph, one library, one call."""
+"""Combines many small programs into one graph, compiled into one library and run by one call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def merged(graphs: Sequence[Graph]) -> Graph:
 
 def merged_inputs(inputs: Sequence[Mapping[str, np.ndarray]]) -> Arrays:
     """The inputs of a merged graph."""
-    return {f"g{k}.{name}": array for k, each in enumerate(inputs) for name, array in each.items()}
+    return {f"g{k}.{name}": array for k, arrays in enumerate(inputs) for name, array in arrays.items()}
 
 
 def parted(graphs: Sequence[Graph], results: Sequence[np.ndarray]) -> list[tuple[np.ndarray, ...]]:
@@ -49,6 +49,6 @@ def run_batch(
 
 
 def _renamed(prefix: str, node: Node) -> Node:
-    src = tuple(each if isinstance(each, Imm) else prefix + each for each in node.src)
+    src = tuple(operand if isinstance(operand, Imm) else prefix + operand for operand in node.src)
     arg = node.arg.with_(tensor_id=prefix + node.arg["tensor_id"]) if node.uop == "INPUT" else node.arg
     return Node(prefix + node.id, node.uop, src, arg, node.tag)

@@ -1,4 +1,4 @@
-"""A calibration that nobody measured."""
+"""A calibration with made-up figures, for tests that must not measure."""
 
 from __future__ import annotations
 

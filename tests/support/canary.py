@@ -1,6 +1,6 @@
-"""Saturation with a canary: two unequal constants in one class mean that some rule is unsound, whatever it did.
+"""Saturation with a canary: if two unequal constants get into one class, some rule is unsound.
 
-Tests saturate through this module, so that every e-graph that they make is looked at.
+Tests saturate through this module, so that every e-graph of the tests is checked.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def sing(view: EGraphView, exactness: Exactness) -> None:
 
 def _are_roundings(found: set[tuple[Any, ...]]) -> bool:
     """Whether all of these are floats of one dtype that differ by some roundings, of 1 or of themselves."""
-    elements = {each[0] for each in found if len(each) == 2}
-    if len(elements) != 1 or any(len(each) != 2 for each in found) or not dtype(*elements).is_float:
+    elements = {constants[0] for constants in found if len(constants) == 2}
+    if len(elements) != 1 or any(len(constants) != 2 for constants in found) or not dtype(*elements).is_float:
         return False
     numbers = [float(text) for _, text in found]
     unit = float(ml_dtypes.finfo(dtype(*elements).numpy).eps)

@@ -1,4 +1,4 @@
-"""One program on one set of inputs under one setting: compiled, run, judged; and kept as a file."""
+"""A test case: one program with one set of inputs and settings. It is compiled, run, judged, and can be saved."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Case:
 def case_of(document: Mapping[str, Any]) -> Case:
     """What `Case.to_json` wrote."""
     graph, _ = load(document["program"])
-    inputs = {name: _decoded(each) for name, each in document["inputs"].items()}
+    inputs = {name: _decode(array) for name, array in document["inputs"].items()}
     constants, setting = frozenset(document["constants"]), Setting(**document["setting"])
     return Case(graph, inputs, constants, setting, document["threads"])
 
@@ -118,11 +118,11 @@ def difference(
     if setting.level is Exactness.EXACT and not any(node.uop in ELEMENTARY for node in graph.nodes):
         ordered = evaluate(graph, inputs)
         signed = not any(node.arg.get("op", node.uop) in EXTREMA for node in graph.nodes)
-        wrong += [_unequal(*each, signed) for each in zip(graph.outputs, got, ordered, strict=True)]
+        wrong += [_unequal(*triple, signed) for triple in zip(graph.outputs, got, ordered, strict=True)]
     if not set(graph.outputs) <= certain:
         is_exact = setting.level is Exactness.EXACT
         verdicts = zip(graph.outputs, disagreement(graph, inputs, got, once=True, exact=is_exact), strict=True)
-        wrong += [f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong]
+        wrong += [f"output {ref}: {verdict.note}" for ref, verdict in verdicts if verdict.wrong]
     return "; ".join(filter(None, wrong))
 
 
@@ -149,6 +149,6 @@ def _encoded(array: np.ndarray) -> dict[str, Any]:
     return {"dtype": str(dtype(array.dtype)), "shape": list(array.shape), "data": packed}
 
 
-def _decoded(each: Mapping[str, Any]) -> np.ndarray:
-    data = zlib.decompress(base64.b85decode(each["data"]))
-    return np.frombuffer(data, dtype(each["dtype"]).numpy).reshape(each["shape"])
+def _decode(array: Mapping[str, Any]) -> np.ndarray:
+    data = zlib.decompress(base64.b85decode(array["data"]))
+    return np.frombuffer(data, dtype(array["dtype"]).numpy).reshape(array["shape"])

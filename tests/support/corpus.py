@@ -1,7 +1,7 @@
-"""What the fuzzer remembers between runs: how far it is, what it counted, which programs were the slowest.
+"""The fuzzer's memory between runs: its progress, its counts, and the slowest programs.
 
-One folder holds a JSON file for each kind and seed. Tries are numbered, so that the first try that no run has taken
-says where the next run goes on; a feature (an idiom, a rule) that was never seen before is told as it turns up.
+One folder holds a JSON file for each kind and seed. Tries are numbered; the next run begins at the first try that no
+run has taken. A feature (an idiom, a rule) is reported when it is seen for the first time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Corpus:
         if self._path.exists():
             stored = json.loads(self._path.read_text())
         self._next: int = stored["next"]
-        self._pending: set[Tries] = {tuple(each) for each in stored["lost"]}
+        self._pending: set[Tries] = {tuple(pending_tries) for pending_tries in stored["lost"]}
         self.total = Report.of_json(stored["total"]) if stored["total"] else Report()
 
     def ranges(self, length: int) -> Iterator[Tries]:
@@ -44,9 +44,9 @@ class Corpus:
         new = sorted(report.features.keys() - self.total.features.keys())
         self.total.add(report)
         self.total.findings = []
-        for pending in [each for each in self._pending if set(each) & set(tries)]:
+        for pending in [pending_tries for pending_tries in self._pending if set(pending_tries) & set(tries)]:
             self._pending.remove(pending)
-            rest = tuple(each for each in pending if each not in tries)
+            rest = tuple(number for number in pending if number not in tries)
             if rest:
                 self._pending.add(rest)
         self._store()

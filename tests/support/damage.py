@@ -1,9 +1,8 @@
-"""Damage to saved programs and to entries of the cache, and what comes of it.
+"""Damages saved programs and cache entries, and checks the outcome.
 
-Each trial damages one thing, with checksums that are right again where these would hide what lies behind them. A trial
-ends well in an EqsatError, or in a program whose results are right: those of the undamaged program, to the last bit, or
-those of the graph that the file holds. Run as a process of its own, which says each trial before it is made, so that a
-crash is a finding, too:
+A trial damages one thing. It corrects checksums where they would hide the damage. A trial succeeds if it ends in an
+EqsatError, or in a program with right results: the same bits as the undamaged program's, or the results of the graph in
+the file. As a process of its own, it announces each trial before it starts, so that a crash is also a finding:
 
     python -m tests.support.damage FOLDER MODE SEED COUNT
 """
@@ -123,7 +122,7 @@ def changed_part(whole: bytes, rng: np.random.Generator, sealed: bool) -> Trial:
     stored = json.loads(parts["model.json"])["variants"][0]
     names = ["manifest.json", "model.json", *([stored["artifact"]] * 4), *(c["part"] for c in stored["constants"])]
     name = stored["artifact"] if sealed else names[int(rng.integers(len(names)))]
-    if name in [each["part"] for each in stored["constants"]]:
+    if name in [constant["part"] for constant in stored["constants"]]:
         trial = flipped(parts[name], rng)
         return Trial(f"constant: {trial.said}", with_checksums({**parts, name: trial.data}))
     document, said = changed(json.loads(parts[name]), rng)
@@ -162,19 +161,19 @@ def get(document: Any, at: Path_) -> Any:
 
 
 def changed(document: Any, rng: np.random.Generator) -> tuple[Any, str]:
-    """The document with one field changed, and which. Kinds of fields are as likely as each other, not fields."""
+    """The document with one field changed, and the field. Every kind of field is equally likely, not every field."""
     document = copy.deepcopy(document)
     every = list(places(document))
     depth = int(rng.integers(1, 1 + max(map(len, every))))
-    chosen = [each for each in every if len(each) == depth]
+    chosen = [way for way in every if len(way) == depth]
     first: dict[Path_, list[Path_]] = {}
-    for each in chosen:
-        first.setdefault(tuple(key for key in each if isinstance(key, str)), []).append(each)
+    for way in chosen:
+        first.setdefault(tuple(key for key in way if isinstance(key, str)), []).append(way)
     alike = list(first.values())[int(rng.integers(len(first)))]
     *above, key = alike[int(rng.integers(len(alike)))]
     holder = get(document, tuple(above))
     said = ".".join(map(str, (*above, key)))
-    others = [each for each in (holder if isinstance(holder, dict) else range(len(holder))) if each != key]
+    others = [other for other in (holder if isinstance(holder, dict) else range(len(holder))) if other != key]
     match int(rng.integers(4)):
         case 0 if others:
             other = others[int(rng.integers(len(others)))]
@@ -255,11 +254,11 @@ def trials_of_entries(
     body = whole.partition(b"\n")[2]
     made = from_json(body, Artifact)
     pipeline.optimize = lambda *_: made  # an entry is made again in no time
-    objects = [each for each in (folder / "cache").rglob("*") if each.suffix in (".so", ".sha256")]
-    kept = {each: each.read_bytes() for each in objects}
+    objects = [path for path in (folder / "cache").rglob("*") if path.suffix in (".so", ".sha256")]
+    kept = {path: path.read_bytes() for path in objects}
     while True:
-        for each, data in {**kept, entry: whole}.items():
-            _replaced(each, data)
+        for path, data in {**kept, entry: whole}.items():
+            _replaced(path, data)
         if mode == "bytes":
             victim = [entry, *objects][int(rng.integers(1 + len(objects)))]
             trial = flipped(victim.read_bytes(), rng)

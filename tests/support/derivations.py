@@ -1,4 +1,4 @@
-"""Chains of rewrites replayed on arrays: every step must keep the value, as far as its rule's level says."""
+"""Replays chains of rewrites on arrays: every step must keep the value as exactly as its rule's level says."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Values:
         self._known: dict[int, np.ndarray] = {}
 
     def __call__(self, term: int) -> np.ndarray:
-        for each in post_order([term], self._operands):
-            if each not in self._known:
-                self._known[each] = self._value(each)
+        for part in post_order([term], self._operands):
+            if part not in self._known:
+                self._known[part] = self._value(part)
         return self._known[term]
 
     def _value(self, term: int) -> np.ndarray:
@@ -100,7 +100,7 @@ def unmet(derivation: Derivation) -> str:
 
 def _earliest(replay: Replay, term: int) -> int:
     """The first term that is equal to this one."""
-    return next(each for each in range(len(replay.nodes)) if replay.are_equal(each, term))
+    return next(number for number in range(len(replay.nodes)) if replay.are_equal(number, term))
 
 
 def _is_instance(replay: Replay, pattern: Term, term: int | str, bound: dict[str, int | str]) -> bool:
@@ -123,5 +123,5 @@ def _tolerance(rewrite: Rewrite, graph: Graph, wide: bool) -> float:
     REASSOCIATE compute, which are rounded in fp64, too."""
     if not wide or rewrite.rule.exactness < Exactness.ROUNDING:
         return 1e-9 if wide else 1e-6
-    narrow = any(each.dtype.name in ("fp16", "bf16") for each in graph.types.values())
+    narrow = any(type_.dtype.name in ("fp16", "bf16") for type_ in graph.types.values())
     return 2.0**-8 if narrow else 1e-6

@@ -1,4 +1,4 @@
-"""Every node of an e-graph evaluated on arrays: what it means for an e-graph to be sound."""
+"""Evaluates every node of an e-graph on arrays. An e-graph is sound if all nodes of a class have the same value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def node_values(
 
 
 def describe(view: EGraphView, number: int, node: ENode) -> str:
-    others = [f"{each} by {view.rules.get(each)}" for each in view.classes[number]]
+    others = [f"{node} by {view.rules.get(node)}" for node in view.classes[number]]
     return f"class {number}: {node} by {view.rules.get(node)}, beside " + "; ".join(others)
 
 

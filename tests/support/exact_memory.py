@@ -1,5 +1,6 @@
-"""A plugin of pytest, `-p tests.support.exact_memory`: arrays on the device take allocations of their own, as large as
-they are, so that compute-sanitizer sees what lies beyond them; CuPy's pool would round and keep memory."""
+"""A pytest plugin, `-p tests.support.exact_memory`: every device array gets its own allocation of exactly its size, so
+that compute-sanitizer sees accesses beyond it. CuPy's pool would round sizes up and keep memory.
+"""
 
 from __future__ import annotations
 

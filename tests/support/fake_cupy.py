@@ -1,4 +1,4 @@
-"""A CuPy whose device is the host and whose kernels run in the emulator: who calls CuPy how, tested without a GPU."""
+"""A fake CuPy whose device is the host and whose kernels run in the emulator, to test calls of CuPy without a GPU."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Stream:
 
     def end_capture(self) -> SimpleNamespace:
         work, Stream.capturing = Stream.capturing or [], None
-        return SimpleNamespace(launch=lambda stream: [each() for each in work])
+        return SimpleNamespace(launch=lambda stream: [task() for task in work])
 
     def synchronize(self) -> None: ...
 
@@ -97,7 +97,7 @@ class Function:
         assert block == (self._kernel.signature.threads, 1, 1)
         assert shared_mem <= self.max_dynamic_shared_size_bytes
         parameters = self._kernel.signature.parameters
-        arrays = [each.host.view(one.dtype) for each, one in zip(args, parameters, strict=True)]
+        arrays = [arg.host.view(one.dtype) for arg, one in zip(args, parameters, strict=True)]
 
         def work() -> None:
             self._launched.append(self._kernel.signature.name)

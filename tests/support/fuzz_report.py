@@ -1,4 +1,4 @@
-"""What the fuzzer counts and finds."""
+"""The fuzzer's counts and findings, and the report on them."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Report:
         self.findings += other.findings
 
     def count(self, *features: str) -> None:
-        for each in features:
-            self.features[each] = self.features.get(each, 0) + 1
+        for feature in features:
+            self.features[feature] = self.features.get(feature, 0) + 1
 
     def to_json(self) -> dict[str, Any]:
         """All but the findings, which have files of their own."""
@@ -66,11 +66,11 @@ class Report:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Report:
-        return cls(**{**document, "slowest": [tuple(each) for each in document["slowest"]]})
+        return cls(**{**document, "slowest": [tuple(entry) for entry in document["slowest"]]})
 
     def __str__(self) -> str:
         judged = self.judged / self.elements if self.elements else 0.0
-        errors = ", ".join(f"{kind} {count}" for kind, count in sorted(self.errors.items(), key=lambda each: -each[1]))
+        errors = ", ".join(f"{kind} {count}" for kind, count in sorted(self.errors.items(), key=lambda item: -item[1]))
         rate = 60 * self.tries / self.seconds if self.seconds else 0.0
         told = [
             f"{self.tries} tries: {self.valid} valid ({self.valid / max(1, self.tries):.0%})",

@@ -1,4 +1,4 @@
-"""The fuzzer's tries, a range at a time, in one process: mutate, load, compile many at once, compare."""
+"""Runs a range of the fuzzer's tries in one process: mutate, load, compile many at once, compare."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _models() -> tuple[dict[str, Any], ...]:
     sizes = {"M": 4, "N": 6, "K": 8, "D": 4, "B": 1, "H": 6, "W": 5, "Cout": 4, "Cin": 2, "Cin_total": 4, "Rcout": 2}
     sizes |= {"G": 2, "Kh": 3, "Kw": 3, "Sh": 1, "Sw": 1, "Dh": 1, "Dw": 1, "pt": 1, "pb": 1, "pl": 1, "pr": 1}
     sizes |= {"Oy": 6, "Ox": 5}
-    bound = [{**each, "dims": {**sizes, **each.get("dims", {})}} for each in written if "uops" in each]
+    bound = [{**document, "dims": {**sizes, **document.get("dims", {})}} for document in written if "uops" in document]
     built = (models.gemm_bias_relu(), models.conv_bn_relu(5), models.attention(3, 4, 1))
-    return (*written, *bound, *(each.to_json() for each in built))
+    return (*written, *bound, *(graph.to_json() for graph in built))
 
 
 def rng_of(seed: int, index: int) -> np.random.Generator:
@@ -160,9 +160,9 @@ def _compiled_report(seed: int, chosen: Mapping[int, Graph]) -> Report:
             results = run_batch(program, graphs, inputs, constants)
             for index, graph, given, got in zip(part, graphs, inputs, results, strict=True):
                 verdicts = disagreement(graph, given, got, exact=is_exact)
-                report.elements += sum(each.size for each in verdicts)
-                report.judged += sum(each.judged for each in verdicts)
-                if any(each.wrong for each in verdicts):
+                report.elements += sum(verdict.size for verdict in verdicts)
+                report.judged += sum(verdict.judged for verdict in verdicts)
+                if any(verdict.wrong for verdict in verdicts):
                     wrong = complaint(graph, given, got)
                     report.findings.append(
                         reduced_finding(seed, index, graph, inputs_of(graph, seed, index, run), "in a batch", wrong)

@@ -1,7 +1,7 @@
-"""The fuzzer's processes: ranges of tries in workers that live on; a try that kills or hangs its worker is a finding.
+"""The fuzzer's worker processes, which run ranges of tries. A try that kills or hangs its worker is a finding.
 
-A worker tells which try it is at. Where it dies or is silent for too long, that try is guilty and the rest of its range
-is run again without it; where it was busy with the whole range, the range is halved.
+A worker reports its current try. If it dies or is silent for too long, that try is the finding, and the rest of its
+range is run again without it. If the worker was busy with the whole range, the range is halved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SILENT_SECONDS = 300
 START_SECONDS = 120
 """More, for a worker that imports all that it needs."""
 MEMORY_BYTES = 8 << 30
-"""Of address space, for each worker."""
+"""Bytes of address space per worker."""
 RANGES_A_WORKER = 40
 """Then another process takes over, which frees what caches hold."""
 SPAWN = multiprocessing.get_context("spawn")
@@ -92,20 +92,20 @@ def fuzz(
     exhausted = False
     try:
         while True:
-            while not exhausted and sum(not each.is_idle for each in workers) < jobs:
+            while not exhausted and sum(not worker.is_idle for worker in workers) < jobs:
                 tries = again.popleft() if again else next(ranges, ())
                 if not tries:
                     exhausted = True
                     break
-                idle = next((each for each in workers if each.is_idle), None)
+                idle = next((worker for worker in workers if worker.is_idle), None)
                 if idle is None:
                     idle = _worker(kind, seed, folder, run)
                     workers.append(idle)
                 idle.start(tries)
-            busy = [each for each in workers if not each.is_idle]
+            busy = [worker for worker in workers if not worker.is_idle]
             if not busy:
                 return
-            wait([each.pipe for each in busy], timeout=1.0)
+            wait([worker.pipe for worker in busy], timeout=1.0)
             for worker in busy:
                 found = _heard(worker, silent_seconds)
                 if found is None:
@@ -148,7 +148,7 @@ def _lost(worker: _Worker, why: str) -> tuple[Tries, Report, list[Tries]]:
         middle = len(tries) // 2
         return (), Report(), [tries[:middle], tries[middle:]]
     guilty = tries[0] if guilty is None else guilty
-    rest = tuple(each for each in tries if each != guilty)
+    rest = tuple(number for number in tries if number != guilty)
     return (guilty,), Report(tries=1, findings=[Finding(guilty, "process", why)]), [rest] if rest else []
 
 

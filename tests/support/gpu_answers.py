@@ -1,4 +1,4 @@
-"""What a worker of the GPU bench answers in tests, in processes that import little."""
+"""Answers of a worker of the GPU bench, for tests in processes that import little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of GPU kernels run on: the emulator everywhere, and the GPU where there is one."""
+"""Devices for tests of GPU kernels: the emulator everywhere, and the GPU if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU kernels with a change: what the verifier and the emulator must notice."""
+"""Edits GPU kernels, to test that the verifier and the emulator notice the changes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def edited(kernel: GpuKernel, change: Change) -> GpuKernel:
 
 def without(kernel: GpuKernel, kind: type, number: int) -> GpuKernel:
     """The kernel without its statement `number` of a kind, in the order of its text."""
-    doomed = [each for each in walk(kernel.body) if isinstance(each, kind)][number]
+    doomed = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)][number]
     return edited(kernel, lambda stmt: () if stmt is doomed else (stmt,))
 
 
 def changed(kernel: GpuKernel, kind: type, number: int | None = None, **fields: object) -> GpuKernel:
     """The kernel with fields of its statement `number` of a kind (of all: None) replaced; a function is given the
     statement."""
-    found = [each for each in walk(kernel.body) if isinstance(each, kind)]
+    found = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
     chosen = found if number is None else [found[number]]
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        if not any(stmt is each for each in chosen):
+        if not any(stmt is target for target in chosen):
             return (stmt,)
         return (msgspec.structs.replace(stmt, **{k: v(stmt) if callable(v) else v for k, v in fields.items()}),)
 

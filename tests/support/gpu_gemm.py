@@ -77,7 +77,7 @@ def gemm_kernel(
 def _width(length: int, dtype: str) -> int:
     """How many neighbours of rows of this length may be moved at once: at most 16 bytes."""
     widest = 16 // DTYPES[dtype].bytes
-    return next(each for each in (widest, widest // 2, widest // 4, 1) if each and length % each == 0)
+    return next(width for width in (widest, widest // 2, widest // 4, 1) if width and length % width == 0)
 
 
 class _Gemm:
@@ -132,7 +132,7 @@ class _Gemm:
 
     @property
     def box(self) -> tuple[tuple[int, int], ...]:
-        return tuple((each.low, each.high) for each in self.variables)
+        return tuple((variable.low, variable.high) for variable in self.variables)
 
     def axis(self, number: int) -> AxisExpr:
         low, high = self.box[number]

@@ -1,4 +1,4 @@
-"""Softmax over rows, written by hand in the GPU dialect: what a row kernel looks like. One block a row."""
+"""Softmax over rows, written by hand in the GPU dialect, as an example of a row kernel. One block computes one row."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _Rows:
 
     def _each(self, name: str) -> tuple[int, AxisExpr, Within]:
         number, element = self.loop(name, self.turns * self.width)
-        box = tuple((each.low, each.high) for each in self.variables)
+        box = tuple((variable.low, variable.high) for variable in self.variables)
         turn, inner = floordiv(element, self.width, box), mod(element, self.width, box)
         return number, element, self._at(turn, inner)[1]
 

@@ -1,4 +1,4 @@
-"""The memory in which the blocks of a GPU kernel meet, for a launch in the emulator."""
+"""The workspace through which the blocks of a GPU kernel exchange values, for a launch in the emulator."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Array = np.ndarray[Any, Any]
 
 
 def workspace_of(kernel: GpuKernel) -> list[Array]:
-    """Counters of 0, all else bytes of 0xff, which are NaN in floats: what the arguments of a launch end with."""
-    found: list[Array] = []
-    for each in kernel.workspace:
-        if each.dtype == COUNTER:
-            found.append(np.zeros(each.shape, np.uint32))
+    """The arguments that end a launch: counters are 0, all other bytes are 0xff, which makes floats NaN."""
+    arrays: list[Array] = []
+    for buffer in kernel.workspace:
+        if buffer.dtype == COUNTER:
+            arrays.append(np.zeros(buffer.shape, np.uint32))
         else:
-            found.append(np.full(each.nbytes, 0xFF, np.uint8).view(DTYPES[each.dtype].numpy).reshape(each.shape))
-    return found
+            arrays.append(np.full(buffer.nbytes, 0xFF, np.uint8).view(DTYPES[buffer.dtype].numpy).reshape(buffer.shape))
+    return arrays

@@ -1,4 +1,4 @@
-"""Tiny graphs for tests: a builder, small programs, and models of the size of real ones."""
+"""Tiny graphs for tests: a builder, small programs, and models of realistic size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tiny:
         self.types: dict[str, TensorType] = {}
 
     def op(self, uop: str, *src: Operand, **arg: Any) -> str:
-        operands = tuple(each if isinstance(each, str) else Imm(each) for each in src)
+        operands = tuple(operand if isinstance(operand, str) else Imm(operand) for operand in src)
         node, type_ = type_node(Node(f"n{len(self.nodes)}", uop, operands, Arg(arg)), self.types)
         self.nodes.append(node)
         self.types[node.id] = type_

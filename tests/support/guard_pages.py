@@ -1,4 +1,4 @@
-"""Arrays beside memory that no process may touch: an access beyond them ends it."""
+"""Arrays beside guard pages: an access outside the array ends the process."""
 
 from __future__ import annotations
 

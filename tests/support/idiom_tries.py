@@ -1,4 +1,4 @@
-"""Tries of idioms, a range at a time, in one process: write, optimize each, compile all together, run, compare."""
+"""Runs a range of idiom tries in one process: write and optimize each program, compile all, run, compare."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Batch:
         self.programs: dict[int, Written] = {}
 
     def run(self, indices: Sequence[int]) -> None:
-        optimized = [each for index in indices if (each := self._optimized(index)) is not None]
+        optimized = [program for index in indices if (program := self._optimized(index)) is not None]
         for program, run in self._compiled(optimized):
             index = program.number
             self.at(index)
@@ -167,12 +167,12 @@ class _Batch:
 
     def _count(self, graph: Graph, inputs: Arrays, got: Sequence[np.ndarray], index: int, number: int) -> None:
         """Elements compared; and the independent evaluation of some programs."""
-        self.report.elements += sum(each.size for each in got)
-        self.report.judged += sum(each.size for each in got)
+        self.report.elements += sum(array.size for array in got)
+        self.report.judged += sum(array.size for array in got)
         if number:
             return
         certain = exact_values(graph, inputs)
-        self.report.exact += sum(each.size for ref, each in zip(graph.outputs, got, strict=True) if ref in certain)
+        self.report.exact += sum(array.size for ref, array in zip(graph.outputs, got, strict=True) if ref in certain)
         small = sum(type_.size for type_ in graph.types.values()) <= AGAIN_ELEMENTS
         if small and np.random.default_rng((self.seed, index, 55)).random() < AGAIN_SHARE:
             self.report.again += 1

@@ -1,4 +1,4 @@
-"""How often a kernel's text in PTX or SASS names the instructions that its speed stands on."""
+"""Counts the instructions in a kernel's PTX or SASS that determine its speed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def disassembler() -> str | None:
     places = (
         folder / major / "bin" / "nvdisasm" for folder in map(Path, nvidia.__path__) for major in ("cu13", "cu12")
     )
-    return next((str(each) for each in places if each.is_file()), None)
+    return next((str(path) for path in places if path.is_file()), None)
 
 
 def sass(cubin: bytes, command: str) -> str:

@@ -1,4 +1,4 @@
-"""What isl says of a Poly-View on its own: the dataflow between its blocks, and whether outputs are written once."""
+"""Facts of a Poly-View as isl computes them: dataflow between blocks, and whether outputs are written once."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def flow(view: PolyView) -> dict[tuple[str, str], islpy.Map]:
         .compute_flow()
         .get_must_dependence()
     )
-    return {(_in(each), _out(each)): each for each in _maps(found.apply_domain(to_value))}
+    return {(_in(map_), _out(map_)): map_ for map_ in _maps(found.apply_domain(to_value))}
 
 
 def written_once(view: PolyView, output: str, shape: tuple[int, ...]) -> bool:
-    """Whether every element of an output of this shape is written, each from one point of one value."""
+    """Whether every element of an output of this shape is written by exactly one point of one value."""
     axes = [f"i{axis}" for axis in range(len(shape))]
     bounds = " and ".join(f"0 <= {axis} < {size}" for axis, size in zip(axes, shape, strict=True)) or "1 = 1"
     everything = islpy.Set(f"{{ {tuple_name(output)}[{', '.join(axes)}] : {bounds} }}")

@@ -1,4 +1,4 @@
-"""A limit of time for what may hang."""
+"""A time limit for tests of code that might hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that fit no region, for what looks at nothing but plans."""
+"""Plans that fit no region, for tests that look only at plans."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def gpu_plan(
 
 
 def nest_plan(*tiles: int, lanes: int | None, width: int, arch: str = "avx512", **fields: Any) -> CpuNestPlan:
-    """A nest of one loop for each axis, in blocks of so many points."""
+    """A nest with one loop per axis, in blocks of this many points."""
     loops = tuple(PlannedLoop((axis,), tile) for axis, tile in enumerate(tiles))
     return CpuNestPlan(**{"arch": arch, "loops": loops, "lanes": lanes, "width": width, "rescaled": 8, **fields})

@@ -1,4 +1,4 @@
-"""What the elementwise functions of both preludes mean, in NumPy."""
+"""NumPy definitions of the elementwise functions of both preludes."""
 
 from __future__ import annotations
 

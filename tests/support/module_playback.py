@@ -1,4 +1,4 @@
-"""The meaning of a whole module on NumPy arrays: region after region, by region playback."""
+"""Evaluates a whole module on NumPy arrays: region after region, by region playback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def play_module(module: Module, inputs: Mapping[str, Array], wide: bool = False)
     held = {name: inputs[name] for name in (*module.inputs, *module.constants)}
     for call in module.calls:
         region = call.region
-        formal = {each.name: held[arg] for each, arg in zip(region.inputs, call.reads, strict=True)}
+        formal = {buffer.name: held[arg] for buffer, arg in zip(region.inputs, call.reads, strict=True)}
         results = play_region(region, formal, wide)
-        held |= {arg: results[each.name] for each, arg in zip(region.outputs, call.writes, strict=True)}
+        held |= {arg: results[buffer.name] for buffer, arg in zip(region.outputs, call.writes, strict=True)}
     return tuple(held[slot] for _, slot in module.outputs)

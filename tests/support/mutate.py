@@ -1,7 +1,6 @@
-"""Damage to programs: mutations of Tiny IR as a document, and of its JSON text.
+"""Mutations of programs: of Tiny IR as a document, and of its JSON text.
 
-Many leave a valid program behind, many do not; which it is, the loader says. Each takes the document, changes it in
-place, and may find nothing to change.
+A mutation changes the document in place, or finds nothing to change. The loader decides whether the result is valid.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Mutator:
 
     def node(self, document: Document, *uops: str) -> dict[str, Any] | None:
         """Some uop, of these names if any are given, with a `src` and an `arg`; None if there is none."""
-        found = [each for each in _nodes(document) if not uops or each.get("uop") in uops]
+        found = [node for node in _nodes(document) if not uops or node.get("uop") in uops]
         return self.pick(found) if found else None
 
     def size(self) -> Any:
@@ -94,12 +93,12 @@ class Mutator:
 
 def _nodes(document: Document) -> list[dict[str, Any]]:
     uops = document.get("uops")
-    found = [each for each in uops if isinstance(each, dict)] if isinstance(uops, list) else []
-    return [each for each in found if isinstance(each.get("src", []), list) and isinstance(each.get("arg", {}), dict)]
+    found = [node for node in uops if isinstance(node, dict)] if isinstance(uops, list) else []
+    return [node for node in found if isinstance(node.get("src", []), list) and isinstance(node.get("arg", {}), dict)]
 
 
 def _ids(document: Document) -> list[Any]:
-    return [each.get("id") for each in _nodes(document)]
+    return [node.get("id") for node in _nodes(document)]
 
 
 def _forget_outputs(m: Mutator, document: Document) -> None:
@@ -111,17 +110,17 @@ def _drop(m: Mutator, document: Document) -> None:
     """A uop goes; its readers read what it read first."""
     if node := m.node(document):
         document["uops"].remove(node)
-        instead = next((each for each in node.get("src", []) if isinstance(each, str)), None)
+        instead = next((operand for operand in node.get("src", []) if isinstance(operand, str)), None)
         if instead is not None or m.chance(0.2):
             _replace(document, node.get("id"), instead)
 
 
 def _replace(document: Document, old: Any, new: Any) -> None:
-    for each in _nodes(document):
-        if "src" in each:
-            each["src"] = [new if operand == old else operand for operand in each["src"]]
+    for node in _nodes(document):
+        if "src" in node:
+            node["src"] = [new if operand == old else operand for operand in node["src"]]
     if isinstance(document.get("outputs"), list):
-        document["outputs"] = [new if each == old else each for each in document["outputs"]]
+        document["outputs"] = [new if output == old else output for output in document["outputs"]]
 
 
 def _duplicate(m: Mutator, document: Document) -> None:
@@ -137,7 +136,7 @@ def _duplicate(m: Mutator, document: Document) -> None:
 def _rewire(m: Mutator, document: Document) -> None:
     node = m.node(document)
     if node and node.get("src"):
-        before = [each.get("id") for each in _nodes(document)[: _nodes(document).index(node)]]
+        before = [other.get("id") for other in _nodes(document)[: _nodes(document).index(node)]]
         ids = before if before and m.chance(0.8) else _ids(document)
         node["src"][int(m.rng.integers(len(node["src"])))] = m.pick(ids) if m.chance(0.95) else m.pick(NAMES)
 
@@ -159,7 +158,7 @@ def _change_uop(m: Mutator, document: Document) -> None:
     node = m.node(document)
     if node and isinstance(node.get("uop"), str) and node["uop"] in UOPS:
         op = UOPS[node["uop"]]
-        kin = [name for name, each in UOPS.items() if (each.kind, set(each.args)) == (op.kind, set(op.args))]
+        kin = [name for name, row in UOPS.items() if (row.kind, set(row.args)) == (op.kind, set(op.args))]
         node["uop"] = m.pick(kin)
 
 

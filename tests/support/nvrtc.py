@@ -1,4 +1,4 @@
-"""Tests that compile CUDA: with NVRTC, which needs no GPU, or not at all."""
+"""Marks tests that compile CUDA with NVRTC, which needs no GPU; they are skipped without NVRTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that programs stumble over: damaged JSON text, extreme arrays, arguments of the wrong kind."""
+"""Unusual values for tests: damaged JSON text, extreme arrays, arguments of the wrong kind."""
 
 from __future__ import annotations
 

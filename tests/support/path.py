@@ -1,4 +1,4 @@
-"""The path stage by stage, for tests: covers of a graph as modules, and modules as running code."""
+"""The stages of the path, one by one: covers of a graph as modules, and modules as running code."""
 
 from __future__ import annotations
 

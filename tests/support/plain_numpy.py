@@ -1,8 +1,8 @@
-"""Tiny IR evaluated anew: what the uops mean, written from the design and the seeds alone.
+"""An independent evaluator of Tiny IR, written from the design and the seeds alone.
 
-Neither `ir.uop.playback`, `ir.tiny.playback` nor the table of uops is asked, so that a misreading of theirs is seen.
-Movements are gathers from the flat source by index arithmetic of this file; sums run term by term in index order, in
-the accumulator; floats round at every uop, fp16 and bf16 by way of fp32.
+It shares no code with `ir.uop.playback`, `ir.tiny.playback` or the table of uops, so that their misreadings are found.
+Movements gather from the flat source by this file's index arithmetic. Sums run term by term in index order, in the
+accumulator. Floats round at every uop, fp16 and bf16 by way of fp32.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             result = graph.types[node.id]
-            dtypes = [graph.types[each].dtype.name for each in node.refs]
-            shapes = [graph.types[each].shape for each in node.refs]
-            operands = [_operand(each, values, dtypes[-1] if dtypes else "") for each in node.src]
+            dtypes = [graph.types[ref].dtype.name for ref in node.refs]
+            shapes = [graph.types[ref].shape for ref in node.refs]
+            operands = [_operand(operand, values, dtypes[-1] if dtypes else "") for operand in node.src]
             if node.uop == "WHERE":
                 operands = _branches(node, operands, dtypes, result.dtype.name)
             value = _value(node, operands, dtypes, shapes, result.dtype.name, result.shape, inputs)
@@ -44,15 +44,15 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
     return tuple(values[ref] for ref in graph.outputs)
 
 
-def _operand(each: str | Imm, values: Mapping[str, Array], beside: str) -> Array:
-    return _rounded(np.asarray(each.value), beside) if isinstance(each, Imm) else values[each]
+def _operand(operand: str | Imm, values: Mapping[str, Array], beside: str) -> Array:
+    return _rounded(np.asarray(operand.value), beside) if isinstance(operand, Imm) else values[operand]
 
 
 def _branches(node: Node, operands: list[Array], dtypes: list[str], element: str) -> list[Array]:
     """The operands of a WHERE, whose immediates take the dtype of the other branch."""
     return [
-        _rounded(np.asarray(each.value), element if slot else "bool") if isinstance(each, Imm) else operand
-        for slot, (each, operand) in enumerate(zip(node.src, operands, strict=True))
+        _rounded(np.asarray(source.value), element if slot else "bool") if isinstance(source, Imm) else operand
+        for slot, (source, operand) in enumerate(zip(node.src, operands, strict=True))
     ]
 
 
@@ -84,7 +84,7 @@ def _value(
         return COMPARISONS[uop](operands[0], operands[1])
     if uop == "WHERE":
         return np.where(operands[0].astype(bool), operands[1], operands[2])
-    wide = [_wide(each, element) for each in operands]
+    wide = [_wide(operand, element) for operand in operands]
     return _rounded(POINTWISE[uop](*wide), element)
 
 
@@ -105,11 +105,11 @@ def _rounded(x: Array, element: str) -> Array:
         return x.astype(np.float32).astype(ml_dtypes.bfloat16) if element == "bf16" else x.astype(DTYPES[element])
     if x.dtype.kind in "biu":
         bits = 8 * np.dtype(DTYPES[element]).itemsize
-        flat = [int(each) % (1 << bits) for each in x.ravel().tolist()]
-        signed = [each - (1 << bits) if element != "u8" and each >> (bits - 1) else each for each in flat]
+        flat = [int(value) % (1 << bits) for value in x.ravel().tolist()]
+        signed = [value - (1 << bits) if element != "u8" and value >> (bits - 1) else value for value in flat]
         return np.array(signed, DTYPES[element]).reshape(x.shape)
     ends = np.iinfo(DTYPES[element])
-    flat = [0 if math.isnan(each) else _held(each, int(ends.min), int(ends.max)) for each in map(float, x.ravel())]
+    flat = [0 if math.isnan(value) else _held(value, int(ends.min), int(ends.max)) for value in map(float, x.ravel())]
     return np.array(flat, DTYPES[element]).reshape(x.shape)
 
 
@@ -310,8 +310,8 @@ def _wrapped(fn: Callable[..., Array]) -> Callable[..., Array]:
 
     def apply(a: Array, b: Array) -> Array:
         bits, signed = 8 * a.itemsize, a.dtype.kind == "i"
-        flat = [int(each) % (1 << bits) for each in fn(a, b).ravel()]
-        held = [each - (1 << bits) if signed and each >> (bits - 1) else each for each in flat]
+        flat = [int(value) % (1 << bits) for value in fn(a, b).ravel()]
+        held = [value - (1 << bits) if signed and value >> (bits - 1) else value for value in flat]
         return np.array(held, a.dtype).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
 
     return apply

@@ -1,4 +1,4 @@
-"""Random regions with streams: axes in any order, several of each role, scores computed or read, any kind of value."""
+"""Random regions with streams: axes in any order, several per role, computed or read scores, any kind of value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Regions built by hand, one per shape of kernel: what the stages after extraction are tested on.
+"""Regions built by hand, one per shape of kernel, for tests of the stages after extraction.
 
-Every builder names its buffers as the formula in its docstring does. Sizes may be 0 or 1 anywhere.
+Buffers are named as in the formula of the builder's docstring. Any size may be 0 or 1.
 """
 
 from __future__ import annotations
@@ -215,12 +215,12 @@ def seen_through(view: str, given: Region, name: str = "X") -> Region:
     way = parse_map(view)
     shape = tuple(interval(expr, way.interior)[1] + 1 for expr in way.exprs)
     inputs = tuple(
-        structs.replace(each, memref=MemRef(shape, each.memref.dtype)) if each.name == name else each
-        for each in given.inputs
+        structs.replace(buffer, memref=MemRef(shape, buffer.memref.dtype)) if buffer.name == name else buffer
+        for buffer in given.inputs
     )
     body = tuple(
         structs.replace(
-            let, op=structs.replace(let.op, inputs=tuple(_behind(each, name, way) for each in let.op.inputs))
+            let, op=structs.replace(let.op, inputs=tuple(_behind(operand, name, way) for operand in let.op.inputs))
         )
         for let in given.body
     )
@@ -259,7 +259,7 @@ def moved_products() -> dict[str, Region]:
             "[1,6,20,34] -> [i0, i1, i2//2, i3//2]", conv(1, 6, 16, (20, 34), 3, 2, 1, groups=2)
         ),
     }
-    return {kind: structs.replace(each, name=kind) for kind, each in seen.items()}
+    return {kind: structs.replace(region, name=kind) for kind, region in seen.items()}
 
 
 # --- pointwise and movement -----------------------------------------------------------------------

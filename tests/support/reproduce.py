@@ -1,4 +1,4 @@
-"""What the fuzzer found: reduced, blamed on a stage, and written as a file that shows it again."""
+"""Reduces a finding of the fuzzer, finds the stage at fault, and writes a file that reproduces it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reduced_finding(seed: int, index: int, graph: Graph, given: Arrays, stage: s
         with limited(REDUCE_SECONDS), contextlib.suppress(HangError):
             graph, given = shrunk(graph, given, lambda *case: _same(first_guilty_stage(*case), (kind, said)))
         stage, message = first_guilty_stage(graph, given)
-    encoded = {name: (str(dtype(each.dtype)), each.shape, each.tobytes().hex()) for name, each in given.items()}
+    encoded = {name: (str(dtype(array.dtype)), array.shape, array.tobytes().hex()) for name, array in given.items()}
     text = _REPRODUCER.format(
         seed=seed,
         index=index,

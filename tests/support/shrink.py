@@ -1,4 +1,4 @@
-"""The smallest program that still fails: uops become inputs, outputs go, sizes shrink, as long as it fails alike."""
+"""Reduces a failing program: uops become inputs, outputs go, sizes shrink, as long as it fails in the same way."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shrunk(
 
 
 def _nth(candidates: Iterator[Smaller], place: int) -> Smaller | None:
-    return next((each for at, each in enumerate(candidates) if at == place), None)
+    return next((candidate for at, candidate in enumerate(candidates) if at == place), None)
 
 
 def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
@@ -56,7 +56,7 @@ def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
             yield from _built(graph.nodes, (ref,), inputs)
     if len(graph.outputs) > 2:
         for ref in graph.outputs:
-            yield from _built(graph.nodes, tuple(each for each in graph.outputs if each != ref), inputs)
+            yield from _built(graph.nodes, tuple(output for output in graph.outputs if output != ref), inputs)
 
 
 def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
@@ -67,9 +67,9 @@ def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
         if node.refs and node.id not in graph.outputs:
             type_, name = graph.types[node.id], f"cut_{node.id}"
             cut = Node(node.id, "INPUT", (), Arg(tensor_id=name, dtype=type_.dtype.name, shape=type_.shape))
-            nodes = [cut if each is node else each for each in graph.nodes]
+            nodes = [cut if other is node else other for other in graph.nodes]
             found += _built(nodes, graph.outputs, {**inputs, name: np.array(known[node.id], order="C")})
-    yield from sorted(found, key=lambda each: len(each[0].nodes))
+    yield from sorted(found, key=lambda attempt: len(attempt[0].nodes))
 
 
 def _bypassed(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
@@ -112,7 +112,7 @@ def _resized(document: Any, size: int, smaller: int) -> Any:
         arg = dict(uop.get("arg", {}))
         for name in ("shape", "result_shape", "hi"):
             if name in arg:
-                arg[name] = [smaller if each == size else each for each in arg[name]]
+                arg[name] = [smaller if extent == size else extent for extent in arg[name]]
         uops.append({**uop, "arg": arg})
     return {**document, "uops": uops}
 
@@ -123,9 +123,9 @@ def _corner(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def _without(graph: Graph, gone: Node, instead: str) -> list[Node]:
     return [
-        Node(each.id, each.uop, tuple(instead if ref == gone.id else ref for ref in each.src), each.arg)
-        for each in graph.nodes
-        if each is not gone
+        Node(other.id, other.uop, tuple(instead if ref == gone.id else ref for ref in other.src), other.arg)
+        for other in graph.nodes
+        if other is not gone
     ]
 
 
@@ -135,7 +135,7 @@ def _built(nodes: list[Node] | tuple[Node, ...], outputs: tuple[str, ...], input
     for node in reversed(nodes):
         if node.id in needed:
             kept.append(node)
-            needed.update(each for each in node.src if not isinstance(each, Imm))
+            needed.update(operand for operand in node.src if not isinstance(operand, Imm))
     try:
         graph = Graph.build(reversed(kept), outputs)
     except EqsatError:

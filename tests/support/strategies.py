@@ -147,7 +147,9 @@ class _Builder:
             case 0:
                 other = self.immediate(self.types[ref].dtype)
             case 1:
-                other = self.pick([each for each, type_ in self.types.items() if _alike(type_, self.types[ref])])
+                other = self.pick(
+                    [candidate for candidate, type_ in self.types.items() if _alike(type_, self.types[ref])]
+                )
             case 2:
                 other = self.broadcast(ref)
             case _:
@@ -206,8 +208,7 @@ class _Builder:
         shape = self.types[ref].shape
         axis = self.choice.integer(0, len(shape) - 1)
         wanted = tuple(
-            self.choice.integer(0, 4) if each == axis else self.choice.integer(0, size)
-            for each, size in enumerate(shape)
+            self.choice.integer(0, 4) if k == axis else self.choice.integer(0, size) for k, size in enumerate(shape)
         )
         index = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=self.pick(("i32", "i64")), shape=wanted)
         self.add("GATHER", ref, index, axis=axis)

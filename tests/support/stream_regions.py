@@ -1,4 +1,4 @@
-"""Regions with streams, built by hand: log-sum-exp, weighted means, attention. Sizes may be 0 or 1 anywhere."""
+"""Regions with streams, built by hand: log-sum-exp, weighted means, attention. Any size may be 0 or 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms alone, saturated: what tests of single rules start from."""
+"""Saturates single terms, for tests of single rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def saturate_terms(
     phases: Sequence[Sequence[str]] = PHASES,
     marks: Marked | None = None,
 ) -> tuple[EGraphView, SaturationStats]:
-    """As `eqsat.egraph.saturate.saturate`, for named terms of sort Buf; each may read those before it through variables
+    """As `eqsat.egraph.saturate.saturate`, for named terms of sort Buf; a term may read earlier ones through variables
     of their names.
 
     marks: for an analysis that is given, the names of the terms for which it holds (None: all hold for every term).

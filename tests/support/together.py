@@ -1,6 +1,6 @@
-"""Programs optimized each by itself, compiled together: one library, one price of each kernel for all of them.
+"""Optimizes programs one by one and compiles them into one library; a kernel that several share is priced once.
 
-`tests.support.batch` makes one program of many; here every program has the cover that it has for its users.
+Each program has the cover that its users would get. `tests.support.batch` makes one program of many instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values that have one answer: whole numbers, and short binary fractions, small enough that no op on them rounds.
+"""Inputs for which a program has exactly one right result: whole numbers and short binary fractions.
 
-A value is such where all that it is computed from is, and its own result and every partial sum fit in its dtype with
-bits to spare: no order of summation, no fused product, no wider or narrower computation changes it.
+They are so small that no op rounds: a value, its operands, its result and every partial sum fit in the dtype with bits
+to spare. So the order of sums, fused products, and wider or narrower arithmetic do not matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def exact_values(graph: Graph, inputs: Mapping[str, Array]) -> set[Ref]:
 def _is_exact(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:
     """Whether the node adds no rounding, its operands having none."""
     result = graph.types[node.id].dtype
-    if not all(_fits(_of(each, wide), result) for each in node.src if isinstance(each, Imm)):
+    if not all(_fits(_of(operand, wide), result) for operand in node.src if isinstance(operand, Imm)):
         return False
     if node.uop in ELEMENTARY or node.uop in ("RECIP", "SQRT", "RSQRT"):
         return False

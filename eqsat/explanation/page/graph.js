@@ -1,10 +1,10 @@
 "use strict";
 
-/** The least scale at which labels are easily read. */
+/** The smallest scale at which labels are easy to read. */
 const READABLE = 0.7;
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children; `on…` attributes are listeners, texts become text. */
+/** An element with attributes and children; `on…` attributes are listeners, strings become text. */
 function make(name, attributes = {}, ...children) {
   const element = name.startsWith("svg:")
     ? document.createElementNS(SVG, name.slice(4))
@@ -18,10 +18,10 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/** A drawn graph that can be moved, zoomed and walked through with the arrow keys. */
+/** A drawing of a graph, to be moved, zoomed, and walked through with the arrow keys. */
 class Graph {
   /**
-   * @param home     the element that holds it
+   * @param home     the element that contains the drawing
    * @param graph    nodes, edges, width, height
    * @param dress    (node) → {kind, hue, share, sub, title}
    * @param choose   (node) called when a node is chosen
@@ -121,7 +121,7 @@ class Graph {
     this.svg.addEventListener("keydown", (event) => this.walk(event));
   }
 
-  /** From the focused node along its edges (up, down) or to its neighbours in reading order (left, right). */
+  /** Moves the focus along an edge (up, down) or to a neighbour in reading order (left, right). */
   walk(event) {
     const group = event.target.closest(".node");
     if (!group) return;
@@ -157,7 +157,7 @@ class Graph {
     this.show({ scale, x: x - (x - this.view.x) * by, y: y - (y - this.view.y) * by });
   }
 
-  /** All of it, or where it is too long for that its beginning, at a size that can be read. */
+  /** Shows the whole graph; with `whole` false only its beginning, if the whole would be too small to read. */
   fit(whole = true) {
     const { clientWidth: width, clientHeight: height } = this.svg;
     const all = Math.min(width / this.graph.width, height / this.graph.height, 1.25) * 0.96;
@@ -168,7 +168,7 @@ class Graph {
     this.isFitted = true;
   }
 
-  /** When it comes into sight for the first time. */
+  /** Fits the drawing when it becomes visible for the first time. */
   appear() {
     if (!this.isFitted) this.fit(false);
     if (!this.svg.querySelector('.node[tabindex="0"]') && this.graph.nodes.length)
@@ -182,7 +182,7 @@ class Graph {
     this.show({ scale, x: this.svg.clientWidth / 2 - node.x * scale, y: this.svg.clientHeight / 2 - node.y * scale }, true);
   }
 
-  /** Show these nodes among the others, and one node or one edge as what is meant. */
+  /** Highlights these nodes, and marks the node `here` and the edge `meant`. */
   light(ids, here, meant) {
     const on = new Set(ids);
     this.svg.classList.toggle("lit", on.size > 0);

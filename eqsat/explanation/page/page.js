@@ -16,7 +16,7 @@ const bytes = (n) => short(n, ["B", "kB", "MB", "GB"]);
 const flops = (n) => short(n, ["FLOP", "kFLOP", "MFLOP", "GFLOP"]);
 const percent = (part) => `${(total ? (100 * part) / total : 0).toFixed(1)} %`;
 const hue = (kernel) => Math.round((kernel * 137.508) % 360);
-const rewrites = (kernel) => kernel.chains.reduce((sum, each) => sum + each.steps.length, 0);
+const rewrites = (kernel) => kernel.chains.reduce((sum, chain) => sum + chain.steps.length, 0);
 const equation = (kernel) => `${kernel.writes.join(", ")} = ${kernel.name}`;
 
 const writer = new Map();
@@ -25,7 +25,7 @@ const readers = data.kernels.map(() => []);
 data.kernels.forEach((kernel, place) => kernel.reads.forEach((name) => writer.has(name) && readers[writer.get(name)].push(place)));
 const users = new Map();
 data.kernels.forEach((kernel, place) => {
-  for (const step of kernel.chains.flatMap((each) => each.steps)) {
+  for (const step of kernel.chains.flatMap((chain) => chain.steps)) {
     if (!users.has(step.rule)) users.set(step.rule, new Set());
     users.get(step.rule).add(place);
   }
@@ -55,7 +55,7 @@ function showKernel(place) {
     make("h3", {}, "Price and plan"),
     make("div", { class: "note" }, `${kernel.price}\n${kernel.plan}${kernel.joined ? `\njoined: ${kernel.joined}` : ""}`),
     make("h3", {}, "Reads"), make("div", {}, kernel.reads.map(bufferLink)),
-    feeds.length ? [make("h3", {}, "Read by"), make("div", {}, commas(feeds.map((each) => kernelLink(each, "chip"))))] : null,
+    feeds.length ? [make("h3", {}, "Read by"), make("div", {}, commas(feeds.map((place) => kernelLink(place, "chip"))))] : null,
     neighbours(place),
     make("h3", {}, `Uops (${kernel.uops.length})`),
     make("div", {}, kernel.uops.length ? kernel.uops.map(uopLink) : make("span", { class: "soft" }, "none: a rule made this buffer")),
@@ -63,7 +63,7 @@ function showKernel(place) {
   );
 }
 
-/** Why a kernel is not one with those that it reads from, and those that read from it. */
+/** Why a kernel was not fused with its producers and its readers. */
 function neighbours(place) {
   const here = `k${place}`;
   const edges = data.program.edges.filter((edge) => edge.why && (edge.from === here || edge.to === here));
@@ -75,18 +75,18 @@ function neighbours(place) {
   return [make("h3", {}, "Why it is not one kernel with"), make("div", {}, rows)];
 }
 
-/** The candidates for a kernel's output: the one that was chosen, and the nearest that were not. */
+/** The candidates for a kernel's output: the chosen one, and the nearest rejected ones. */
 function choices(kernel) {
   const others = kernel.candidates - kernel.writes.length;
   const heading = make("h3", {}, `Candidates for ${kernel.writes.join(", ")}: ${kernel.candidates}`);
   if (!kernel.rejected.length) return [heading, make("p", { class: "soft" }, "No other was found.")];
-  const dearest = Math.max(...kernel.rejected.map((each) => each.extra ?? 0), 1e-9);
-  const rows = kernel.rejected.map((each) => make("tr", {},
-    make("td", {}, make("span", { class: "mono" }, each.name), make("div", { class: "soft" }, `reads ${each.reads.join(", ") || "nothing"}`),
-      each.remark ? make("div", { class: each.ns == null ? "bad" : "soft" }, each.remark) : null),
-    make("td", { class: "n" }, micros(each.ns)),
-    make("td", { class: "n" }, each.extra == null ? "" : `+${micros(each.extra)}`,
-      each.extra == null ? null : make("span", { class: "bar extra", style: `width:${(100 * Math.max(each.extra, 0)) / dearest}%` }))));
+  const dearest = Math.max(...kernel.rejected.map((rival) => rival.extra ?? 0), 1e-9);
+  const rows = kernel.rejected.map((rival) => make("tr", {},
+    make("td", {}, make("span", { class: "mono" }, rival.name), make("div", { class: "soft" }, `reads ${rival.reads.join(", ") || "nothing"}`),
+      rival.remark ? make("div", { class: rival.ns == null ? "bad" : "soft" }, rival.remark) : null),
+    make("td", { class: "n" }, micros(rival.ns)),
+    make("td", { class: "n" }, rival.extra == null ? "" : `+${micros(rival.extra)}`,
+      rival.extra == null ? null : make("span", { class: "bar extra", style: `width:${(100 * Math.max(rival.extra, 0)) / dearest}%` }))));
   return [heading,
     make("table", {},
       make("thead", {}, make("tr", {}, make("th", {}, "candidate"), make("th", { class: "n" }, "itself"), make("th", { class: "n" }, "the program"))),
@@ -99,7 +99,7 @@ function choices(kernel) {
 
 /** The rewrites from the uops to the kernel, output by output. */
 function chains(kernel) {
-  if (!kernel.chains.length) return [make("h3", {}, "Rewrites"), make("p", { class: "soft" }, "They cannot be told any more.")];
+  if (!kernel.chains.length) return [make("h3", {}, "Rewrites"), make("p", { class: "soft" }, "They can no longer be found.")];
   return kernel.chains.map(chain);
 }
 
@@ -125,7 +125,7 @@ function stepItem(step, number) {
     make("div", { class: "term" }, before), make("div", { class: `term after${step.backwards ? " back" : ""}` }, after));
 }
 
-/** Both texts, with the words between their common beginning and their common end marked. */
+/** Both texts; the words between their common beginning and their common end are marked. */
 function difference(...texts) {
   const [before, after] = texts.map((text) => text.match(/[\p{L}\p{N}_.]+|\s+|[^]/gu) || []);
   let head = 0, tail = 0;
@@ -134,7 +134,7 @@ function difference(...texts) {
   while (tail < least - head && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail += 1;
   const marked = (words) => {
     const end = words.length - tail;
-    const [first, middle, last] = [words.slice(0, head), words.slice(head, end), words.slice(end)].map((each) => each.join(""));
+    const [first, middle, last] = [words.slice(0, head), words.slice(head, end), words.slice(end)].map((part) => part.join(""));
     return head + tail === 0 || !middle ? [words.join("")] : [first, make("mark", {}, middle), last];
   };
   return [marked(before), marked(after)];
@@ -149,8 +149,8 @@ function showUop(id) {
     sources.length ? [make("h3", {}, "Operands"), make("div", {}, sources.map(uopLink))] : null,
     out.length ? [make("h3", {}, "Read by"), make("div", {}, out.map(uopLink))] : null,
     make("h3", {}, "Computed in"),
-    make("div", {}, node.kernels.length ? node.kernels.map((each) => make("div", {}, kernelLink(each)))
-      : make("span", { class: "soft" }, node.op === "INPUT" ? "It is given." : "No kernel that runs: it is an index map, a constant, or not needed.")),
+    make("div", {}, node.kernels.length ? node.kernels.map((place) => make("div", {}, kernelLink(place)))
+      : make("span", { class: "soft" }, node.op === "INPUT" ? "It is an input." : "No kernel that runs: it is an index map, a constant, or not needed.")),
   );
 }
 
@@ -163,15 +163,15 @@ function showRule(name) {
     make("dl", { class: "facts" }, fact("level", rule.exactness), fact("certificate", rule.certificate), fact("matches", count(rule.matches)),
       ...rule.by_phase.map((matches, phase) => [matches, phase]).filter(([matches]) => matches).map(([matches, phase]) => fact(`in phase ${phase + 1}`, count(matches)))),
     make("h3", {}, "Terms"), make("div", { class: "term" }, rule.from), make("div", { class: "term after" }, rule.to),
-    rule.when.length ? [make("h3", {}, "Conditions"), rule.when.map((each) => make("div", { class: "term" }, each))] : null,
+    rule.when.length ? [make("h3", {}, "Conditions"), rule.when.map((condition) => make("div", { class: "term" }, condition))] : null,
     make("h3", {}, `Kernels whose chain it is in (${kernels.length})`),
-    make("div", {}, kernels.map((each) => make("div", {}, kernelLink(each)))),
+    make("div", {}, kernels.map((place) => make("div", {}, kernelLink(place)))),
   );
 }
 
 function showEdge(edge) {
   const [from, to] = [edge.from, edge.to].map((id) => graphs.after.byId.get(id));
-  const told = edge.why;
+  const why = edge.why;
   graphs.after.light([edge.from, edge.to], null, edge);
   fill(
     make("h2", {}, edge.buffer, make("small", {}, ` ${bytes(edge.bytes)}${edge.order}`)),
@@ -179,24 +179,24 @@ function showEdge(edge) {
     to.kernel == null ? make("p", {}, "An output of the program, written by ", kernelLink(from.kernel)) : null,
     from.kernel != null && to.kernel != null
       ? [make("p", {}, "Written by ", kernelLink(from.kernel)), make("p", {}, "Read by ", kernelLink(to.kernel)),
-        told ? [make("h3", {}, "Why they are not one kernel"), make("p", {}, make("strong", {}, told.verdict)), told.reasons.map((each) => make("p", {}, each))] : null]
+        why ? [make("h3", {}, "Why they are not one kernel"), make("p", {}, make("strong", {}, why.verdict)), why.reasons.map((reason) => make("p", {}, reason))] : null]
       : null,
   );
 }
 
 function fill(...content) {
-  details.replaceChildren(...content.flat(4).filter((each) => each != null));
+  details.replaceChildren(...content.flat(4).filter((node) => node != null));
   details.scrollTop = 0;
 }
 
-/* Going somewhere */
+/* Navigation */
 
 const shows = {
   kernel(place) {
     showKernel(place);
     const kernel = data.kernels[place];
-    const beside = [...kernel.reads.filter((name) => writer.has(name)).map((name) => writer.get(name)), ...readers[place]];
-    graphs.after.light([`k${place}`, ...beside.map((each) => `k${each}`), ...kernel.reads.map((name) => `in:${name}`)], `k${place}`);
+    const near = [...kernel.reads.filter((name) => writer.has(name)).map((name) => writer.get(name)), ...readers[place]];
+    graphs.after.light([`k${place}`, ...near.map((place) => `k${place}`), ...kernel.reads.map((name) => `in:${name}`)], `k${place}`);
     if (graphs.before) graphs.before.light(kernel.uops, null);
     for (const row of document.querySelectorAll("#table tbody tr")) row.classList.toggle("chosen", Number(row.dataset.kernel) === place);
   },
@@ -206,17 +206,17 @@ const shows = {
     const { in: above, out } = graphs.before.near.get(id);
     graphs.before.light([id, ...above, ...out], id);
     const { kernels } = graphs.before.byId.get(id);
-    graphs.after.light(kernels.map((each) => `k${each}`), null);
+    graphs.after.light(kernels.map((place) => `k${place}`), null);
   },
   rule(name) {
     showRule(name);
-    graphs.after.light([...(users.get(name) || [])].map((each) => `k${each}`), null);
+    graphs.after.light([...(users.get(name) || [])].map((place) => `k${place}`), null);
   },
 };
 const views = { kernel: ["after", "table"], uop: ["before"], rule: ["rules", "after", "before", "table", "run"] };
 let current = "after";
 
-/** Show a kernel, a uop or a rule: its details, and where it is. */
+/** Show a kernel, a uop or a rule: its details, and its place in the views. */
 function go(kind, which, quietly = false) {
   if (!views[kind].includes(current)) open(views[kind][0]);
   shows[kind](which);
@@ -264,7 +264,7 @@ function drawUops() {
   graphs.before = new Graph(document.getElementById("before"), data.uops, dress, (node) => go("uop", node.id), null, "The program as it was written. Uops of one colour are computed by one kernel.");
 }
 
-/** A table that can be sorted by its columns: [title, value of a row, cell of a row, is a number]. */
+/** A table sortable by its columns: [title, value of a row, cell of a row, whether the value is a number]. */
 function sortable(columns, rows, key, act) {
   const body = make("tbody");
   const heads = columns.map(([title, , , isNumber], place) => make("th", { class: isNumber ? "n" : "", scope: "col" },
@@ -274,7 +274,7 @@ function sortable(columns, rows, key, act) {
     order = { place, down };
     const value = columns[place][1];
     const sorted = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (down ? -1 : 1));
-    heads.forEach((head, each) => head.setAttribute("aria-sort", each !== place ? "none" : down ? "descending" : "ascending"));
+    heads.forEach((head, column) => head.setAttribute("aria-sort", column !== place ? "none" : down ? "descending" : "ascending"));
     body.replaceChildren(...sorted.map((row) => make("tr", { class: "go", ...key(row), onclick: () => act(row) },
       columns.map(([, , cell, isNumber]) => make("td", { class: isNumber ? "n" : "" }, cell(row))))));
   }
@@ -284,7 +284,7 @@ function sortable(columns, rows, key, act) {
 function drawTable() {
   const rows = data.kernels.map((kernel, place) => ({ kernel, place }));
   const dearest = Math.max(...data.kernels.map((kernel) => kernel.ns), 1e-9);
-  const runnerUp = (kernel) => Math.min(...kernel.rejected.filter((each) => each.extra != null).map((each) => each.extra), Infinity);
+  const runnerUp = (kernel) => Math.min(...kernel.rejected.filter((rival) => rival.extra != null).map((rival) => rival.extra), Infinity);
   const columns = [
     ["#", (row) => row.place, (row) => row.place + 1, true],
     ["kernel", (row) => equation(row.kernel), (row) => link(equation(row.kernel), () => go("kernel", row.place)), false],
@@ -328,7 +328,7 @@ function drawRun() {
   const at = make("div", { id: "at", class: "soft", "aria-live": "polite" }, "Move over the curve to see what matched in an iteration.");
   const seconds = Object.entries(data.summary.seconds).map(([stage, value]) => `${stage} ${value.toFixed(2)} s`).join(" · ");
   document.getElementById("run").append(
-    make("table", {}, make("thead", {}, make("tr", {}, head.map((each, place) => make("th", { class: isNumber(place) ? "n" : "", scope: "col" }, each)))),
+    make("table", {}, make("thead", {}, make("tr", {}, head.map((title, place) => make("th", { class: isNumber(place) ? "n" : "", scope: "col" }, title)))),
       make("tbody", {}, rows.map((cells) => make("tr", {}, cells.map((cell, place) => make("td", { class: isNumber(place) ? "n" : "" }, cell)))))),
     make("h3", {}, "Growth"),
     make("figure", {}, growth(at), make("figcaption", {}, "E-nodes (blue) and classes (green) after each iteration; the bands are phases.")),
@@ -337,12 +337,12 @@ function drawRun() {
 
 function growth(at) {
   const width = 900, height = 220, left = 56, bottom = 22, steps = data.growth;
-  const most = Math.max(...steps.map((each) => each.nodes), 1);
+  const most = Math.max(...steps.map((step) => step.nodes), 1);
   const x = (place) => left + ((width - left - 10) * (place + 0.5)) / Math.max(steps.length, 1);
   const y = (value) => 8 + (height - bottom - 8) * (1 - value / most);
   const plot = make("svg:svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": "e-nodes and classes over the iterations" });
   data.phases.forEach((_, phase) => {
-    const mine = steps.map((each, place) => [each, place]).filter(([each]) => each.phase === phase).map(([, place]) => place);
+    const mine = steps.map((step, place) => [step, place]).filter(([step]) => step.phase === phase).map(([, place]) => place);
     if (!mine.length) return;
     const start = x(mine[0] - 0.5), end = x(mine[mine.length - 1] + 0.5);
     plot.append(make("svg:rect", { class: phase % 2 ? "band odd" : "band", x: start, y: 8, width: end - start, height: height - bottom - 8 }));
@@ -353,7 +353,7 @@ function growth(at) {
     plot.append(make("svg:text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, count(value)));
   }
   for (const name of ["nodes", "classes"])
-    plot.append(make("svg:path", { class: name, d: steps.map((each, place) => `${place ? "L" : "M"}${x(place).toFixed(1)} ${y(each[name]).toFixed(1)}`).join("") }));
+    plot.append(make("svg:path", { class: name, d: steps.map((step, place) => `${place ? "L" : "M"}${x(place).toFixed(1)} ${y(step[name]).toFixed(1)}`).join("") }));
   const cursor = make("svg:line", { class: "cursor", y1: 8, y2: height - bottom, x1: -9, x2: -9 });
   plot.append(cursor);
   plot.addEventListener("pointermove", (event) => {
@@ -381,18 +381,18 @@ const find = document.getElementById("find");
 const found = document.getElementById("found");
 let hits = [], picked = 0;
 
-/** All words must occur; what begins with the first, or has it as a word, comes first. */
+/** The entries that contain all words. First those with the first word as a word of its own, or at the beginning. */
 function search(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return [];
   const scored = [];
-  for (const each of known) {
-    const lower = each.text.toLowerCase();
+  for (const entry of known) {
+    const lower = entry.text.toLowerCase();
     if (!words.every((word) => lower.includes(word))) continue;
     const tokens = lower.split(/[^\p{L}\p{N}_.]+/u);
-    scored.push([lower.startsWith(words[0]) && tokens.includes(words[0]) ? 0 : tokens.includes(words[0]) ? 1 : lower.startsWith(words[0]) ? 2 : 3, each]);
+    scored.push([lower.startsWith(words[0]) && tokens.includes(words[0]) ? 0 : tokens.includes(words[0]) ? 1 : lower.startsWith(words[0]) ? 2 : 3, entry]);
   }
-  return scored.sort((a, b) => a[0] - b[0]).slice(0, 40).map(([, each]) => each);
+  return scored.sort((a, b) => a[0] - b[0]).slice(0, 40).map(([, entry]) => entry);
 }
 
 function offer() {
@@ -462,7 +462,7 @@ document.addEventListener("keydown", (event) => {
   else if (graph && (event.key === "+" || event.key === "=")) graph.zoom(1.4);
   else if (graph && event.key === "-") graph.zoom(1 / 1.4);
   else if (graph && event.key === "0") graph.fit();
-  else if (event.key === "Escape") Object.values(graphs).forEach((each) => each.light([], null));
+  else if (event.key === "Escape") Object.values(graphs).forEach((graph) => graph.light([], null));
 });
 
 function switchTheme() {
@@ -476,7 +476,7 @@ const divider = document.getElementById("divider");
 const widen = (width) => { details.style.width = `${Math.max(300, Math.min(innerWidth * 0.75, width))}px`; };
 divider.addEventListener("pointerdown", (event) => {
   event.preventDefault();
-  const move = (each) => widen(innerWidth - each.clientX);
+  const move = (pointer) => widen(innerWidth - pointer.clientX);
   addEventListener("pointermove", move);
   addEventListener("pointerup", () => removeEventListener("pointermove", move), { once: true });
 });

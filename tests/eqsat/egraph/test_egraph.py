@@ -12,7 +12,7 @@ import pytest
 from eqsat import optimize_and_compile, tensor
 from eqsat.egraph import dump as egraph_dump
 from eqsat.egraph.engine import EGraph
-from eqsat.egraph.query_text import Body, quoted, tables
+from eqsat.egraph.query_text import Body, quote, tables
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from ir.diagnostics import EqsatError, Kind
 from ir.term.language import App, Input, Load, Pure, Sort, Store
@@ -55,7 +55,7 @@ def test_any_text_survives(name: str) -> None:
     kernel = Store(Pure(Load(Input(name, "fp32[2]"), "[2] -> [i0]")), "fp32[2]")
     view, _ = saturate_terms([(name, kernel)], ())
     assert [node.name for nodes in view.classes.values() for node in nodes if node.ctor == "Input"] == [name]
-    assert quoted(name).startswith('"')
+    assert quote(name).startswith('"')
 
 
 @pytest.mark.parametrize("line", ["(nonsense", "(unknown 1)", '(let $x (+ 1 "a"))', '(panic "it happens")'])

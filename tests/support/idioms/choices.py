@@ -1,7 +1,7 @@
-"""Idioms that jump: positions of the greatest, equality with it, thresholds, rounding, routing, integer indices.
+"""Idioms whose result jumps: positions of the maximum, equality with it, thresholds, rounding, routing, indices.
 
-Many of them hold only if one value has one rounding: some element equals its own maximum, the element at the position
-of the maximum is the maximum. What they say is then known, whatever the rounding was.
+Many of them need a value to have the same rounding for all readers: then some element equals the maximum, and so does
+the element at the maximum's position. The expected result is known for any such rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.idioms.pool import Idiom, Pool
 
 
 def scores(pool: Pool) -> Tensor:
-    """A value with roundings in it, that several readers may each compute: sums, softmaxes, norms of live values."""
+    """A value with roundings, which several readers may compute: sums, softmaxes, norms of live values."""
     x = pool.floats(2, 3)
     width = pool.size(1, 33)
     match pool.integer(0, 8):
@@ -45,7 +45,7 @@ def one_hot(index: Tensor, size: int) -> Tensor:
 
 
 def is_maximum(pool: Pool) -> None:
-    """Some element of each row equals the greatest; NaN aside, the number of those that do is known to be positive."""
+    """Counts elements of a row that equal the row's maximum: without NaN, the count is known to be positive."""
     p = scores(pool)
     axis = pool.axis(p)
     if not p.shape[axis]:
@@ -139,8 +139,8 @@ def mixture(pool: Pool) -> None:
     e, n = pool.integer(1, 4), pool.size(1, 17)
     p = nn.softmax(x @ pool.fresh(x.shape[1], e))
     weights = tensor.where(p >= p.max(-1, keepdims=True) if pool.chance(0.6) else p > 1 / e, p, 0.0)
-    each = x[None] @ pool.fresh(e, x.shape[1], n)
-    pool.add((each * weights.T.unsqueeze(-1)).sum(0))
+    products = x[None] @ pool.fresh(e, x.shape[1], n)
+    pool.add((products * weights.T.unsqueeze(-1)).sum(0))
 
 
 def nucleus(pool: Pool) -> None:

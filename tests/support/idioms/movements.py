@@ -48,7 +48,7 @@ def resampled(x: Tensor, axis: int, up: int, down: int) -> Tensor:
     """The nearest element: result i is element (i·down)//up."""
     size = x.shape[axis] * up // down
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-    index = [f"({down}*i{each})//{up}" if each == axis else f"i{each}" for each in range(x.ndim)]
+    index = [f"({down}*i{k})//{up}" if k == axis else f"i{k}" for k in range(x.ndim)]
     return Tensor("VIEW", [x], {"result_shape": shape, "index_map": index})
 
 

@@ -1,4 +1,4 @@
-"""Idioms that reduce and scan: norms, softmaxes, means, running sums, several readers of what keeps its axes."""
+"""Idioms that reduce and scan: norms, softmaxes, means, running sums, several readers of a reduction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that a random program has so far, and the sizes, dtypes and arrays that its idioms draw."""
+"""The values that a random program has computed so far; and the sizes, dtypes and arrays that its idioms draw."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Pool:
 
     def size(self, least: int = 0, most: int = 96) -> int:
         """A frequent size within the bounds."""
-        fit = [each for each in self.sizes if least <= each <= most]
+        fit = [size for size in self.sizes if least <= size <= most]
         return self.pick(fit) if fit else least
 
     def axis(self, x: Tensor) -> int:
@@ -92,18 +92,18 @@ class Pool:
 
     def add(self, *values: Tensor) -> None:
         """Values that later idioms, or the caller, may read."""
-        for each in values:
-            if each.size <= self.largest:
-                self.values.append(each)
+        for value in values:
+            if value.size <= self.largest:
+                self.values.append(value)
 
     def live(self, suits: Callable[[Tensor], bool]) -> Tensor | None:
         """A value so far, of late ones rather than early; None where none suits."""
-        fit = [each for each in self.values if suits(each)]
+        fit = [value for value in self.values if suits(value)]
         return fit[-1 - min(int(self.rng.geometric(0.4)) - 1, len(fit) - 1)] if fit else None
 
     def floats(self, least: int = 0, most: int = 4) -> Tensor:
         """A value of floats of a rank within the bounds, its axes none but in one of ten cases empty."""
-        x = self.live(lambda each: each.ndim <= most + 1 and each.size > 0) if self.chance(0.85) else None
+        x = self.live(lambda value: value.ndim <= most + 1 and value.size > 0) if self.chance(0.85) else None
         if x is None:
             rank = self.integer(max(least, 1), max(least, min(most, 3)))
             x = self._sized(rank)
@@ -119,7 +119,7 @@ class Pool:
         return self.floats(4, 4)
 
     def integers(self, least: int = 0, most: int = 3) -> Tensor:
-        x = self.live(lambda each: each.dtype.is_int and each.size > 0) if self.chance(0.6) else None
+        x = self.live(lambda value: value.dtype.is_int and value.size > 0) if self.chance(0.6) else None
         if x is None:
             rank = self.integer(max(least, 1), max(least, 2))
             x = self.fresh(*(self.size(1) for _ in range(rank)), dtype=self.pick(INTEGERS))
@@ -127,7 +127,7 @@ class Pool:
 
     def like(self, x: Tensor) -> Tensor:
         """A value that broadcasts against `x`: a live one of the same shape, or a fresh one of some of its axes."""
-        found = self.live(lambda each: each.shape == x.shape and each.dtype == x.dtype)
+        found = self.live(lambda value: value.shape == x.shape and value.dtype == x.dtype)
         if found is not None and self.chance(0.5):
             return found
         shape = tuple(size if self.chance(0.7) else 1 for size in x.shape)

@@ -106,7 +106,7 @@ def grouped_attention(pool: Pool) -> None:
     heads, shared, d, n = pool.integer(1, 2), pool.integer(1, 3), pool.pick((2, 4, 8)), pool.size(1, 17)
     q = pool.fresh(heads * shared, pool.size(1, 17), d)
     k, v = pool.fresh(heads, n, d), pool.fresh(heads, n, d)
-    k, v = (each.unsqueeze(1).expand(heads, shared, n, d).reshape(heads * shared, n, d) for each in (k, v))
+    k, v = (operand.unsqueeze(1).expand(heads, shared, n, d).reshape(heads * shared, n, d) for operand in (k, v))
     pool.add(nn.attention(q, k, v, causal=pool.chance(0.4)))
 
 
@@ -128,7 +128,7 @@ def convolved(x: Tensor, pool: Pool, stride: int | None = None) -> Tensor:
     paddings: tuple[nn.Padding, ...] = (0, 0, 1, 1, [(1, 0), (0, 1)], [(2, 1), (1, 2)])
     padding = pool.pick(paddings)
     dilation = pool.pick((1, 1, 1, 2))
-    least = [(each - 1) * dilation + 1 for each in kernel]
+    least = [(size - 1) * dilation + 1 for size in kernel]
     if any(size + 0 < need for size, need in zip(x.shape[2:], least, strict=True)):
         kernel, dilation = (1, 1), 1
     w = pool.fresh(groups * pool.integer(1, 3), channels // groups, *kernel)

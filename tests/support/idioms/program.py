@@ -1,4 +1,4 @@
-"""Programs as people write them: a few idioms over shared values, the same for the same seed and index."""
+"""Random programs in the style of people: a few idioms over shared values, determined by seed and index."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def _attempt(pool: Pool, largest: int) -> Written | None:
 
 def _outputs(pool: Pool) -> list[Tensor]:
     """The values that nothing reads, and now and then one that is read."""
-    read = {id(each) for value in pool.values for each in _beneath(value)}
-    computed = [each for each in pool.values if each.uop != "INPUT"]
-    last = [each for each in computed if id(each) not in read][-MAX_OUTPUTS:]
-    inner = [each for each in computed if id(each) in read]
+    read = {id(tensor) for value in pool.values for tensor in _beneath(value)}
+    computed = [value for value in pool.values if value.uop != "INPUT"]
+    last = [value for value in computed if id(value) not in read][-MAX_OUTPUTS:]
+    inner = [value for value in computed if id(value) in read]
     if inner and len(last) < MAX_OUTPUTS and pool.chance(0.3):
         last.append(pool.pick(inner))
     return last
@@ -88,10 +88,10 @@ def _outputs(pool: Pool) -> list[Tensor]:
 def _beneath(value: Tensor) -> list[Tensor]:
     """All that a tensor is computed from."""
     found: dict[int, Tensor] = {}
-    waiting = [each for each in value.src if isinstance(each, Tensor)]
+    waiting = [operand for operand in value.src if isinstance(operand, Tensor)]
     while waiting:
-        each = waiting.pop()
-        if id(each) not in found:
-            found[id(each)] = each
-            waiting += [below for below in each.src if isinstance(below, Tensor)]
+        tensor = waiting.pop()
+        if id(tensor) not in found:
+            found[id(tensor)] = tensor
+            waiting += [below for below in tensor.src if isinstance(below, Tensor)]
     return list(found.values())

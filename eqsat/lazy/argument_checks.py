@@ -1,4 +1,4 @@
-"""What callers of lazy tensors write for numbers of axes, sizes and elements, checked."""
+"""Checks of the axes, sizes and numbers that callers of lazy tensors pass."""
 
 from __future__ import annotations
 
@@ -19,63 +19,63 @@ Number = bool | int | float
 
 
 def integer(value: Any, what: str) -> int:
-    """`value` as an int. Raises EqsatError, MalformedGraph, for what is no whole number."""
+    """`value` as an int. Raises EqsatError, MalformedGraph, if it is no whole number."""
     try:
         return operator.index(value)
     except TypeError:
-        return fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a whole number, not {_shown(value)}")
+        return fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a whole number, not {_describe(value)}")
 
 
 def number(value: Any, what: str) -> float:
-    """A Python or NumPy number, no bool. Raises EqsatError, MalformedGraph, for anything else."""
+    """`value` as a Python number; a bool is none. Raises EqsatError, MalformedGraph, for anything else."""
     if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a number, not {_shown(value)}")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a number, not {_describe(value)}")
     return value.item() if isinstance(value, np.generic) else value
 
 
 def is_shape(value: Any) -> bool:
-    """Whether it is a Python whole number, or a list or tuple of them, as a shape is written, and no tensor is."""
-    several = value if isinstance(value, list | tuple) else (value,)
-    return all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in several)
+    """Whether the value is a Python whole number, or a list or tuple of them; a tensor is not."""
+    items = value if isinstance(value, list | tuple) else (value,)
+    return all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in items)
 
 
 def integers(value: Any, what: str) -> tuple[int, ...]:
-    """A list or tuple of whole numbers; EqsatError, MalformedGraph, for anything else."""
+    """A list or tuple of whole numbers. Raises EqsatError, MalformedGraph, for anything else."""
     if not isinstance(value, list | tuple):
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a list of whole numbers, not {_shown(value)}")
-    return tuple(integer(each, f"an element of {what}") for each in value)
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is a list of whole numbers, not {_describe(value)}")
+    return tuple(integer(item, f"an element of {what}") for item in value)
 
 
 def sizes(shape: Any, what: str = "a shape") -> tuple[int, ...]:
-    """A shape; one number is that of a vector."""
+    """A shape; a single number is the shape of a vector."""
     return integers(shape, what) if isinstance(shape, list | tuple) else (integer(shape, what),)
 
 
 def spread(arguments: Sequence[Any], what: str) -> tuple[int, ...]:
-    """Whole numbers that are given one by one or as one list."""
-    one = len(arguments) == 1 and isinstance(arguments[0], list | tuple)
-    return integers(arguments[0] if one else tuple(arguments), what)
+    """Whole numbers, passed one by one or as one list."""
+    is_list = len(arguments) == 1 and isinstance(arguments[0], list | tuple)
+    return integers(arguments[0] if is_list else tuple(arguments), what)
 
 
 def flag(value: Any, what: str) -> bool:
-    """True or False; EqsatError, MalformedGraph, for anything else."""
+    """True or False. Raises EqsatError, MalformedGraph, for anything else."""
     if not isinstance(value, bool | np.bool):
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is True or False, not {_shown(value)}")
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is True or False, not {_describe(value)}")
     return bool(value)
 
 
 def pairs(value: Any, what: str) -> tuple[tuple[int, int], ...]:
-    """A list of (before, after). Numbers without pairs are refused: to NumPy they are before and after each axis, to
-    torch before and after the last axes."""
-    if not isinstance(value, list | tuple) or any(not isinstance(each, list | tuple) for each in value):
-        shown = f"{value!r}" if isinstance(value, list | tuple) and is_shape(value) else _shown(value)
+    """A list of (before, after). Bare numbers are refused as ambiguous: NumPy reads them as before and after each axis,
+    torch as before and after the last axes."""
+    if not isinstance(value, list | tuple) or any(not isinstance(item, list | tuple) for item in value):
+        shown = f"{value!r}" if isinstance(value, list | tuple) and is_shape(value) else _describe(value)
         hint = "[(1, 1), (0, 2)] is one element before and after axis 0, two after axis 1"
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is one (before, after) per axis, not {shown}", hint=hint)
-    return tuple(pair(each, f"an element of {what}") for each in value)
+    return tuple(pair(item, f"an element of {what}") for item in value)
 
 
 def pair(value: Any, what: str) -> tuple[int, int]:
-    """Two whole numbers; one number is both."""
+    """Two whole numbers; a single number counts twice."""
     if not isinstance(value, list | tuple):
         one = integer(value, what)
         return one, one
@@ -86,7 +86,7 @@ def pair(value: Any, what: str) -> tuple[int, int]:
 
 
 def axis_in(axis: Any, shape: Sequence[int]) -> int:
-    """The axis counted from the front. Raises EqsatError, MalformedGraph, where a value of this shape has none such."""
+    """The axis counted from the front. Raises EqsatError, MalformedGraph, if a value of this shape has no such axis."""
     place, rank = integer(axis, "an axis"), len(shape)
     if not -rank <= place < rank:
         message = f"axis {place} is out of range for a tensor of rank {rank}"
@@ -96,11 +96,11 @@ def axis_in(axis: Any, shape: Sequence[int]) -> int:
 
 
 def axes_in(axis: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    """The axes in order, counted from the front; None is all of them."""
+    """The axes, sorted and counted from the front; None means all axes."""
     if axis is None:
         return tuple(range(len(shape)))
     given = axis if isinstance(axis, list | tuple) else [axis]
-    axes = sorted(axis_in(each, shape) for each in given)
+    axes = sorted(axis_in(item, shape) for item in given)
     if len(set(axes)) != len(axes):
         fail(Kind.MALFORMED_GRAPH, STAGE, "an axis stands twice", axes=axes)
     return tuple(axes)
@@ -111,6 +111,6 @@ def refuse(kind: Kind, op: str, message: str, *shapes: tuple[int, ...], hint: st
     fail(kind, STAGE, message, op=op, hint=hint, shapes=[list(shape) for shape in shapes])
 
 
-def _shown(value: Any) -> str:
-    """`value` for a message, by its type where that is no plain number or text."""
+def _describe(value: Any) -> str:
+    """`value` for a message: plain numbers and texts as they are, anything else by its type."""
     return repr(value) if isinstance(value, bool | int | float | str | None) else with_article(type(value).__name__)
