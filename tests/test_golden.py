@@ -21,6 +21,7 @@ def test_stages_are_as_recorded(name: str, request: pytest.FixtureRequest) -> No
     compare(name, stages(name), request.config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["1", "20260"])
 def test_stages_do_not_depend_on_the_hash_seed(hash_seed: str) -> None:
     """Processes with other orders of sets of strings print what is recorded."""

@@ -43,6 +43,7 @@ def test_there_is_a_knockout_of_everything() -> None:
     assert len(programs()) >= 10
 
 
+@pytest.mark.slow
 def test_covers_differ_and_compute_the_same(running: list[Running]) -> None:
     assert len(running) == 4
     assert len({str(each.prices) for each in running}) == 4
@@ -53,6 +54,7 @@ def test_covers_differ_and_compute_the_same(running: list[Running]) -> None:
     assert not agree(running)
 
 
+@pytest.mark.slow
 def test_a_summary_is_a_csv_file_a_table_and_a_plot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

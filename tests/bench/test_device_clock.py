@@ -92,6 +92,7 @@ def test_each_sample_is_cold_and_its_host_is_ahead(cupy: NotingCupy) -> None:
     assert EventClock().measure({"a": runs["a"]}, 1e9)["a"].samples == MOST_ROUNDS
 
 
+@pytest.mark.slow
 def test_the_flush_reads_all_and_stores_nothing() -> None:
     words, told = np.zeros(2 * FLUSH_TILE // 4, np.int32), np.zeros(1, np.int32)
     launch(EmulatedDevice(), FLUSH, "eq_flush", (2,), 256, [words, told])

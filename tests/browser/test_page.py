@@ -76,6 +76,7 @@ def opened(chromium: Any, written: Path) -> Iterator[Opened]:
     found.context.close()
 
 
+@pytest.mark.slow
 def test_it_shows_the_kernels_with_their_prices(opened: Opened, run: Exploration) -> None:
     assert opened.page.title() == "attention"
     assert f"{run.uops}" in opened.page.inner_text(".tiles")
@@ -99,6 +100,7 @@ def test_no_text_is_wider_than_its_node(chromium: Any, tmp_path: Path) -> None:
     opened.context.close()
 
 
+@pytest.mark.slow
 def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Exploration) -> None:
     for place, kernel in enumerate(run.kernels):
         opened.press("0")
@@ -118,6 +120,7 @@ def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Explor
     assert shown == 0
 
 
+@pytest.mark.slow
 def test_the_tabs_open_by_click_and_by_key(opened: Opened, run: Exploration) -> None:
     panels = ("after", "before", "table", "run", "rules")
     for number, name in enumerate(panels, 1):
@@ -136,6 +139,7 @@ def test_the_tabs_open_by_click_and_by_key(opened: Opened, run: Exploration) -> 
     assert "e-nodes" in opened.page.inner_text("#at")
 
 
+@pytest.mark.slow
 def test_search_finds_kernels_rules_and_uops_by_keyboard(opened: Opened, run: Exploration) -> None:
     kernel = run.kernels[-1]
     opened.press("/")
@@ -158,6 +162,7 @@ def test_search_finds_kernels_rules_and_uops_by_keyboard(opened: Opened, run: Ex
     assert not opened.page.locator("#found").is_visible()
 
 
+@pytest.mark.slow
 def test_uops_lead_to_their_kernels_and_back(opened: Opened, run: Exploration) -> None:
     opened.press("2", "0")
     place, kernel = next((place, each) for place, each in enumerate(run.kernels) if each.uops)
@@ -171,6 +176,7 @@ def test_uops_lead_to_their_kernels_and_back(opened: Opened, run: Exploration) -
     assert run.kernels[place].uops[0] in opened.title
 
 
+@pytest.mark.slow
 def test_zoom_pan_and_walking_by_keys(opened: Opened) -> None:
     def scale() -> float:
         style = opened.page.locator("#after .world").get_attribute("style")
@@ -198,6 +204,7 @@ def test_zoom_pan_and_walking_by_keys(opened: Opened) -> None:
     assert " = " in opened.title
 
 
+@pytest.mark.slow
 def test_the_theme_can_be_switched(opened: Opened, chromium: Any, written: Path) -> None:
     def ground() -> str:
         return str(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -212,6 +219,7 @@ def test_the_theme_can_be_switched(opened: Opened, chromium: Any, written: Path)
     dark.context.close()
 
 
+@pytest.mark.slow
 def test_an_edge_tells_why_its_ends_are_two_kernels(opened: Opened, run: Exploration) -> None:
     first, second = next(
         (first, second)
@@ -229,6 +237,7 @@ def test_an_edge_tells_why_its_ends_are_two_kernels(opened: Opened, run: Explora
     assert run.why_not(first, second).verdict in opened.page.evaluate("JSON.stringify(data.program.edges)")
 
 
+@pytest.mark.slow
 def test_links_lead_to_what_they_name(chromium: Any, written: Path, run: Exploration) -> None:
     kernel = run.kernels[0]
     for fragment, title in (

@@ -229,6 +229,7 @@ def test_compile_draws_the_egraph(folder: Path, tmp_path: Path) -> None:
     assert "--egraph" in bad("compile", folder / "bound.json", "--egraph", tmp_path / "g.png", status=2)
 
 
+@pytest.mark.slow
 def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
     for model in ("bound.json", "bound.saved"):
         said = good("explain", folder / model, "0")

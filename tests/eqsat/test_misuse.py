@@ -150,6 +150,7 @@ def program() -> Program:
     return optimize_and_compile([FLOAT + 1, FLOAT * 2], threads=1)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.data())
 def test_calls_of_a_program(data: st.DataObject) -> None:

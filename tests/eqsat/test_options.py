@@ -238,6 +238,7 @@ def test_a_counterexample_is_small_and_whole() -> None:
     assert "float32" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:
     keys = []
     for rule in (FACTOR_OUT, replace(FACTOR_OUT, equation="(p + q)·r"), replace(FACTOR_OUT, family="yours")):

@@ -149,6 +149,7 @@ def test_every_cover_is_right(name: str) -> None:
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 
+@pytest.mark.slow
 def test_gates_that_stand_apart_meet_in_one_product() -> None:
     """x·[W₁|…] and h·[U₁|…] are added whole, and that sum is one product; which of it is worth it, prices tell."""
     bound = read_model(gated_cell()).bind({}, False)

@@ -12,6 +12,7 @@ from tests.stress.kills import after_kills, garbage
 from tests.stress.processes import Place, answer, started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.exhaustive)])
 def test_processes_after_those_that_were_killed(tmp_path: Path, kills: int) -> None:
     complaints, _ = after_kills(tmp_path, kills, seed=kills, whole_seconds=2.0)
@@ -19,6 +20,7 @@ def test_processes_after_those_that_were_killed(tmp_path: Path, kills: int) -> N
     assert not garbage(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.exhaustive)])
 def test_processes_that_share_a_cache_which_somebody_deletes(tmp_path: Path, processes: int) -> None:
     place = Place.below(tmp_path)
@@ -43,6 +45,7 @@ def test_caches_with_many_damaged_files() -> None:
     assert not damaged_caches(60, seed=1, several=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [150, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (0, 1, 64))])
 def test_a_disk_without_room(tmp_path: Path, blocks: int) -> None:
     """No file may grow beyond so many blocks of 512 bytes: programs run, or are refused by an EqsatError."""

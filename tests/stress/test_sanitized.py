@@ -79,6 +79,7 @@ def test_a_race_between_tasks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "data race" in check(one(tensor.input("x", (64, 4096)).exp()), races=True).complaint
 
 
+@pytest.mark.slow
 def test_the_pool_has_no_races(tmp_path: Path) -> None:
     for mode in ("hosts", "exit"):
         assert not pool_races.complaint(mode, tmp_path, 100)

@@ -29,6 +29,7 @@ def test_first_calls_of_many_threads(sizes: int) -> None:
     assert not first_calls(threads=32, sizes=sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize("forks", [4, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_children_that_are_forked_while_threads_call(forks: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from ir.term.rule import Rule
+
 
 def every(step: int) -> pytest.MarkDecorator:
     """Gives a test the argument `step`: this one among the slow tests, 1 among the exhaustive ones."""
@@ -19,3 +21,9 @@ def first_few(count: int, name: str, values: Iterable[object]) -> pytest.MarkDec
     mark = [pytest.mark.slow, pytest.mark.exhaustive]
     found = [pytest.param(value, marks=mark[place >= count]) for place, value in enumerate(values)]
     return pytest.mark.parametrize(name, found)
+
+
+def one_in(step: int, rules: Iterable[Rule]) -> pytest.MarkDecorator:
+    """Gives a test the argument `rule`: every `step`-th rule among the fast tests, the others among the slow ones."""
+    slow = [pytest.param(rule, marks=pytest.mark.slow) if place % step else rule for place, rule in enumerate(rules)]
+    return pytest.mark.parametrize("rule", slow, ids=lambda rule: rule.name)

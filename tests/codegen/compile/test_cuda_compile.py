@@ -26,6 +26,7 @@ ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()
 # --- what the compiler makes of kernels ---
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize(

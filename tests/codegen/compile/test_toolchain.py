@@ -112,6 +112,7 @@ print(program(rng.standard_normal((33, 19), np.float32), rng.standard_normal((19
 """
 
 
+@pytest.mark.slow
 def test_every_compiler_builds_programs(compiler: Compiler, tmp_path: Path) -> None:
     """A program compared with playback, in a process that was told which compiler to take."""
     env = {**os.environ, "EQSAT_CC": shlex.join(compiler.command), "EQSAT_CACHE_DIR": str(tmp_path)}

@@ -278,6 +278,7 @@ def test_a_two_axis_result_of_a_reshaped_product() -> None:
     assert_plays(Built([(region, plans[0][0])]), 0, values_of(region))
 
 
+@pytest.mark.slow
 def test_no_access_leaves_its_buffer(tmp_path: Path) -> None:
     """The kernels under the address sanitizer, on buffers of the exact size."""
     chosen = [MATMULS[1], MATMULS[3], SKINNY[1], EMPTY[0], CONVS[2], CONVS[4], CONVS[6], FUSED[3], TYPES[6]]

@@ -80,6 +80,7 @@ def tried(request: pytest.FixtureRequest) -> Tried:
     return built([(region, plans_of(region, request.param)[0]) for region in regions], request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nan", [False, True])
 @pytest.mark.parametrize("at_end", [False, True])
 def test_the_best_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
@@ -149,6 +150,7 @@ def hand_plan(**changes: Any) -> CpuStreamPlan:
     return with_fields(plan, **changes)
 
 
+@pytest.mark.slow
 def test_text_and_result_follow_the_plan() -> None:
     changes: list[dict[str, Any]] = [
         {},

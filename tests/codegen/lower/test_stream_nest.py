@@ -55,6 +55,7 @@ def test_every_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
         kernels.check(tried.library, each, inputs, at_end=at_end, threads=1 + at_end)
 
 
+@pytest.mark.slow
 def test_scores_that_are_infinite(tried: Tried) -> None:
     for each in tried.cases:
         inputs = random_inputs(each.region, 2)

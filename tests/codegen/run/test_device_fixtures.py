@@ -32,6 +32,7 @@ def test_the_emulator_gives_what_hardware_gave(path: Path, emulated: dict[str, R
     assert not differences(emulated, read(path)[1])
 
 
+@pytest.mark.slow
 def test_every_function_is_tried(emulated: dict[str, Recorded]) -> None:
     assert functions_of(emulated) == set(DEVICE_FUNCTIONS)
     constant = {name for name, each in emulated.items() if each.result.size > 1 and np.unique(each.result).size == 1}

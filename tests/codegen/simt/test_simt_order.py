@@ -160,6 +160,7 @@ def check(kernel: EmulatedKernel, seeds: range) -> None:
     assert 0.2 < racy / len(seeds) < 0.8
 
 
+@pytest.mark.slow
 def test_what_is_found_is_what_is_not_ordered(kernel: EmulatedKernel) -> None:
     check(kernel, range(300))
 

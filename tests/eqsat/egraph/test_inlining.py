@@ -76,6 +76,7 @@ def test_the_egraph_grows_with_the_program(chain: Callable[[int], Tensor]) -> No
     assert sizes[12] < 3 * sizes[6]
 
 
+@pytest.mark.slow
 @chains
 def test_covers_of_such_programs_are_right(chain: Callable[[int], Tensor]) -> None:
     graph = graph_of(chain(5))

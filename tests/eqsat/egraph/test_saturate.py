@@ -236,6 +236,7 @@ print(hashlib.sha256(json.dumps([to_json(view), stats.matches]).encode()).hexdig
 """
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_nothing() -> None:
     root = Path(__file__).parents[3]
     answers = {

@@ -67,6 +67,7 @@ def inputs_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
     return random_inputs({name: graph.types[node.id] for name, node in graph.inputs.items()}, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_every_step_of_every_chain_keeps_the_value(case: str) -> None:
     graph = CASES[case]()
@@ -104,6 +105,7 @@ def test_the_chains_of_random_programs_hold(seed: int) -> None:
         assert complaint(graph, history, derivation, inputs) == "", call
 
 
+@pytest.mark.slow
 def test_a_buffer_of_a_rules_own_tells_where_it_comes_from() -> None:
     graph = graphs.attention(length=16, width=16)
     weights = [name for name in graph.inputs if name != "x"]
@@ -213,6 +215,7 @@ def test_terms_that_nothing_united_are_not_explained() -> None:
     assert list(replay.explain(one, one)) == []
 
 
+@pytest.mark.slow
 def test_long_programs_are_explained_without_recursion() -> None:
     tiny = graphs.Tiny()
     x = tiny.input("x", 3)

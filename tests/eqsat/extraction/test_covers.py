@@ -116,11 +116,13 @@ def mismatches(graph: Graph, seeds: range) -> Iterator[str]:
             yield f"cover {seed}: {wrong}\n{module}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MODELS, *SEED_SIZES])
 def test_covers_of_models_play_back_alike(name: str) -> None:
     assert not next(mismatches(model(name), range(8)), "")
 
 
+@pytest.mark.slow
 def test_random_covers_differ() -> None:
     """The covers are not one and the same: some graph has kernels cut at many places."""
     graph = model("attention")

@@ -115,6 +115,7 @@ def test_random_orders_compute_the_same_in_c(name: str) -> None:
     assert not complaint(graph, inputs, compiled(module, prices)(inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1, 5), (3, 1, 1), (0, 4, 3), (1, 1, 1)])
 def test_axes_of_one_element_or_none(shape: tuple[int, ...]) -> None:
     x = input_("x", shape)
@@ -129,6 +130,7 @@ def test_axes_of_one_element_or_none(shape: tuple[int, ...]) -> None:
 # --- the chosen ones ---
 
 
+@pytest.mark.slow
 def test_a_strided_depthwise_convolution_runs_along_channels() -> None:
     program = optimize_and_compile(depthwise(), verify=True)
     plain = optimize_and_compile(depthwise(), cost_model="-relayout")
@@ -167,6 +169,7 @@ print(optimize_and_compile(depthwise(), cache=False).dump("module"))
 """
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_depend_on_hashes() -> None:
     told = {
         subprocess.run(

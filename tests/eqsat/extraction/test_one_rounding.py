@@ -126,6 +126,7 @@ def total_beside_terms() -> list[Tensor]:
     return [total.exp() * t.input("w", (23,)), terms / total, total - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [softmax_both_ways, total_beside_terms])
 def test_one_place_computes_the_sum_in_every_cover(build: Callable[[], list[Tensor]]) -> None:
     graph, view = saturated(tensor_to_tiny(build())[0])
@@ -146,6 +147,7 @@ def test_a_slice_that_is_all_padding_is_no_point_of_what_is_padded() -> None:
     assert not found["sum"] & found["mul"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_expert_that_is_asked_is_the_one_that_is_weighed(seed: int) -> None:
     """Top-1 routing: the position of the greatest weight and that weight come of one softmax."""

@@ -234,6 +234,7 @@ def test_a_size_that_fails_at_its_first_call(own_cache: Path, monkeypatch: pytes
     script(internal(lambda: free(np.ones((5, 3), np.float32))))
 
 
+@pytest.mark.slow
 def test_an_exploration_is_reported(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = explore(model())
     with monkeypatch.context() as broken:
@@ -326,6 +327,7 @@ def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monke
     assert "a defect of the writer" in internal(make).details["reproducer"]
 
 
+@pytest.mark.slow
 def test_a_reproducer_runs_by_itself(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eqsat.pipeline.extract", failing(KeyError("lost\n'''\"\"\"\\")))
     path = script(internal(lambda: make(exactness="exact", budget=eqsat.options.Budget(nodes=1000), cache=False)))

@@ -339,6 +339,7 @@ def test_a_symbolic_batch() -> None:
     assert optimize_and_compile(model, dims={"batch_size": 3}, threads=1).random_inputs()["x"].shape == (3, 4)
 
 
+@pytest.mark.slow
 def test_automatic_padding_of_symbolic_sizes() -> None:
     """The padding follows from the sizes of each call; a name that stands twice is one size."""
     w = normal(3, 2, 3, 3)
@@ -483,6 +484,7 @@ def test_damaged_bytes_raise_nothing_else() -> None:
             bind(bytes(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["squeezenet", "shufflenet", "densenet121", "inception_v1", "inception_v2", "resnet50"]
 )

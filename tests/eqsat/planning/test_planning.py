@@ -403,6 +403,7 @@ def tune(**keywords: Any) -> Program:
     return optimize_and_compile(model(), target="cpu", autotune=True, **keywords)
 
 
+@pytest.mark.slow
 def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
     program = tune(verify=True, progress=stages.append)

@@ -16,6 +16,7 @@ def check(program: Program) -> None:
     found.verify(seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_attention_is_one_kernel(name: str) -> None:
     check(ATTENTION[name])
@@ -27,6 +28,7 @@ def test_all_attention_is_one_kernel(name: str) -> None:
     check(ATTENTION[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEANS)
 def test_other_streams_are_one_kernel(name: str) -> None:
     check(MEANS[name])

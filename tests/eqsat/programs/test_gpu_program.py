@@ -121,6 +121,7 @@ def test_a_call_without_a_device_names_what_to_try(gemm: Program) -> None:
     assert caught.value.kind is Kind.NO_DEVICE
 
 
+@pytest.mark.slow
 def test_an_emulated_program_has_no_times() -> None:
     program = emulated(t.input("x", (4,)).exp())
     with pytest.raises(EqsatError) as caught:

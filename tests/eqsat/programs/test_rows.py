@@ -80,12 +80,14 @@ def verify_together(writes: Iterable[Write], shape: tuple[int, ...], dtype: str 
     optimize_and_compile(outputs).verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_rows_of_every_size_are_right(shape: tuple[int, ...]) -> None:
     """The maximum of nothing is refused or infinite; sums of nothing are asked of the norms."""
     verify_together((nn.layer_norm, rms_norm) if shape[-1] == 0 else ROWS.values(), shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp64"])
 def test_rows_of_every_float_are_right(dtype: str) -> None:
     verify_together(ROWS.values(), (6, 50), dtype)

@@ -70,6 +70,7 @@ def test_deeper_encoders_price_no_more() -> None:
     assert len(four.kernels) - len(three.kernels) == len(three.kernels) - len(two.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", ["softmax", "layer norm"])
 @pytest.mark.parametrize("times", [2, 3, 4, 6])
 def test_stacked_blocks_take_no_more_kernels_than_apart(block: str, times: int) -> None:
@@ -87,6 +88,7 @@ def alternating(times: int) -> Graph:
     return t.graph(t.softmax(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [lambda: stacked("softmax", 6), lambda: stacked("layer norm", 6), lambda: alternating(1), lambda: alternating(3)],
@@ -97,6 +99,7 @@ def test_a_chain_of_any_length_can_be_one_kernel(build: Callable[[], Graph]) -> 
     assert len(covered(*saturated(build())).kernels) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

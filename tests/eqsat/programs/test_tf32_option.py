@@ -229,6 +229,7 @@ def test_the_command_line_asks_for_it(tmp_path: Path) -> None:
     assert refused.exit_code == 2
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_kernels_compile_without_spills(arch: str) -> None:

@@ -30,6 +30,7 @@ def trials(folder: Path, mode: str, seed: int, count: int) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", SHORT)
 def test_damage_is_found_or_harmless(mode: str, tmp_path: Path) -> None:
     wrong = [each for each in trials(tmp_path, mode, 5, SHORT[mode]) if "-> WRONG" in each]

@@ -134,6 +134,7 @@ def test_composition_is_associative(seed: int) -> None:
     assert (apply(left, array) == apply(right, array)).all()
 
 
+@pytest.mark.slow
 def test_large_compositions_are_those_of_isl() -> None:
     """Against isl's own composition, on sizes that NumPy need not enumerate."""
     rng = random.Random(3)
@@ -158,6 +159,7 @@ def test_large_compositions_are_those_of_isl() -> None:
             assert isl_read(total).is_equal(oracle), str(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moves",
     [("reshape", "permute"), ("reshape", "permute", "shrink", "pad", "expand"), MOVES],

@@ -337,6 +337,7 @@ def written_programs() -> list[dict[str, Any]]:
     return [{**each, "dims": sizes(each)} for each in (*found, dump)]
 
 
+@pytest.mark.slow
 def test_mutated_programs_give_a_graph_or_an_eqsat_error() -> None:
     """Junk at any place of a valid program's JSON never ends in another exception."""
     refused = accepted = 0

@@ -53,6 +53,7 @@ def test_kernels_of_models_compile_without_spills(compiled: dict[str, KernelReso
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
 
 
+@pytest.mark.slow
 def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) -> None:
     estimates = {name: plans_of(one)[0][1].thread_registers for name, one in MODELS.items()}
     errors = {name: estimates[name] - made.registers for name, made in compiled.items()}

@@ -20,6 +20,7 @@ LAUNCHES = 3
 """Of each kernel with the same arguments: a race shows in bits that change."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", DEVICES)
 def test_kernels_compute_what_their_regions_do(make: Callable[[], Device]) -> None:
     device = make()

@@ -174,6 +174,7 @@ def test_only_where_results_may_round_otherwise() -> None:
 # --- the whole chip -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_long_row_is_left_to_one_block() -> None:
     """Softmax, layer norm and argmax are reductions that take the whole chip, and points."""
     one, eight = (tensor.input("x", (rows, 1 << 20)) for rows in (1, 8))

@@ -88,6 +88,7 @@ def test_parts_play_the_region_in_every_order() -> None:
         emulated.assert_plays(number, tuple(Order) if number % 2 else (Order.RANDOM, Order.REVERSE))
 
 
+@pytest.mark.slow
 def test_parts_of_parts() -> None:
     """Many parts are joined in two steps, the last group of which is smaller."""
     cases = []

@@ -95,6 +95,7 @@ def check_all(cases: list[GpuCase]) -> None:
         check(kernels, case, values_of(case.region), orders=tuple(Order))
 
 
+@pytest.mark.slow
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
     assert {each.region.name for each in cases} == {each.name for each in REGIONS}
@@ -107,6 +108,7 @@ def test_more_parts_of_rows_are_playback(step: int) -> None:
     check_all(split_cases(step))
 
 
+@pytest.mark.slow
 def test_teams_and_parts_of_every_size() -> None:
     """Rows of a few turns, so that the last part is one of them, or less."""
     cases: list[played.Case[GpuKernel, GpuRowsPlan]] = []
