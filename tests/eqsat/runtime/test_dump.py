@@ -22,6 +22,7 @@ from ir.term.language import App, Fact, Prim, Var, subterms
 from ir.term.rule import Rule, condition_terms
 from ir.tiny.bind import load
 from rules import RULES
+from tests.support.sampling import one_in
 
 FRONTEND = {
     "signature": {"inputs": [{"tensor": "a"}, {"tensor": "b"}, {"tensor": "c"}], "outputs": [{"tensor": "y"}]},
