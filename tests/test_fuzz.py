@@ -210,6 +210,7 @@ def test_a_count_may_see_another_value_than_nan_of_infinities() -> None:
     assert is_wrong(3, 0, 2, 3, exact=False)
 
 
+@pytest.mark.slow
 def test_limits_of_time_nest() -> None:
     """A hang is seen within a limit, and the limit around it holds afterwards."""
 
@@ -222,6 +223,7 @@ def test_limits_of_time_nest() -> None:
         hang_twice()
 
 
+@pytest.mark.slow
 def test_who_waits_is_no_hang_until_much_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a program that needs 7 s of CPU took a minute of wall clock."""
     monkeypatch.setattr("tests.support.limited.WAITING", 2)

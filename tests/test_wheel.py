@@ -54,6 +54,7 @@ def test_the_wheel_offers_the_c_compiler_as_an_extra(wheel: Path) -> None:
     assert "ziglang>=0.13; extra == 'cc'" in archive.read(metadata).decode()
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}

@@ -79,6 +79,7 @@ def broken() -> t.Tensor:
     return t.input("x", (2, 3)) @ t.input("y", (2, 3))
 
 
+@pytest.mark.slow
 def test_each_measurement_is_a_row_of_the_log(running: list[Running], tmp_path: Path) -> None:
     measure(running, 2)
     assert all(0 < each.measured_ns < 1e9 for each in running)

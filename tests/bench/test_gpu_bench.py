@@ -142,6 +142,7 @@ def test_wrong_outputs_are_not_timed(lab: TorchLab, monkeypatch: pytest.MonkeyPa
     assert "failed" in gpu_measure.measure_case(case, lab, FakeClock(), CEILINGS, 0.1)
 
 
+@pytest.mark.slow
 def test_without_a_peer_the_small_case_is_played_back() -> None:
     row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1)
     assert set(row["absent"]) == {"torch", "torch.compile"}

@@ -243,6 +243,7 @@ def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
     assert "no kernel 'q'" in bad("explain", folder / "bound.saved", "q")
 
 
+@pytest.mark.slow
 def test_explore_prints_compares_and_writes_a_page(folder: Path, tmp_path: Path) -> None:
     for model in ("bound.json", "bound.saved"):
         said = good("explore", folder / model)

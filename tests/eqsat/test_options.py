@@ -130,6 +130,7 @@ def matched(rules: Any, **keywords: Any) -> dict[str, int]:
     return dict(program.stats.saturation.matches)
 
 
+@pytest.mark.slow
 def test_rules_can_be_left_out_and_added() -> None:
     everything = set(matched(None))
     assert set(matched(["-fusion"])) == {each.name for each in select() if each.family != "fusion"}
@@ -150,6 +151,7 @@ def test_rules_of_ones_own_can_be_left_out() -> None:
     refused(lambda: matched(["-factor_out"]))
 
 
+@pytest.mark.slow
 def test_no_two_rules_have_one_name() -> None:
     other = replace(FACTOR_OUT, equation="(p + q)·r")
     assert "two rules are named factor_out" in refused(lambda: matched([FACTOR_OUT, other]))

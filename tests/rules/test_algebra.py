@@ -218,6 +218,7 @@ def test_a_rule_is_reachable_through_another() -> None:
     assert reachable(rules, [X]) == ()
 
 
+@pytest.mark.slow
 def test_every_rule_is_text_that_the_engine_takes() -> None:
     EGraph(program(RULES))
     with pytest.raises(EqsatError):

@@ -177,6 +177,7 @@ def test_cancelling_rules_wait_to_be_asked() -> None:
     assert not {rule.name for rule in FAMILIES["centring"]} & program.stats.saturation.matches.keys()
 
 
+@pytest.mark.slow
 def test_branches_of_two_windows_are_one_product() -> None:
     case = CASES["branches of two windows"]
     products = [

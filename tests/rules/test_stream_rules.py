@@ -96,6 +96,7 @@ def _captured(view: str, sizes: str) -> str:
 captured = Primitive(_captured)
 
 
+@pytest.mark.slow
 def test_a_maximum_that_is_read_at_the_reduced_variable_is_refused() -> None:
     """Σₖ exp(A[k, k] − maxⱼ A[k, j]): the maximum belongs to a row that changes with k."""
     p, d, k, m = pattern_variables("p:P d:S k:S m:S")

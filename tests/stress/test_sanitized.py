@@ -43,6 +43,7 @@ def damage(patch: pytest.MonkeyPatch, pattern: str, other: str) -> None:
     patch.setattr(sanitized, "c_text", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("races", [False, True])
 def test_kernels_as_they_are(races: bool) -> None:
     x, w = tensor.input("x", (9, 33)), tensor.input("w", (33, 10))

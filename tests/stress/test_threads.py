@@ -36,6 +36,7 @@ def test_children_that_are_forked_while_threads_call(forks: int) -> None:
     assert not calls_and_forks(threads=6, forks=forks)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_calls_a_program_that_another_thread_was_calling() -> None:
     """The other thread holds the program's locks when the process forks."""
@@ -63,6 +64,7 @@ def test_a_child_calls_a_program_that_another_thread_was_calling() -> None:
     thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.02, pytest.param(0.3, marks=pytest.mark.exhaustive)])
 def test_a_process_that_ends_while_its_threads_call(seconds: float) -> None:
     command = [sys.executable, "-c", ENDS, str(seconds)]

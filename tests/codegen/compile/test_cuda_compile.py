@@ -213,6 +213,7 @@ def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert "pip install 'eqsat[cuda]'" in str(caught.value)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_the_examples_of_the_gpu_pages_run(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     docs = Path(__file__).parents[3] / "docs"

@@ -317,6 +317,7 @@ def mapped(path: Path) -> bool:
     return str(path) in Path("/proc/self/maps").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="libraries are unloaded on Linux")
 def test_a_library_is_unloaded_with_its_last_function(tmp_path: Path) -> None:
     library = build({"answer": ANSWER + "/* of its own */"}, machine(), cache=tmp_path)
@@ -372,6 +373,7 @@ print("fine", len(os.listdir("/proc/self/task")))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="libraries are unloaded on Linux")
 def test_unloading_takes_the_pool_along(tmp_path: Path) -> None:
     """Workers joined, handlers of fork gone, in the process and in its children."""

@@ -136,6 +136,7 @@ def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Cp
     return list(kinds.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_play_as_the_region(group: str) -> None:
     cases = [(region, plan) for region in GROUPS[group] for plan in various(region)]

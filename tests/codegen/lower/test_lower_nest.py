@@ -179,7 +179,7 @@ def test_kernels_are_playback(nan: bool) -> None:
     check_all(arch, 7, nan)
 
 
-@every(3)
+@every(9)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_every_dtype_are_playback(arch: str, step: int) -> None:
     for nan in (False, True):
@@ -197,6 +197,7 @@ def few() -> tuple[Library, list[Case]]:
     return library(tried, where_), tried
 
 
+@pytest.mark.slow
 def test_a_row_with_several_reductions_is_one_kernel() -> None:
     lib, tried = few()
     softmaxes = [each for each in tried if each.region.name == "softmax"]

@@ -79,7 +79,7 @@ def test_tiles_stay_inside_their_operands(layout: str) -> None:
     assert stays_inside(arch, DTYPES, layout, whole=False) == {"outer", "dot"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arch", ["avx512", "avx2", "sse2"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -120,7 +120,7 @@ def test_programs_stay_inside_their_arrays(layout: str, kind: str) -> None:
     runs_beside_guards(layout, kind, whole=False)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", DTYPES)
 def test_programs_of_all_small_products_stay_inside_their_arrays(layout: str, kind: str) -> None:

@@ -75,6 +75,7 @@ def assert_all_play(region: Region, plans: list[CpuContractionPlan], *, proved: 
 # --- contractions ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
     assert_all_play(
         GEMM,

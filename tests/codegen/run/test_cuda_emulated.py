@@ -113,6 +113,7 @@ def _edit(kernel: GpuKernel, rng: random.Random) -> GpuKernel:
     return edited(kernel, lambda stmt: (stmt, stmt) if stmt is chosen else (stmt,))
 
 
+@pytest.mark.slow
 def test_what_the_verifier_accepts_runs_clean() -> None:
     rng = random.Random(5)
     accepted: list[GpuKernel] = []

@@ -39,6 +39,7 @@ def test_every_function_is_tried(emulated: dict[str, Recorded]) -> None:
     assert constant <= {"eq_inf_f32", "eq_inf_f64", "eq_nan_f32", "eq_nan_f64", "eq_ticket"}
 
 
+@pytest.mark.slow
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = record_device_functions.record(EmulatedDevice(), ABOUT, tmp_path, probes()[::7])
     assert told == []
@@ -50,6 +51,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.Ca
     assert f"{len(found)} functions: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_differences_are_told(emulated: dict[str, Recorded]) -> None:
     def told(name: str, change: np.ndarray | int) -> list[str]:
         one = emulated[name]

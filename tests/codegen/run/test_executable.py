@@ -139,6 +139,7 @@ QUIETED = ("-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-psabi")
 """All phases have the same parameters, whether they need them or not."""
 
 
+@pytest.mark.slow
 def test_the_compiler_has_nothing_to_say(tmp_path: Path) -> None:
     """Warnings of the optimizer too: what is read before it is set, what is beyond an array."""
     x, w = t.input("x", (9, 33)), t.input("w", (33, 10))

@@ -121,6 +121,7 @@ ELEMENTWISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fn", MEANINGS)
 def test_elementwise(kernels: Kernels, fn: str) -> None:

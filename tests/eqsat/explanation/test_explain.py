@@ -45,6 +45,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     return optimize_and_compile(CASES[request.param](), threads=1)
 
 
+@pytest.mark.slow
 def test_every_kernel_tells_its_uops_rules_price_and_rivals(program: Program) -> None:
     said, data = program.explain(), program.explained()
     assert json.loads(json.dumps(data)) == data

@@ -118,6 +118,7 @@ def test_a_buffer_of_a_rules_own_tells_where_it_comes_from() -> None:
     assert "merging" in births
 
 
+@pytest.mark.slow
 def test_what_a_rule_made_is_told_in_names_of_tensors() -> None:
     x, rng = t.input("x", (8, 32)), np.random.default_rng(0)
     a, b, c = (t.constant(rng.standard_normal((32, 32)).astype(np.float32), name=name) for name in "abc")
@@ -157,6 +158,7 @@ def test_a_chain_names_the_rules_behind_the_kernel() -> None:
     assert str(chain).count("→") == len(chain.steps)
 
 
+@pytest.mark.slow
 def test_kernels_are_named_in_several_ways() -> None:
     program = optimize_and_compile(graphs.attention(length=16, width=16), threads=1)
     for place, kernel in enumerate(program.kernels):
@@ -171,6 +173,7 @@ def test_kernels_are_named_in_several_ways() -> None:
         assert error.value.kind is Kind.INVALID_OPTION
 
 
+@pytest.mark.slow
 def test_chains_survive_the_cache_and_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
     x, w = t.input("x", (8, 6)), t.constant(np.ones((6, 5), np.float32))
@@ -184,6 +187,7 @@ def test_chains_survive_the_cache_and_the_file(tmp_path: Path, monkeypatch: pyte
         assert [other.chain(place) for place in range(len(told))] == told
 
 
+@pytest.mark.slow
 def test_a_rule_of_the_callers_stands_in_the_chain() -> None:
     p, q, r, d = pattern_variables("p:P q:P r:P d:S")
     sides = PBin("add", d, PBin("mul", d, p, r), PBin("mul", d, q, r)), PBin("mul", d, PBin("add", d, p, q), r)

@@ -29,6 +29,7 @@ def long_chain() -> Exploration:
     return explore(x, target="cpu")
 
 
+@pytest.mark.slow
 def test_every_pair_of_neighbours_has_an_answer(run: Exploration, long_chain: Exploration) -> None:
     answers = [answer for explored in (run, long_chain) for _, _, answer in neighbours(explored)]
     for answer in answers:
@@ -116,6 +117,7 @@ def test_a_constant_that_lies_in_another_order_is_the_same_constant() -> None:
     assert {run.why_not(reader, other).kind for other in (reader - 1, reader + 1)} == {"rules"}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_cannot_be_generated_has_no_price() -> None:
     """The second kernel writes two results of the product; with the product in it, one of them can be generated."""
     product = tensor.input("a", (8, 64), "fp16") @ tensor.input("b", (64, 8), "fp16")

@@ -24,6 +24,7 @@ def run() -> Exploration:
     return explore(graphs.attention(length=16, width=16), target="cpu")
 
 
+@pytest.mark.slow
 def test_a_run_is_what_the_compiler_does(run: Exploration) -> None:
     program = optimize_and_compile(graphs.attention(length=16, width=16), target="cpu", threads=1)
     stats = program.stats.saturation
@@ -85,6 +86,7 @@ def test_without_fusion_there_are_more_kernels(run: Exploration) -> None:
     assert (same.names, same.only_left, same.only_right, same.matches) == (("left", "right"), (), (), {})
 
 
+@pytest.mark.slow
 def test_without_nothing_is_the_same_run(run: Exploration) -> None:
     assert [each.name for each in run.without().kernels] == [each.name for each in run.kernels]
     bare = explore(graphs.gemm_bias_relu(), target="cpu", rules=[])

@@ -186,6 +186,7 @@ def test_nothing_to_compute() -> None:
     assert lower_bound(problem) == 0.0
 
 
+@pytest.mark.slow
 def test_a_stop_at_a_limit_is_told_and_loses_nothing() -> None:
     problem = layered(random.Random(1), layers=12, width=4)
     early = exact(problem, SolverLimits(nodes=20_000, seconds=0.0))

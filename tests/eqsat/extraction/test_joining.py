@@ -134,6 +134,7 @@ def test_random_covers_join_across_shapes() -> None:
     assert places == {True, False}
 
 
+@pytest.mark.slow
 def test_joint_kernels_run() -> None:
     """Compiled with this machine's prices, NaN and infinities among the inputs."""
     graphs = [build() for build in EVERY.values()]
@@ -168,6 +169,7 @@ def test_a_joint_kernel_is_dearer_than_none() -> None:
     assert "accumulators of both" in answer.reasons[0]
 
 
+@pytest.mark.slow
 def test_repeated_blocks_are_priced_once() -> None:
     def chain(blocks: int) -> Graph:
         y = input_("x", (8, 24))
@@ -188,6 +190,7 @@ def test_repeated_blocks_are_priced_once() -> None:
     assert counts[2] - counts[1] <= counts[1] - counts[0] + 4, counts
 
 
+@pytest.mark.slow
 def test_what_was_joined_is_told() -> None:
     program = eqsat.optimize_and_compile(residual_norm(), threads=1, verify=True)
     (kernel,) = program.kernels

@@ -105,6 +105,7 @@ def test_random_orders_of_random_graphs_play_back_alike(number: int) -> None:
         assert not complaint(graph, inputs, play_module(module, inputs)), f"cover {seed}\n{module}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["residual_block", "layer_norm", "pooling"])
 def test_random_orders_compute_the_same_in_c(name: str) -> None:
     graph = model(name)
@@ -144,12 +145,14 @@ def test_a_strided_depthwise_convolution_runs_along_channels() -> None:
     np.testing.assert_allclose(program(x), plain(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_constant_is_copied_in_the_order_in_which_it_is_read() -> None:
     slots = optimize_and_compile(depthwise()).dump("module")["slots"]
     (window,) = (slot for slot in slots if slot["role"] == "constant" and "order" in slot)
     assert window["memref"]["shape"] == [3, 1, 3, 40]
 
 
+@pytest.mark.slow
 def test_an_order_is_printed_and_read_back() -> None:
     module = load_module(optimize_and_compile(depthwise()).dump("module"))
     assert "fp32[1,29,27,40] as i0,i2,i3,i1" in str(module)

@@ -50,6 +50,7 @@ def transposed_softmax() -> Tensor:
     return p / p.sum(0, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [softmax, transposed_softmax])
 def test_large_scores_survive_every_cover(build: Callable[[], Tensor]) -> None:
     """Scores near 2e4: any cover gives what rounded products give, or what exact ones give, never a mixture."""

@@ -69,6 +69,7 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape, dtype=np.float32)
 
 
+@pytest.mark.slow
 def test_the_seeds_example_runs_as_written() -> None:
     program = optimize_and_compile(SEED_GEMM, threads=1)
     a, b, bias = (RNG.standard_normal(shape).astype(np.float16) for shape in ((9, 16), (16, 7), (7,)))

@@ -512,6 +512,7 @@ def test_zoo_knows_its_models() -> None:
     assert one_.SerializeToString() != light_model("squeezenet", 2).SerializeToString()
 
 
+@pytest.mark.slow
 def test_a_small_network_compiled() -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),

@@ -216,6 +216,7 @@ def test_a_program_that_no_plan_fits_is_resource_exceeded(monkeypatch: pytest.Mo
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = t.input("a", (128, 64), "bf16"), t.input("b", (64, 128), "bf16")
@@ -368,6 +369,7 @@ def test_a_cache_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     assert cache.recall(REGION, [SMALL]) is None
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a device that is not one: each run takes 1,000 ns."""
@@ -418,6 +420,7 @@ def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: p
     assert [each for each in again.diagnostics if each.kind is Kind.TUNED] == told
 
 
+@pytest.mark.slow
 def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = optimize_and_compile(model(), target="cpu")
     asked: list[int] = []
@@ -438,6 +441,7 @@ def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.
     assert tune().source() == program.source()
 
 
+@pytest.mark.slow
 def test_a_tuned_program_is_saved_and_explained(folder: Path, tmp_path: Path) -> None:
     program = tune()
     program.save(tmp_path / "tuned.eqsat")
@@ -448,6 +452,7 @@ def test_a_tuned_program_is_saved_and_explained(folder: Path, tmp_path: Path) ->
     assert program.explain()
 
 
+@pytest.mark.slow
 def test_autotune_of_empty_arrays_and_of_nothing(folder: Path) -> None:
     for source in (t.input("x", (0, 5)).exp() + 1, t.input("x", (3, 0)).sum(1), [t.input("x", (2,))]):
         program = optimize_and_compile(source, target="cpu", autotune=True)
@@ -467,6 +472,7 @@ def test_autotune_needs_what_it_measures_on(monkeypatch: pytest.MonkeyPatch) -> 
         assert caught.value.kind is kind
 
 
+@pytest.mark.slow
 def test_autotune_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "gemm.json"
     file.write_text(json.dumps(seed_program("gemm")))

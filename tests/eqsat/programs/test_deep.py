@@ -116,15 +116,15 @@ def compiled(program: Tensor) -> Program:
         (reduced, 300, 1),
         (operand, 40, 1),
         pytest.param(chain, 3000, 1, marks=pytest.mark.slow),
-        pytest.param(integers, 3000, 1, marks=pytest.mark.slow),
-        pytest.param(functions, 3000, 1, marks=pytest.mark.slow),
-        pytest.param(movements, 3000, 0, marks=pytest.mark.slow),
-        pytest.param(copies, 3000, 1, marks=pytest.mark.slow),
+        pytest.param(integers, 3000, 1, marks=pytest.mark.exhaustive),
+        pytest.param(functions, 3000, 1, marks=pytest.mark.exhaustive),
+        pytest.param(movements, 3000, 0, marks=pytest.mark.exhaustive),
+        pytest.param(copies, 3000, 1, marks=pytest.mark.exhaustive),
         pytest.param(diamonds, 400, None, marks=pytest.mark.slow),
-        pytest.param(dense_skip, 400, None, marks=pytest.mark.slow),
-        pytest.param(epilogue, 3000, 1, marks=pytest.mark.slow),
+        pytest.param(dense_skip, 400, None, marks=pytest.mark.exhaustive),
+        pytest.param(epilogue, 3000, 1, marks=pytest.mark.exhaustive),
         pytest.param(reduced, 3000, 1, marks=pytest.mark.slow),
-        pytest.param(operand, 200, None, marks=pytest.mark.slow),
+        pytest.param(operand, 200, None, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_deep_program_agrees_with_playback(build: Callable[[int], Tensor], size: int, kernels: int | None) -> None:
@@ -138,6 +138,7 @@ def deep() -> Program:
     return compiled(chain(1000))
 
 
+@pytest.mark.slow
 def test_a_deep_program_is_explained(deep: Program) -> None:
     assert "1,000 kernels before and 1 after" in deep.explain()
 

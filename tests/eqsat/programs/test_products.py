@@ -56,6 +56,7 @@ def lora(x: Tensor) -> Tensor:
     return x @ weights("W", 64, 48) + weights("b", 48) + update * 0.5
 
 
+@pytest.mark.slow
 def test_lora_joins_its_weights_where_they_are_constant() -> None:
     before, after = before_and_after(lambda: lora(tensor.input("x", (32, 64))))
     assert (len(before.kernels), len(after.kernels)) == (3, 1)
@@ -87,6 +88,7 @@ def test_products_that_share_a_factor_are_added_first() -> None:
     assert flops(after) < 0.6 * flops(before)
 
 
+@pytest.mark.slow
 def test_a_norm_leaves_its_gain_to_the_weights_and_its_statistic_to_the_product() -> None:
     x = tensor.input("x", (64, 256))
     program = compiled(nn.rms_norm(x, weights("g", 256)) @ weights("W", 256, 32))
@@ -124,6 +126,7 @@ def test_queries_keys_and_values_are_one_product(bias: bool) -> None:
     assert not any("copy" in kernel.name for kernel in after.kernels)
 
 
+@pytest.mark.slow
 def test_the_gate_and_what_it_opens_are_one_product() -> None:
     x = tensor.input("x", (16, 64))
 

@@ -93,6 +93,7 @@ def test_rows_of_every_float_are_right(dtype: str) -> None:
     verify_together(ROWS.values(), (6, 50), dtype)
 
 
+@pytest.mark.slow
 def test_rows_along_the_first_axis_are_right() -> None:
     for shape in ((33, 5), (1, 40), (70, 1)):
         program = optimize_and_compile(nn.softmax(tensor.input("x", shape), axis=0))

@@ -49,7 +49,7 @@ def stacked(block: str, times: int) -> Graph:
     return t.graph(x)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"

@@ -87,6 +87,7 @@ def inputs_of(graph: Graph, seed: int = 5) -> dict[str, Array]:
     return {name: drawn(each.shape, name).astype(each.dtype.numpy) for name, each in types.items()}
 
 
+@pytest.mark.slow
 @programs(MANY)
 def test_it_is_one_kernel_that_streams(name: str) -> None:
     graph, view = saturated(name)
@@ -98,6 +99,7 @@ def test_it_is_one_kernel_that_streams(name: str) -> None:
         assert len({let.op for let in call.region.body}) == len(call.region.body), "a value is computed twice"
 
 
+@pytest.mark.slow
 @programs(FEW)
 def test_random_covers_agree(name: str) -> None:
     graph, view = saturated(name)
@@ -262,6 +264,7 @@ SIZES: list[dict[str, int]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_sizes_at_the_edge_are_right(sizes: Mapping[str, Any]) -> None:
     graph = graph_of(lambda: nn.attention(*queries(2, **sizes), causal=True))

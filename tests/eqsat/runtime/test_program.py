@@ -211,6 +211,7 @@ def test_names_that_python_uses_itself() -> None:
     assert program.profile(self=np.ones(2, np.float32), args=np.ones(2, np.float32), repeats=1)
 
 
+@pytest.mark.slow
 def test_free_dims_specialise_per_shape(free: Program) -> None:
     for m, k, n in [(4, 5, 6), (3, 1, 2), (4, 5, 6), (1, 1, 1)]:
         x, w = RNG.standard_normal((m, k), dtype=np.float32), RNG.standard_normal((k, n), dtype=np.float32)

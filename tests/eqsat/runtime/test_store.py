@@ -214,6 +214,7 @@ def test_a_file_that_is_something_else(data: bytes, tmp_path: Path) -> None:
     refused(tmp_path / "f")
 
 
+@pytest.mark.slow
 def test_no_damage_gets_through(saved: Path, tmp_path: Path) -> None:
     """A flipped byte is found, or lies where nothing is stored."""
     whole, path = saved.read_bytes(), tmp_path / "damaged"

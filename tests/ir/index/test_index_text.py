@@ -29,6 +29,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 EXPRESSIONS = st.recursive(_LEAVES, _grown, max_leaves=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS, _SIZES)
 def test_text_and_bounds(text: str, sizes: tuple[int, int]) -> None:

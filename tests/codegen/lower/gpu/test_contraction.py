@@ -173,13 +173,14 @@ def various(one: Region, count: int = 2) -> list[Plan]:
     return [plans[i] for i in sorted({0, *(len(plans) * (i + 1) // count - 1 for i in range(1, count))})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_play_as_the_region(group: str) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan in various(one)]
     Emulated(cases).assert_all_play(often=(Order.RANDOM, Order.REVERSE))
 
 
-@every(3)
+@every(7)
 @pytest.mark.parametrize("group", GROUPS)
 def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan, _ in plans_of(one)]

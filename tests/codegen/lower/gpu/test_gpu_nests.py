@@ -146,7 +146,7 @@ def test_kernels_are_playback(nan: bool) -> None:
     check_all(13, (Order.RANDOM,), nan=nan)
 
 
-@every(3)
+@every(7)
 def test_many_kernels_are_playback_in_every_order(step: int) -> None:
     check_all(step, tuple(Order), nan=False)
     check_all(step, (Order.RANDOM,), nan=True)
@@ -292,6 +292,7 @@ def test_long_rows_are_loaded_once_into_shared_memory() -> None:
 # --- the emulator misses no barrier ---
 
 
+@pytest.mark.slow
 def test_a_barrier_that_is_not_there_is_found() -> None:
     regions = [
         softmax(3, 300),

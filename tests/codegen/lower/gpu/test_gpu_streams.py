@@ -45,6 +45,7 @@ def test_streams_of_one_score_share_its_maximum_and_its_exponentials() -> None:
         assert (fns.count("max"), fns.count("exp")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_kernels_play_as_the_region() -> None:
     cases = []
     for one in REGIONS:

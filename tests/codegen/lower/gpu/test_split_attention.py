@@ -138,6 +138,7 @@ def test_parts_that_see_nothing(dtype: str) -> None:
             assert_near(outputs["O"].astype(np.float64), wanted, {"bf16": 1e-2, "fp32": 1e-5}[dtype], str(one))
 
 
+@pytest.mark.slow
 def test_parts_beyond_what_rows_see() -> None:
     """Where hidden terms are left out each block makes one turn at least, and rows that see nothing are 0 / 0."""
     cases = []
