@@ -15,6 +15,7 @@ from eqsat.extraction.candidate import KernelCandidate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.extractors.agreement import agreeing, disputed
 from eqsat.extraction.extractors.problem import Covering, Extractor, Problem
+from eqsat.extraction.extractors.swaps import refined
 from eqsat.extraction.rivals import Contest
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import Diagnostic, Kind, Severity, note
@@ -40,15 +41,32 @@ class CoverSearch:
         while self.candidates.prices.learn(self.candidates.all()):
             self.settled()
 
-    def best(self, ordinary: Chosen | None = None) -> Chosen:
-        """The cheapest cover that the extractor finds, or the one of ordinary fusion."""
-        best = self._cheaper(self.settled(), ordinary)
+    def best(self, settled: Chosen, ordinary: Chosen | None, *, swaps: bool) -> Chosen:
+        """The cheapest cover that the search reaches from the extractor's and from the one of ordinary fusion.
+        `swaps`: by local search, too."""
+        best = self._cheaper(settled, ordinary)
+        best = self._swapped(best) if swaps else best
         while True:
             self._contest(best)
             again = self._cheaper(self.settled(), self._covered(_is_known))
+            if swaps:
+                again = self._cheaper(self._swapped(again), self._swapped(best))
             if self._rank(again) >= self._rank(best):
                 return best
             best = again
+
+    def _swapped(self, chosen: Chosen) -> Chosen:
+        """The cover after local search among all candidates, whose prices are learnt on the way. The extractor swaps
+        within parts of the program; here kernels of several parts change together."""
+        while True:
+            problem, columns = self._problem()
+            place = {candidate: index for index, candidate in enumerate(columns)}
+            found = refined(problem, [place[candidate] for candidate in chosen])
+            if disputed(problem.marks_of(found)) is not None:
+                return chosen
+            better = tuple(columns[index] for index in found)
+            if not self.candidates.prices.learn(better):
+                return self._cheaper(chosen, better)
 
     def settled(self) -> Chosen:
         """The extractor's cover of all candidates, every kernel priced. Where no cover computes each value in one way,

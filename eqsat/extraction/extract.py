@@ -68,9 +68,9 @@ def extract(
             cover = joined(cover, candidates.joining_context)
         return relaid(cover, forms) if relayout else cover
 
-    search.settled()
+    settled = search.settled()
     ordinary = None if extractor in SIMPLE else search.ordinary()
-    best = search.best(ordinary)
+    best = search.best(settled, ordinary, swaps=extractor not in SIMPLE)
     cover = finished(best)
     if ordinary is None or {*ordinary} == {*best}:
         return cover
