@@ -163,7 +163,6 @@ class Candidates:
         """Candidates; a buffer that can be constant is computed from constants."""
         found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary(buffer)))
         trees = tuple(tree for tree in found if not self.roundings.disagree([tree]))
-
         written = as_written(self.enumeration.forest, buffer) if self._with_written else None
         if written is not None and written not in trees:
             trees += (written,)

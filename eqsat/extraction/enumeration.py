@@ -1,4 +1,4 @@
-"""KernelCandidate kernels: for a Buf class, the concrete terms by which one kernel can compute it.
+"""Candidate kernels: for a Buf class, the concrete terms by which one kernel can compute it.
 
 Inside a kernel every class offers alternatives, and where a producer was inlined, its nodes stand in one class
 with the Load of what it would have stored: to recompute or to read is the enumeration's choice. Per class only

@@ -106,17 +106,17 @@ class Stages:
         return {region.name: {"region": dump_region(region, self._patterns(region))} for region in self._regions}
 
     def _indexbook(self) -> Any:
-        return {region.name: self._analyse(region).book.to_dump() for region in self._regions}
+        return {region.name: self._analyses[region.name].book.to_dump() for region in self._regions}
 
     def _poly_view(self) -> Any:
-        return {region.name: self._analyse(region).view.to_dump() for region in self._regions}
+        return {region.name: self._analyses[region.name].view.to_dump() for region in self._regions}
 
     def _poly_core(self) -> Any:
-        plans = self._plans
-        reports = (
-            (each.name, self._report(each, self._analyse(each).core, plans[each.name])) for each in self._regions
-        )
-        return {name: report.to_dump() for name, report in reports}
+        analyses, plans = self._analyses, self._plans
+        return {
+            region.name: self._report(region, analyses[region.name].core, plans[region.name]).to_dump()
+            for region in self._regions
+        }
 
     def _plan(self) -> Any:
         return {name: to_builtins(plan_to_schedule(plan)) for name, plan in self._plans.items()}
@@ -136,8 +136,13 @@ class Stages:
 
     def _patterns(self, region: Region) -> dict[str, str]:
         """What each contraction of a region is."""
-        blocks = self._analyse(region).view.blocks
+        blocks = self._analyses[region.name].view.blocks
         return {block.name: block.attrs.pattern for block in blocks if block.attrs is not None}
+
+    @cached_property
+    def _analyses(self) -> dict[str, RegionAnalysis]:
+        """The analyses of every region, by the region's name: several stages read them."""
+        return {region.name: self._analyse(region) for region in self._artifact.module.regions}
 
     @property
     def _plans(self) -> dict[str, Plan]:

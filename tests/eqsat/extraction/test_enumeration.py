@@ -1,4 +1,4 @@
-"""KernelCandidate kernels of a buffer, and the regions they become."""
+"""Candidate kernels of a buffer, and the regions they become."""
 
 import numpy as np
 import pytest
