@@ -85,8 +85,9 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
         flushing = [playback(graph, inputs, flush=flush) for flush in _flushes(compiled.artifact.options.exactness)]
         for place, check in enumerate(checks):
             check.others += [values[place] for values in flushing]
-    errors = {name: check.error for (name, _), check in zip(compiled.outputs, checks, strict=True)}
-    wrong = {name: check.error for name, check in zip(errors, checks, strict=True) if not check.is_right}
+    named = [(name, check) for (name, _), check in zip(compiled.outputs, checks, strict=True)]
+    wrong = {name: check.error for name, check in named if not check.is_right}
+    errors = {name: check.error for name, check in named} | wrong  # a value may be an output twice, under one name
     if wrong:
         fail(
             Kind.WRONG_RESULT,

@@ -157,3 +157,10 @@ def test_a_long_sum_in_order_is_right() -> None:
     """Term by term, 90,000 terms lose more digits than NumPy's sums in pairs."""
     program = optimize_and_compile(t.input("x", (300, 300)).sum(), exactness="exact", cache=False)
     program.verify()
+
+
+def test_a_value_that_is_an_output_twice_is_verified() -> None:
+    x = t.input("x", (3, 3))
+    y = x.exp()
+    program = optimize_and_compile((y, x, y))
+    assert len(program.verify()) == 2
